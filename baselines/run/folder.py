@@ -34,7 +34,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a directory holds nothing but what remains of a `create` that is killed at once."""
+    """Tell whether a directory holds no more than an interrupted `Run.create` leaves."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

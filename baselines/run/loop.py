@@ -33,7 +33,7 @@ from .progress import ProgressLine
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
 FAILED = 2  # exit code: training has not begun
-# What the caller can correct: it is printed as a sentence.
+# Errors that the caller can correct; they are printed as a sentence.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 

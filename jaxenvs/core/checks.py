@@ -187,7 +187,7 @@ def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
     """Raise `TypeError` unless a level has the shapes of those that the environment draws.
 
     `wanted` returns one, or its shapes. Leaves are compared by name: a level made by hand may lack
-    what the environment can add to it.
+    parts that the environment can add.
     """
     if _drawn.get():
         return

@@ -62,7 +62,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
 
 
 def _observation(env: Env, state: Any, params: Any, tile_size: int) -> Array:
-    """Draw what the environment inside all wrappers shows."""
+    """Draw the observation of the environment inside all wrappers."""
     while isinstance(env, Wrapper):
         env, state, params = env.env, env.inner(state), env.inner_params(params)
     return _canvas(env).paint(env.observe(state, params), tile_size)

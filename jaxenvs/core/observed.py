@@ -21,7 +21,7 @@ MOST_CELLS, MOST_BLOCKS = 32, 16  # tiles along the longer side: of a matrix, of
 
 
 class Canvas(NamedTuple):
-    """How an observation is drawn."""
+    """Size and painter of the picture of an observation."""
 
     shape: tuple[int, int]  # tiles that the picture takes
     paint: Callable[[PyTree[Array], int], Pixels]  # (observation, pixels of a tile)
@@ -57,7 +57,7 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Whether the numbers of a matrix are quantities and not categories."""
+    """Tell whether the numbers of a matrix are quantities, not categories."""
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)
 

@@ -26,7 +26,7 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# What an author may override instead of an abstract method, which then is never called.
+# Public methods by abstract ones that they call: an override makes the abstract one needless.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 

@@ -12,7 +12,7 @@ ID = "Faulty-Step-v0"
 
 
 class Faulty(Endless):
-    """Endless, but its step reads what the state lacks."""
+    """Endless, but its step reads a field that the state lacks."""
 
     def step_state(self, key, state, action, params):
         """Fail while tracing."""

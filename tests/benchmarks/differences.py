@@ -10,7 +10,7 @@ FLOATS = (2**23, 0x7F800000)  # words between them can be positive, normal float
 
 
 class Rounding(NamedTuple):
-    """How far floats may be apart."""
+    """The largest difference of floats that are alike."""
 
     units: int = 0  # in the last place of the larger one
     absolute: float = 0.0
@@ -19,8 +19,8 @@ class Rounding(NamedTuple):
 def assert_alike(here, there, rounding=None):
     """Raise `AssertionError` that describes the earliest difference between two dicts of arrays.
 
-    Integers are compared exactly, and so are floats, except those of an output that `rounding`
-    names: `reset`, `end`, or one of those under `steps`, such as `obs`. Under the key `steps` the
+    Integers are compared exactly. So are floats, unless `rounding` names their output: `reset`,
+    `end`, or a key under `steps` such as `obs`. Under the key `steps` the
     first axis of every leaf counts environment steps; leaves under other keys are reported where no
     step differs.
     """

@@ -29,7 +29,7 @@ def gpus() -> list[jax.Device]:
 
 CPU = jax.devices("cpu")[0]
 OTHER = (gpus() or [CPU])[0]
-ALONE = OTHER == CPU  # the CPU with itself: what runs is tested, not what it computes
+ALONE = OTHER == CPU  # the CPU with itself: this file runs, so that it does not rot
 # Every row meets the time limit three times, if its params are its own.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # numbers of a row, up to which a leaf of the state is compared after every step

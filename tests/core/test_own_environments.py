@@ -28,7 +28,7 @@ class BoardState(State):
 
 
 class Board(Env):
-    """A board of three rows and four columns; the level is what is on it."""
+    """A board of three rows and four columns, which the level fills."""
 
     action_space = Discrete(2)
     observation_space = Box(0, 5, (3, 4), np.uint8)
