@@ -14,7 +14,7 @@ from .env import Env, Reset, Step
 from .masking import has_illegal
 from .platforms import has_accelerator
 from .random import Keys
-from .registry import check_complete, make
+from .registry import make
 from .starts import POOL, PURPOSE_SHIFT, STEP, Starts, along, param_axes
 from .stock import Stock
 from .struct import Struct, struct
@@ -302,8 +302,6 @@ def make_vec(
         raise TypeError(f"make_vec: needs an id or an environment of make(), got {kind} {env!r}")
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
-    else:
-        check_complete(type(env), "make_vec")
     source = reset_source
     if source is None:  # a batch that never restarts would prepare levels for nothing
         source = env.reset_source if autoreset == "none" else usual_source(env)

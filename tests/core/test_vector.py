@@ -13,8 +13,7 @@ from scipy.stats import chisquare
 
 import jaxenvs
 from jaxenvs.core import random
-from jaxenvs.core.env import Env, Params, State, Transition
-from jaxenvs.core.spaces import Box, Discrete
+from jaxenvs.core.env import Env, Params, State
 
 ENDING = "Grid-LavaGapS5-v0"  # random play dies soon, and the limit below ends the rest
 LEVELS = "Grid-DoorKey-5x5-v0"
@@ -333,8 +332,6 @@ class Vast(Env):
 
     levels_at_once: ClassVar[int] = 4
     default_params = Params(max_steps_in_episode=np.int32(9))
-    action_space = Discrete(2)
-    observation_space = Box(0, 2**31 - 1, (), np.int32)
 
     def draw_level(self, key, params):
         """A lot of chance."""
@@ -344,10 +341,6 @@ class Vast(Env):
         """Keep its largest number's place."""
         place = jnp.argmax(level ^ jnp.roll(level, 1)).astype(jnp.int32)
         return State(time=place)
-
-    def step_state(self, key, state, action, params):
-        """Nothing changes."""
-        return Transition(state, jnp.float32(0), jnp.bool_(False))
 
     def observe(self, state, params=None):
         """See it."""
