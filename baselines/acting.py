@@ -272,6 +272,12 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
     return returns.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 
 
+def oldest(rollout: Any) -> Array:
+    """Steps of the longest episode that is under way after a rollout."""
+    done = rollout.terminated[-1] | rollout.truncated[-1]
+    return jnp.where(done, 0, rollout.lengths[-1]).max()
+
+
 def episode_sums(rollout: Any) -> dict[str, Array]:
     """Sums over the episodes that ended in a rollout; divide by `episodes` for means."""
     chex.assert_equal_shape(

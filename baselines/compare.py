@@ -196,7 +196,9 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        if known is None or config.fields.keys() - {"obs"}:  # random play sees nothing
+        if (
+            known is None or config.params or config.fields.keys() - {"obs"}
+        ):  # random play sees nothing
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:

@@ -22,14 +22,14 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
-from jaxenvs.puzzles.puzzle import Puzzle
 
-from .algorithms import ALGORITHMS, Learner
+from .algorithms import ALGORITHMS, Learner, has_goal
 from .encoders import Encoder
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
@@ -65,6 +65,8 @@ class Settings(Checked):
         *(*Checked.counts, "walks", "scramble", "gradient_steps", "target_every", "width"),
         *("test_boards", "test_moves"),
     )
+
+    unit: ClassVar[str] = "boards"
 
     @property
     def steps_per_update(self) -> int:
@@ -330,7 +332,7 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 
 def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
     """Return the learner for a puzzle; `ValueError` for what has no single goal to walk from."""
-    if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
+    if not has_goal(env):
         raise ValueError(
             f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
@@ -373,6 +375,12 @@ def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Setting
     return learner, run.weights(learner, seed)
 
 
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """Text of the progress line: the share of boards that greedy descent solves, and the loss."""
+    solved, loss = np.mean(record["return"]), np.mean(record["loss"])
+    return f"boards solved {solved:.0%}   loss {loss:.3g}"
+
+
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Descend from `count` random boards with each seed's network, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
@@ -386,9 +394,14 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
     result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    each = ", ".join(f"{one['success_rate']:.1%} in {one['mean_length']} moves" for one in found)
+    each = ", ".join(
+        f"{one['success_rate']:.1%}"
+        + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
+        for one in found
+    )
     print(f"Greedy descent from {count} boards: {each}")
-    print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
+    algorithm = " --algorithm qstar" if learner.settings.q else ""
+    print(f"Search with it: jaxenvs solve {run.config.typed} --model {run.path}{algorithm}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

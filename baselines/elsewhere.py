@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.param_values import settings
 from jaxenvs.core.wrappers import PreviousStep
 
 from .evaluate import Episodes
@@ -45,7 +46,8 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
     usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
     if env != usual:
-        changed = [f"{k}={v!r}" for k, v in vars(env).items() if vars(usual)[k] != v]
+        same = settings(usual).items()
+        changed = [f"{k}={v}" for k, v in settings(env).items() if (k, v) not in same]
         raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}")
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
 

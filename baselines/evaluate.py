@@ -102,7 +102,8 @@ def play(
     `memory` is as in `first_episodes`.
     """
     played = player(env, act, config, count, memory)(weights)
-    return summary(jax.device_get(played), config.labels, env.achievements)
+    found = summary(jax.device_get(played), config.labels, env.achievements)
+    return {**found, "success_is": env.success_is}
 
 
 def player(
@@ -234,7 +235,8 @@ def tell(result: dict[str, Any], what: str = "") -> None:
     """Print a summary in one line."""
     seeds = result["per_seed"]
     each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
-    success = "" if result["success_rate"] is None else f"success {result['success_rate']:.1%}, "
+    rate, name = result["success_rate"], result.get("success_is", Env.success_is)
+    success = "" if rate is None else f"{name} {rate:.1%}, "
     success += f"score {result['score']:.2f} %, " if "score" in result else ""
     print(
         f"{what}Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "

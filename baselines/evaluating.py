@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, run_params, unwritable
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
@@ -17,6 +17,7 @@ from . import elsewhere
 from .evaluate import EVALUATION, Episodes, achievements, first_episodes, table
 from .policy import Policy
 from .run import checkpoints
+from .run.progress import activity
 from .runs import Run, load_policy
 
 SUMMARY = """\
@@ -28,6 +29,7 @@ EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
+    "eval runs/doorkey --param max_steps_in_episode=50",
 )
 MOST = 1_000_000
 
@@ -38,11 +40,13 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    asked = _parser().parse_args(argv)
+    asked = _parser().read(argv)
+    params = run_params(asked.params)
     try:
         run = Run.open(asked.run)
         config = run.config
-        policies = [load_policy(asked.run, seed, asked.best) for seed in range(config.seeds)]
+        seeds = range(config.seeds)
+        policies = [load_policy(asked.run, seed, asked.best, params) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
@@ -51,6 +55,7 @@ def _run(argv: list[str]) -> int:
             "episodes": asked.episodes,
             "greedy": asked.greedy,
             "best": asked.best,
+            "params": {**config.params, **params},
             "seeds": [
                 label | _result(name, label["seed"], policy, asked)
                 for name, label, policy in zip(config.names, config.labels, policies, strict=True)
@@ -92,6 +97,7 @@ def _parser() -> Parser:
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_best()
+    made.add_params()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
 
@@ -101,7 +107,8 @@ def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str,
     package, count, greedy = asked.package, asked.episodes, asked.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
-    played = here(policy, key_here, count, greedy)
+    with activity(policy.env_id, "evaluating"):
+        played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
     if package is not None:

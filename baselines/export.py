@@ -152,6 +152,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
     return {
         "id": policy.env_id,
         "fields": run.config.fields,
+        "params": run.config.params,
         "algorithm": run.config.algorithm,
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import jaxenvs
-from jaxenvs.commands.fields import FLAG, written
+from jaxenvs.commands.fields import FLAG, PARAM, written
 from jaxenvs.commands.parser import Parser
 
 from . import GYM
@@ -62,6 +62,8 @@ def _command(config: Config, name: str | None) -> str:
     pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
     if pairs:
         words.append(shlex.join([FLAG, *itertools.starmap(written, pairs.items())]))
+    if config.params:
+        words.append(shlex.join([PARAM, *itertools.starmap(written, config.params.items())]))
     return " ".join(words)
 
 

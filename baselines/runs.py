@@ -16,7 +16,9 @@ import json
 import math
 import os
 import platform
-from collections.abc import Collection, Iterable
+import shlex
+import types
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +28,17 @@ import numpy as np
 from jaxtyping import PyTree
 
 import jaxenvs
+from jaxenvs.commands.fields import FLAG, PARAM, written
 from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
+from jaxenvs.core.param_values import constructor_fields
 
 from . import GYM
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
-from .run import checkpoints, folder
+from .run import checkpoints, config_file, folder
 from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
@@ -53,13 +57,19 @@ class Config:
     algorithm: str = "ppo"
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # other than the defaults
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
     @property
     def env(self) -> jaxenvs.Env:
         """The environment; raises as `jaxenvs.make` does."""
-        return jaxenvs.make(self.id, **self.env_fields)
+        return jaxenvs.make(self.id, **self.keywords)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords that make the environment: constructor fields and params."""
+        return {**self.env_fields, **self.params}
 
     @property
     def env_fields(self) -> dict[str, Any]:
@@ -71,6 +81,14 @@ class Config:
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
         return {"obs": "image", **self.fields}
+
+    @property
+    def typed(self) -> str:
+        """The environment as the commands take it: `ID --set NAME=VALUE --param NAME=VALUE`."""
+        words = [self.id]
+        for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
+            words += [flag, *itertools.starmap(written, given.items())] if given else []
+        return shlex.join(words)
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
@@ -103,14 +121,21 @@ class Config:
     @property
     def title(self) -> str:
         """The environment in words, the same for the same environment."""
-        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
+        given = {**self.fields, **self.params}
+        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
 
-def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = False) -> Policy:
+def load_policy(
+    run_dir: str | os.PathLike[str],
+    seed: int = 0,
+    best: bool = False,
+    params: Mapping[str, Any] = types.MappingProxyType({}),
+) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
     It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
-    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always.
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always. `params` are
+    numbers of its environment by name, in the place of those that it was trained with.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -126,6 +151,8 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
         env = row.wrapped(config.env, config.settings)
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
+    if params:
+        env = row.wrapped(_with_params(config, params), config.settings)
     network, shapes = _network(row, run, env)
     if best:
         found = run.best(shapes)
@@ -135,6 +162,18 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
         found = run.restore({"weights": shapes})[1]
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
     return Policy.of(env, network, weights, config.id)
+
+
+def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
+    """The environment of a run with other params; `RunError` says which there are."""
+    own = [field.name for field in constructor_fields(config.env)]
+    for name in params:
+        if name in own:
+            raise RunError(f"{PARAM} {name}: {name} is a constructor field, which a run keeps")
+    try:
+        return dataclasses.replace(config, params={**config.params, **params}).env
+    except (TypeError, ValueError) as error:
+        raise RunError(str(error)) from error
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
@@ -203,7 +242,8 @@ class Run:
                     f"put a copy in its place"
                 )
         try:
-            return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))
+            content = json.loads(read_text(file, LARGEST_CONFIG))
+            return cls(path, Config(**config_file.checked(content, FORMAT)))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
@@ -323,45 +363,6 @@ class Run:
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
         return self.restore({"best": {"weights": weights, **each}}, optional=True)[1].get("best")
-
-
-def _config(content: Any) -> Config:
-    """Build a `Config` of what config.json holds; raises for what this version cannot use."""
-    if not isinstance(content, dict):
-        raise TypeError("it holds no object")
-    if content.get("format") != FORMAT:
-        raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}}  # files that lack them
-    content = {**older, **content}
-    kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
-    kinds |= {"tracking": dict, "sweep": dict}
-    for name, kind in kinds.items():
-        if not isinstance(content.get(name), kind):
-            raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
-    if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:
-        raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
-    _check_sweep(content["sweep"], content["seeds"])
-    if not isinstance(content.get("settings"), dict):
-        raise TypeError("settings must be an object")
-    for part in ("fields", "settings"):
-        content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
-    return Config(**content)
-
-
-def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
-    count = 1
-    for name, values in sweep.items():
-        if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
-            raise ValueError(f"sweep {name}={values!r}")
-        count *= len(values)
-    if not count or seeds % count:
-        raise ValueError(f"seeds {seeds} of a sweep with {count} settings")
-
-
-def _hashable(value: Any) -> Any:
-    """Tuples for the lists that JSON makes of them."""
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _versions() -> dict[str, str]:

@@ -22,6 +22,7 @@ class Checked:
     signed: ClassVar[tuple[str, ...]] = ()  # may be negative
     unlimited: ClassVar[tuple[str, ...]] = ("max_grad_norm",)  # may be infinite
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
+    unit: ClassVar[str] = "steps"  # of `total_steps`
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""

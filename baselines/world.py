@@ -96,6 +96,8 @@ class Settings(Checked):
                 f"{self.walk_steps}; give at least that"
             )
 
+    unit: ClassVar[str] = "gradient steps"
+
     @property
     def steps_per_update(self) -> int:
         """Gradient steps of an update."""
@@ -428,6 +430,15 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
     return Learner(ALGORITHMS[ALGORITHM], env, Networks(sight, model, q), settings)
 
 
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """Text of the progress line: the loss of the model, later the share of solved boards."""
+    loss = {name: np.mean(record[name]) for name in ("transition", "q_loss")}
+    if record["update"] <= settings.model_updates:
+        return f"learning the model: transition loss {loss['transition']:.3g} nats"
+    solved = np.mean(record["return"])
+    return f"boards solved {solved:.0%}   Q loss {loss['q_loss']:.3g}"
+
+
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Try each seed's model on new walks and `count` random boards, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
@@ -450,10 +461,10 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         found.append({"seed": first + i, **known})
     result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    print("Moves foretold:", ", ".join(f"{one['foretold']:.2%}" for one in found))
+    print("Moves predicted:", ", ".join(f"{one['foretold']:.2%}" for one in found))
     each = ", ".join(f"{one['success_rate']:.1%}" for one in found)
     print(f"Greedy descent in the model from {count} boards, played in the puzzle: {each}")
-    print(f"Plan with it: jaxenvs solve {run.config.id} --model {run.path}")
+    print(f"Plan with it: jaxenvs solve {run.config.typed} --model {run.path}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

@@ -32,16 +32,8 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.commands.page import (
-    Page,
-    is_learned,
-    is_plain,
-    is_same_task,
-    page,
-    reference,
-    state_bytes,
-    with_additions,
-)
+from jaxenvs.commands.learned import is_plain, is_same_task, with_additions
+from jaxenvs.commands.page import Page, page, reference, state_bytes
 from jaxenvs.core import drawing, png
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import legal
@@ -337,18 +329,17 @@ def _listing(family: str) -> str:
             f"[{id}]({id}.md)",
             escaped(jaxenvs.spec(id).summary),
             f"{random['return']:.4g}" if random else "not recorded",
-            _by_ppo(table["trained"].get(id, []), random),
+            _by_ppo(table["trained"].get(id, [])),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _by_ppo(runs: list[dict[str, Any]], random: dict[str, Any] | None) -> str:
+def _by_ppo(runs: list[dict[str, Any]]) -> str:
     """Return and steps of the longest run of PPO that learned, alone rather than with additions."""
 
     def merit(run: dict[str, Any]) -> tuple[bool, bool, int]:
-        learned = is_learned(run, random)
-        return learned, learned and is_plain(run), run["steps"]
+        return run["learned"], run["learned"] and is_plain(run), run["steps"]
 
     same = [run for run in runs if run["algorithm"] == "ppo" and is_same_task(run)]
     if not same:

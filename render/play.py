@@ -47,7 +47,7 @@ def _run(argv: list[str]) -> int:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     viewable(env)
     playable(env)
     if not headless:
@@ -62,7 +62,7 @@ def _run(argv: list[str]) -> int:
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
         raise UsageError("--text plays in the terminal; it goes without --keys and without files")
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     playable(env)
     if sys.stderr.isatty():
         print("compiling, a few seconds", file=sys.stderr)

@@ -138,7 +138,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _puzzle(options: argparse.Namespace) -> Puzzle:
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     if not isinstance(env, Puzzle):
         raise UsageError(
             f"{options.id} cannot be searched: a search needs an environment without chance and "

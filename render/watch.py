@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..commands.parser import UsageError, make_env, number
+from ..commands.parser import UsageError, make_env, number, run_params
 from ..core import registry
 from ..core.env import Env
 from . import arguments, outputs
@@ -81,7 +81,7 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError("--best needs a run; random play never learns")
     if options.run_seed:
         raise UsageError("--run-seed needs a run; the levels of random play follow --seed")
-    env = make_env(named[0], options.fields)
+    env = make_env(named[0], options.fields, options.params)
     return lambda: (named[0], env, RANDOM)
 
 
@@ -92,6 +92,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
     if options.fields:
         raise UsageError("--set needs --random; a run brings its own environment")
+    params = run_params(options.params)
     if not Path(run).is_dir():
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 
@@ -99,7 +100,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         from ..baselines.runs import RunError, load_policy
 
         try:
-            policy = load_policy(run, options.run_seed, options.best)
+            policy = load_policy(run, options.run_seed, options.best, params)
         except RunError as error:
             raise UsageError(str(error)) from error
         return policy.env_id, policy.env, of_policy(policy, options.greedy)

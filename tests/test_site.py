@@ -66,17 +66,16 @@ def test_a_page_as_markdown(pages):
 
 
 def test_a_family_shows_what_ppo_learned_rather_without_additions(pages):
-    random = {"return": 0.1, "error": 0.01, "episodes": 1024}
-    run = {"algorithm": "ppo", "evaluated": True}
-    alone = {**run, "apart": [], "steps": 100_000, "returns": [0.1]}
+    run = {"algorithm": "ppo", "learned": True}
+    alone = {**run, "apart": [], "steps": 100_000, "returns": [0.1], "learned": False}
     more = {**run, "apart": ["NovelD"], "steps": 2_000_000, "returns": [0.9]}
     other = {**run, "apart": ["size=5"], "steps": 3_000_000, "returns": [1.0]}
-    of = lambda *runs: pages._by_ppo(list(runs), random)  # noqa: E731
+    of = lambda *runs: pages._by_ppo(list(runs))  # noqa: E731
     assert of() == of(other) == "not recorded"
     assert of(alone, other) == "not learned (0.1 M)"
     assert of(alone, more) == "0.9 with NovelD (2 M)"
-    assert of(alone, {**more, "returns": [0.1]}) == "not learned with NovelD (2 M)"
-    assert of({**alone, "returns": [0.8]}, more) == "0.8 (0.1 M)"
+    assert of(alone, {**more, "learned": False}) == "not learned with NovelD (2 M)"
+    assert of({**alone, "returns": [0.8], "learned": True}, more) == "0.8 (0.1 M)"
 
 
 def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(pages):

@@ -18,6 +18,7 @@ from ray.exceptions import RayError
 
 from .. import algorithms
 from ..replay_buffer import Batch
+from ..run.progress import OLDEST
 from .cluster import Made, reason
 from .replays import Drawn, Replays, importance, joined
 from .training import LostError
@@ -74,6 +75,7 @@ class Replayed:
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
+        self._sums[OLDEST] = np.array([max(one.about[OLDEST] for one in made)])
         self._learn()
 
     def _learn(self) -> None:

@@ -10,8 +10,10 @@ from typing import Annotated, Any, get_args
 import tyro
 
 from jaxenvs.commands.page import comments
+from jaxenvs.commands.parser import suggested, whole
 
 from ..algorithms import ALGORITHMS
+from .checkpoints import RunError
 
 HOME = "baselines"
 Kinds = tuple[type, ...]
@@ -32,14 +34,29 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     groups += [_group(kind, default) for kind in rest]
     shown = {group.__name__: group for group in groups if dataclasses.fields(group)}
     page = dataclasses.make_dataclass("Flags", [(n, g, g()) for n, g in shown.items()])
-    found = tyro.cli(
-        page, args=argv, prog=prog, description=about, config=(tyro.conf.OmitArgPrefixes,)
+    found, unknown = tyro.cli(
+        page,
+        args=argv,
+        prog=prog,
+        description=about,
+        config=(tyro.conf.OmitArgPrefixes,),
+        return_unknown_args=True,
     )
+    if unknown:
+        names = [field.name for group in groups for field in dataclasses.fields(group)]
+        raise RunError(_refusal(prog, unknown, names))
     values: dict[str, Any] = {}
     for name in shown:
         values |= vars(getattr(found, name))
     settings = {name: values.pop(name) for name in taken}
     return type(default)(settings=type(default.settings)(**settings), **values)
+
+
+def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
+    """The sentence for arguments that are no flags; the program's name is put before it."""
+    options = ["--" + name.replace("_", "-") for name in names]
+    near = suggested(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else ""
+    return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
 def _group(kind: type, default: Any, without: Any = ()) -> Any:
@@ -59,10 +76,28 @@ def _group(kind: type, default: Any, without: Any = ()) -> Any:
     return dataclasses.make_dataclass(name, made, namespace={"__doc__": about}, frozen=True)
 
 
+def _count(optional: bool) -> Any:
+    """The type of a whole number that may be written as 1e5; `None` undoes an optional one."""
+
+    def read(texts: list[str]) -> int | None:
+        return None if optional and texts == ["None"] else whole(texts[0])
+
+    spec = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int) or (optional and value is None),
+        str_from_instance=lambda value: [str(value)],
+    )
+    return Annotated[int | None if optional else int, spec]
+
+
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """The type of a field with its help; without `None` among the values."""
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
+    if kind is int or kinds == [int]:
+        return Annotated[_count(kind is not int), tyro.conf.arg(help=note, **hint)]
     if len(kinds) < len(get_args(kind)):
         hint["metavar"] = kinds[0].__name__.upper()
     return Annotated[kind, tyro.conf.arg(help=note, **hint)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic
 import tyro
 
 import jaxenvs
-from jaxenvs.commands.fields import gathered, written
+from jaxenvs.commands.fields import FLAG, PARAM, check_kinds, gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import UNDRAWN, is_drawn
@@ -52,6 +52,8 @@ class _Run:
     """Settings of this name instead of the usual ones, such as gpu for Craft; flags override it."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Constructor fields of the environment, such as view_size=5."""
+    param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+    """Params of the environment, such as max_steps_in_episode=50."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Directory of the run; runs/ID-TIME if left out."""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -135,7 +137,8 @@ def prepare(
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
-    Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
+    Raises `RunError`, also for unknown flags, or what `jaxenvs.make` raises; `SystemExit` for
+    --help and values that cannot be read.
     """
     settings = ALGORITHMS[algorithm].load().Settings
 
@@ -172,7 +175,8 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
     if not unnamed or ALGORITHMS[algorithm].outside:
         return options
     assert options.id is not None
-    env = jaxenvs.make(options.id, **fields(options.set))
+    keywords = {**fields(options.set), **fields(options.param, PARAM)}
+    env = jaxenvs.make(options.id, **keywords)
     usual, own = usual_source(env), env.reset_source
     if usual == own:
         return options
@@ -184,7 +188,8 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
     assert options.id is not None
-    given = fields(options.set)
+    given, params = fields(options.set), fields(options.param, PARAM)
+    check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
         given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
@@ -192,6 +197,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     config = Config(
         id=options.id,
         fields=given,
+        params=params,
         seed=options.seed,
         seeds=options.seeds * math.prod(map(len, swept.values())),
         sweep=swept,
@@ -200,7 +206,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
         tracking={k: getattr(options, k) for k in TRACKING if getattr(options, k)},
     )
     if not config.id.startswith(GYM):
-        env = jaxenvs.make(config.id, **config.env_fields)
+        env = config.env
         if options.video_every and not is_drawn(env):
             raise RunError(f"--video-every: {config.id} {UNDRAWN}; omit it")
     return config
@@ -239,12 +245,23 @@ def directory(options: Options[Any], config: Config) -> Run:
     return Run.create(path, config, options.overwrite)
 
 
-def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
+def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
     """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.commands.fields`."""
     try:
-        return parse_fields(pairs)
+        return parse_fields(pairs, flag)
     except ValueError as error:
         raise RunError(str(error)) from error
+
+
+def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None:
+    """Raise `ValueError` for what is given by the wrong one of `--set` and `--param`."""
+    if not id.startswith(GYM):
+        check_kinds(id, given, params)
+    elif params:
+        raise RunError(
+            f"{PARAM} {next(iter(params))}: an environment of Gymnasium has no params; give its "
+            f"keywords by {FLAG}"
+        )
 
 
 def _checked(options: Options[S], algorithm: str) -> Options[S]:
@@ -283,6 +300,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             seed=config.seed,
             sweep=sweep.written(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
+            param=tuple(itertools.starmap(written, config.params.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )
     except TypeError as error:
@@ -312,7 +330,8 @@ def _differences(
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))
     pairs.append(("--sweep", saved.sweep, given.sweep))
-    pairs.append(("--set", fields(saved.set), fields(given.set)))
+    pairs.append((FLAG, fields(saved.set), fields(given.set)))
+    pairs.append((PARAM, fields(saved.param, PARAM), fields(given.param, PARAM)))
     for field in dataclasses.fields(saved.settings):
         if field.name not in free:
             old, new = (getattr(options.settings, field.name) for options in (saved, given))

@@ -6,7 +6,10 @@ from ..core import registry
 from ..core.checks import suggestion
 from .parser import Parser, UsageError, guarded
 
-SUMMARY = "List all registered ids, or those that have every WORD, with summaries."
+SUMMARY = (
+    "List all registered ids, or those that have every WORD, with summaries: first those that have "
+    "the words in the id or an alias, then those that have them in the summary."
+)
 EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
 
 
@@ -39,8 +42,15 @@ def _list(words: list[str]) -> list[str]:
             found = [spec for spec in found if word in _searched(spec).lower()]
     if not found:
         raise UsageError(_nothing_found(words, " ".join(map(_searched, specs))))
+    found.sort(key=lambda spec: not _is_named(spec, words))
     width = max(len(spec.id) for spec in found)
     return [f"{spec.id:<{width}}  {spec.summary}" for spec in found]
+
+
+def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
+    """Whether all words are in the id or in an alias."""
+    names = " ".join((spec.id, *spec.aliases)).lower()
+    return all(word.lower() in names for word in words)
 
 
 def _searched(spec: registry.EnvSpec) -> str:

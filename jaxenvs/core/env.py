@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt8
 
-from . import checks, eager
+from . import checks, eager, param_values
 from .controls import Controls, by_name
 from .facts import RGB, Effects, Fact, Features, identity, observed, sentences
 from .random import Key
@@ -90,6 +90,7 @@ class Ending(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Env:
     """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
 
@@ -108,6 +109,8 @@ class Env:
     # What an illegal action counts as; None: it only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    # What `succeeded` tells, where "success" alone would mislead beside the return.
+    success_is: ClassVar[str] = "success"
     task_sets: ClassVar[tuple[str, ...]] = ()  # what `trials` takes, if the params hold a task
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
@@ -117,9 +120,13 @@ class Env:
     # Rows of `tiles` at the bottom that repeat `facts`; a picture beside a panel leaves them out.
     status_rows: ClassVar[int] = 0
 
+    # Params that differ from the class's defaults, see `with_params`.
+    given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         eager.compile_overrides(cls)
+        param_values.apply_to_defaults(cls)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
@@ -342,7 +349,16 @@ class Env:
     @property
     def name(self) -> str:
         """The class with its settings, as messages and tables show it."""
-        return repr(self)
+        given = ", ".join(f"{name}={value}" for name, value in self.given_params)
+        return f"{self!r} with {given}" if given else repr(self)
+
+    def with_params(self, **numbers: Any) -> Any:
+        """Return this environment with other default params, such as `max_steps_in_episode=50`.
+
+        Raises `TypeError` for an unknown name or a value that is no number of its dtype, and
+        `ValueError` for a time limit below 1.
+        """
+        return param_values.with_params(self, f"{type(self).__name__}.with_params", numbers)
 
     @eager.compiled
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from . import checks
+from . import checks, param_values
 from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
@@ -78,19 +78,30 @@ class EnvSpec:
         sentence = _SENTENCE.match(line)
         return sentence[0] if sentence else line
 
-    def make(self, **fields: Any) -> Env:
-        """Build the environment; keywords override the fields that the id sets."""
+    def make(self, **settings: Any) -> Env:
+        """Build the environment; keywords are constructor fields, which override those that the id
+        sets, or params, such as `max_steps_in_episode`.
+        """
         check_complete(self.env_class, f"make({self.id!r})")
-        allowed = [f.name for f in dataclasses.fields(self.env_class) if f.init]  # type: ignore[arg-type]
-        for name in fields:
-            if name not in allowed:
-                near = checks.suggestion(name, allowed)
-                raise TypeError(
-                    f"make({self.id!r}): {self.env_class.__name__} has no field {name!r}; its "
-                    f"fields are {', '.join(allowed)}{near} (numbers such as the time limit are "
-                    f"in env.default_params)"
-                )
-        return self.env_class(**{**self.fields, **fields})
+        allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
+        fields = {name: value for name, value in settings.items() if name in allowed}
+        env = self.env_class(**{**self.fields, **fields})
+        given = {name: value for name, value in settings.items() if name not in allowed}
+        if not given:
+            return env
+        numbers = param_values.names(env.default_params)
+        for name in given:
+            if name not in numbers:
+                raise TypeError(self._unknown(name, allowed, numbers))
+        return param_values.with_params(env, f"make({self.id!r})", given)
+
+    def _unknown(self, name: str, fields: Iterable[str], numbers: Iterable[str]) -> str:
+        """The message for a keyword that is neither a field nor a param."""
+        near = checks.suggestion(name, [*fields, *numbers])
+        return (
+            f"make({self.id!r}): {self.env_class.__name__} has no field or param {name!r}; its "
+            f"fields are {', '.join(fields) or 'none'}; its params are {', '.join(numbers)}{near}"
+        )
 
 
 def register(
@@ -158,13 +169,14 @@ def _import(id: str, module: str) -> None:
         ) from error
 
 
-def make(id: str, **fields: Any) -> Env:
-    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"`.
+def make(id: str, **settings: Any) -> Env:
+    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"` and
+    params such as `max_steps_in_episode=50`.
 
-    Raises `UnknownIdError`, `TypeError` for an unknown field, `ValueError` for a bad value, and
+    Raises `UnknownIdError`, `TypeError` for an unknown name, `ValueError` for a bad value, and
     `IncompleteError` if the class lacks a required method.
     """
-    return spec(id).make(**fields)
+    return spec(id).make(**settings)
 
 
 def check_complete(env_class: type[Env], where: str) -> None:

@@ -87,6 +87,11 @@ class Wrapper(Env):
         return self.env.reward_range
 
     @property
+    def success_is(self) -> str:  # type: ignore[override]
+        """What a success means in the environment inside."""
+        return self.env.success_is
+
+    @property
     def fully_observed(self) -> bool:  # type: ignore[override]
         """Whether an observation of the environment inside determines its state."""
         return self.env.fully_observed

@@ -297,7 +297,8 @@ def test_seeds_share_one_branch_for_the_warm_up():
 def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
     agent, runner, metrics = plain
     assert agent.settings.steps_per_update == 32
-    assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum"} == set(metrics)
+    names = {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum", "oldest"}
+    assert names == set(metrics)
     for name in dqn.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis

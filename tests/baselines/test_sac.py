@@ -138,7 +138,7 @@ def test_a_high_replay_ratio_takes_as_many_gradient_steps(runners, agent):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["Grid-Empty-5x5-v0"], "sac needs a Box one: give --algo ppo or"),
+        (["Grid-Empty-5x5-v0"], "sac needs a Box one: give --algo ppo, "),
         (["Classic-CartPole-v0"], "action space Discrete(2); sac needs a Box one"),
         (["Classic-Pendulum-v0", "--capacity", "7", "--num-envs", "4"], "capacity=8 or more"),
         (["Classic-Pendulum-v0", "--warm-up", "3", "--num-envs", "4"], "give at least 4"),

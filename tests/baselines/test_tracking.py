@@ -124,7 +124,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
 
 @pytest.mark.parametrize("command", ["eval", "export", "watch"])
 def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, command):
-    def load(run, seed, best):
+    def load(run, seed, best, params=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)

@@ -101,7 +101,8 @@ def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeyp
     again = tmp_path / "again"
     shutil.copytree(finished, again)
     assert main(["--resume", str(again), "--html", "--eval-episodes", "16"]) == 0
-    assert f"episodes: {again / 'replay.html'}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"episodes: {again / 'replay.html'}" in said and "v0: evaluating ...\n" in said
     assert '"player":"policy, sampled"' in (again / "replay.html").read_text("utf-8")
     with pytest.raises(runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: omit --html"):
         options.parse(["Puzzle-Cube-2x2-v0", "--html"], "davi")

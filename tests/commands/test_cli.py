@@ -1,5 +1,6 @@
 """The `jaxenvs` command: its table, its help, and what completes it in three shells."""
 
+import dataclasses
 import importlib.metadata
 import io
 import json
@@ -17,6 +18,7 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.run import options
 from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
 
@@ -291,6 +293,27 @@ def test_the_words_are_those_of_the_help(scripts):
     valued = {option for option, takes_value in known["watch"].options.items() if takes_value}
     assert valued == set(known["watch"].options) - {"--panel", "--greedy", "--best", "--help"}
     assert known["train"].options["--resume"] and not known["train"].options["--overwrite"]
+
+
+def accepted(name: str) -> set[str]:
+    """Flags of a learner, from its dataclasses."""
+    fields = dataclasses.fields(ALGORITHMS[name].load().Settings)
+    names = [field.name for field in (*fields, *dataclasses.fields(options.Options))]
+    flags = {"--" + name.replace("_", "-") for name in names}
+    return flags | {flag.replace("--", "--no-") for flag in flags}
+
+
+def test_every_completed_flag_of_train_is_one(scripts):
+    offered = scripts[1]["train"].options
+    known = set().union(*map(accepted, ALGORITHMS)) | {"--help", "--algo", "--ray"}
+    assert not set(offered) - known
+    assert {"--bfloat16", "--no-bfloat16", "--param"} <= set(offered)
+
+
+def test_every_flag_of_train_is_completed(scripts):
+    offered = scripts[1]["train"].options
+    settings = {"--" + f.name.replace("_", "-") for f in dataclasses.fields(options.Options)}
+    assert settings - {"--settings", "--id"} <= set(offered)
 
 
 def test_puzzles_to_solve_are_those_that_solve_takes(scripts):
