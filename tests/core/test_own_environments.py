@@ -27,12 +27,11 @@ class BoardState(State):
     board: jax.Array
 
 
-class Board(Env):
-    """A board of three rows and four columns, which the level fills."""
+class NoParams(Env):
+    """A board of three rows and four columns, which the level fills; it lacks params."""
 
     action_space = Discrete(2)
     observation_space = Box(0, 5, (3, 4), np.uint8)
-    default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
 
     def draw_level(self, key, params):
         return jnp.arange(12, dtype=jnp.uint8).reshape(3, 4) // 2
@@ -47,10 +46,10 @@ class Board(Env):
         return state.board
 
 
-class NoParams(Board):
-    """A board without params."""
+class Board(NoParams):
+    """The same with params."""
 
-    default_params = Env.default_params
+    default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
 
 
 class NoReset(Board):
