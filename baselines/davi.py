@@ -28,6 +28,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
+from jaxenvs.core.typed import program
 
 from .algorithms import ALGORITHMS, Learner, has_goal
 from .encoders import Encoder

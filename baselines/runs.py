@@ -9,6 +9,7 @@
 Names of the files are what `jaxenvs watch` and other readers rely on.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -16,7 +17,6 @@ import math
 import os
 import platform
 import shlex
-import shutil
 import sys
 import types
 from collections.abc import Collection, Iterable, Mapping
@@ -40,12 +40,10 @@ from . import GYM, value_scales
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
-from .run import checkpoints, config_file
+from .run import checkpoints, config_file, folder
 from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
-WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
-WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 LARGEST_CONFIG = 2**20  # bytes
 
 
@@ -222,20 +220,31 @@ class Run:
 
     path: Path
     config: Config
+    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)  # folders, by `create`
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
         """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
         path = Path(path)
-        if path.exists() and not _is_empty(path):
-            _clear(path, overwrite)
+        folder.check_free(path, overwrite)
+        folder.remove(path)
+        made = tuple(each for each in (path, *path.parents) if not each.exists())
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-            run = cls(path, config)
+            run = cls(path, config, made)
             run.write_config()
         except OSError as error:
             raise RunError(f"{path} cannot be written ({error}); give another --out") from error
         return run
+
+    def discard(self) -> None:
+        """Remove what `create` made, unless rows of the log or checkpoints have been written."""
+        if self.records() or checkpoints.saved(self.checkpoints):
+            return
+        folder.remove(self.path)
+        for made in self.made:
+            with contextlib.suppress(OSError):  # it has other files
+                made.rmdir()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
@@ -247,7 +256,7 @@ class Run:
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
             )
-        for name in WRITTEN:
+        for name in folder.WRITTEN:
             if (path / name).is_symlink():
                 raise RunError(
                     f"{path / name} is a link, and training writes and removes the files of a run; "
@@ -375,32 +384,6 @@ class Run:
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
         return self.restore({"best": {"weights": weights, **each}}, optional=True)[1].get("best")
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a directory holds nothing but what a `create` leaves that is killed at once."""
-    if not path.is_dir():
-        return False
-    rest = {*path.iterdir()} - {*unfinished(path)}
-    return not rest or (
-        rest == {path / "checkpoints"} and not any((path / "checkpoints").iterdir())
-    )
-
-
-def _clear(path: Path, overwrite: bool) -> None:
-    """Remove an earlier run from a directory; other files are never touched."""
-    if not (path / "config.json").is_file():
-        raise RunError(f"{path} has files but is not a run; give another directory with --out")
-    if not overwrite:
-        raise RunError(
-            f"{path} already holds a run; continue it with --resume {path}, replace it with "
-            f"--overwrite, or give another directory with --out"
-        )
-    for name in WRITTEN:
-        if (path / name).is_dir() and not (path / name).is_symlink():
-            shutil.rmtree(path / name)
-        else:
-            (path / name).unlink(missing_ok=True)
 
 
 def _versions() -> dict[str, str]:

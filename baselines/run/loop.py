@@ -34,6 +34,9 @@ from .supports import Supports
 
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
+FAILED = 2  # exit code: training has not begun
+# Errors that the caller can correct; they are printed as a sentence.
+WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -207,6 +210,9 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
+_TRAIN = train  # the loop over compiled updates
+
+
 def command(
     algorithm: Algorithm,
     argv: list[str],
@@ -220,24 +226,59 @@ def command(
     `build` and `report` are those of the algorithm if left out; `callback` is that of `train.main`.
     """
     try:
-        asked, run, learner = prepare(argv, algorithm.name, build)
-        with activity(run.config.id, "starting"):
-            done, runners = begin(run, learner, asked.resume is not None)
+        trace = _trace if train is _TRAIN else None
+        asked, run, learner = prepare(argv, algorithm.name, build, trace)
     except SystemExit as stop:  # --help, or a flag that does not exist
         return int(stop.code or 0)
-    except (ImportError, OSError, UnknownIdError, TypeError, ValueError) as error:
+    except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+        return FAILED
+    except KeyboardInterrupt:
+        return EXIT_CODE
+    code = FAILED  # unless it returns
+    try:
+        code = _trained(asked, run, learner, train, report or algorithm.load().report, callback)
+    finally:
+        if code == FAILED and asked.resume is None and processes.first():
+            run.discard()
+    return code
+
+
+def _trace(config: Config, learner: Learner[Any]) -> None:
+    """Trace an update, which its first call then reuses: faults of the environment raise here."""
+    keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
+    params, swept = lent(learner), sweep.values(config)
+    with activity(config.id, "starting"):
+        runners = jax.eval_shape(functools.partial(start, learner), keys, params)
+        runners = runners._replace(swept=swept) if swept else runners
+        jax.eval_shape(functools.partial(run_chunk, learner), runners, params)
+
+
+def _trained(
+    asked: Options[Any],
+    run: Run,
+    learner: Learner[Any],
+    train: Callable[[Run, Any, int, Any, Keeper], Any],
+    report: Callable[[Run, Any, PyTree[Array], int], None],
+    callback: Callback | None,
+) -> int:
+    """Train in the run's directory and report; return the exit code."""
+    try:
+        with activity(run.config.id, "starting"):
+            done, runners = begin(run, learner, asked.resume is not None)
+        kept = _kept(run, learner, asked, callback, (done, runners))
+    except WRONG as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
     try:
-        kept = _kept(run, learner, asked, callback, (done, runners))
         with contextlib.closing(kept) as keeper:
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
             weights = learner.devices.one(runners.weights)
             with activity(run.config.id, "evaluating", "evaluating ..."):
-                (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
+                report(run, learner, weights, asked.eval_episodes)
             _follow(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written

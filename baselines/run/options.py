@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.commands.fields import FLAG, PARAM, check_kinds, gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
-from jaxenvs.core.drawing import is_drawn
+from jaxenvs.core.drawing import UNDRAWN, is_drawn
 from jaxenvs.core.typed import program
 from jaxenvs.core.vector import usual_source
 
@@ -22,7 +22,7 @@ from .. import GYM, presets, schedules
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import processes, sinks, sweep
+from . import folder, processes, sinks, sweep
 from .checkpoints import RunError, newest
 from .flags import read as read_flags
 
@@ -114,10 +114,12 @@ def prepare(
     argv: list[str],
     algorithm: str = USUAL,
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
+    trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
     """Turn the command line of a learner into a run, and into what `build` makes of it.
 
-    Raises for what cannot work. `build` is that of the algorithm if left out.
+    Raises for what cannot work. `build` is that of the algorithm if left out. `trace` may raise
+    too: it is called before the directory is made, or an earlier run in it is removed.
     """
     asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
@@ -128,6 +130,10 @@ def prepare(
                 f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
                 f"{counted(learner.settings.updates, 'update')}; give at most that"
             )
+    if asked.out is not None and processes.first():
+        folder.check_free(asked.out, asked.overwrite)
+    if trace is not None:
+        trace(made, learner)
     return asked, directory(asked, made), learner
 
 
@@ -205,7 +211,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     if not config.id.startswith(GYM):
         env = config.env
         if options.video_every and not is_drawn(env):
-            raise RunError(f"--video-every: {config.id} has no tiles to draw; omit it")
+            raise RunError(f"--video-every: {config.id} {UNDRAWN}; omit it")
     return config
 
 

@@ -186,7 +186,7 @@ def checked_render_mode(
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
     if mode and not drawing.is_drawn(env):
-        raise ValueError(f"{where}: {env.name} has no tiles to draw; omit render_mode")
+        raise ValueError(f"{where}: {env.name} {drawing.UNDRAWN}; omit render_mode")
     return mode
 
 

@@ -47,7 +47,7 @@ def _run(argv: list[str]) -> int:
 def _check(id: str, steps: int, seed: int) -> int:
     try:
         passed = check_env(id, steps=steps, seed=seed)
-    except ContractError as error:
+    except (ContractError, registry.IncompleteError) as error:
         print(f"{id}: {error}", file=sys.stderr)
         return 1
     print(f"{id}: keeps the contract ({len(passed)} checks, {steps:,} random steps)", flush=True)

@@ -12,6 +12,7 @@ from ..core import registry
 from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.registry import IncompleteError
 from ..core.typed import PROGRAM, program
 from . import fields
 
@@ -181,6 +182,6 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     """Run a command; what the caller can fix becomes one sentence and exit code 2."""
     try:
         return run(argv)
-    except (MissingExtraError, UsageError, registry.UnknownIdError) as error:
+    except (MissingExtraError, UsageError, registry.UnknownIdError, IncompleteError) as error:
         print(f"jaxenvs {command}: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
@@ -95,7 +96,7 @@ class Env:
     """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
-    writes `draw_level`, `reset_state`, `step_state` and `observe`; `action_mask`, `tiles` and
+    writes the abstract methods, which `make` asks for; `draw_level`, `action_mask`, `tiles` and
     `atlas` where they apply. The base keeps the clock, the time limit, dtypes and checks.
     """
 
@@ -137,16 +138,19 @@ class Env:
     # The author's part.
 
     @property
+    @abstractmethod
     def default_params(self) -> Params:
         """The numbers of the original environment."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def action_space(self) -> Space:
         """The space of one action."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def observation_space(self) -> Space:
         """The space of one observation."""
         raise NotImplementedError
@@ -231,15 +235,18 @@ class Env:
         """Tell whether a drawn level may be played; if not, another one is drawn."""
         return jnp.ones((), jnp.bool_)
 
+    @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
         """Return the first state of an episode in `level`."""
         raise NotImplementedError
 
+    @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
         """Apply a valid action; `state.time` already counts this step."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         raise NotImplementedError
@@ -388,13 +395,19 @@ class Env:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
-        return self.reset_to(key_state, self.sample_level(key_level, params), params)
+        level = self.sample_level(key_level, params)
+        with checks.level_is_drawn():
+            return self.reset_to(key_state, level, params)
 
     @eager.compiled
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
+        """Start an episode in the given level (from `sample_level`, a file or a curriculum).
+
+        Raises `TypeError` for a level of other shapes than `sample_level` draws.
+        """
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
+        checks.level_like(level, lambda: self.level_shape, f"{type(self).__name__}.reset_to")
         state = self.reset_state(key, level, params)
         state = jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
@@ -451,6 +464,11 @@ class Env:
         """The state as `jax.ShapeDtypeStruct`s."""
         return _state_shape(self)
 
+    @property
+    def level_shape(self) -> Any:
+        """A level as `jax.ShapeDtypeStruct`s."""
+        return _level_shape(self)
+
 
 @functools.lru_cache(maxsize=512)
 def _check_once(env: Env, params: Any, where: str) -> None:
@@ -461,6 +479,11 @@ def _check_once(env: Env, params: Any, where: str) -> None:
 def _state_shape(env: Env) -> Any:
     # The key is abstract: only shapes are traced here.
     return jax.eval_shape(eager.shared(env.reset), jax.random.key(0)).state
+
+
+@functools.lru_cache(maxsize=512)
+def _level_shape(env: Env) -> Any:
+    return jax.eval_shape(eager.shared(env.sample_level), jax.random.key(0))
 
 
 def _strong(leaf: Any) -> Array:

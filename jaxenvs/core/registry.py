@@ -26,8 +26,16 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
+# Public methods by abstract ones that they call: an override makes the abstract one needless.
+_INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
+
+
 class UnknownIdError(LookupError):
     """No environment is registered under the given id."""
+
+
+class IncompleteError(TypeError):
+    """The class of an environment lacks methods that its author must write."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +82,7 @@ class EnvSpec:
         """Build the environment; keywords are constructor fields, which override those that the id
         sets, or params, such as `max_steps_in_episode`.
         """
+        check_complete(self.env_class, f"make({self.id!r})")
         allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
         fields = {name: value for name, value in settings.items() if name in allowed}
         env = self.env_class(**{**self.fields, **fields})
@@ -101,7 +110,8 @@ def register(
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
     `representative` makes the id stand for its class, see `representatives`. An alias, the id of
-    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`.
+    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`;
+    something other than a subclass of `Env` raises `TypeError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -117,6 +127,8 @@ def register(
             )
 
     def add(env_class: EnvClass) -> EnvClass:
+        if not (isinstance(env_class, type) and issubclass(env_class, Env)):
+            raise TypeError(f"register({id!r}): {env_class!r} must be a subclass of jaxenvs.Env")
         _specs[id] = EnvSpec(id, env_class, fields, aliases, representative)
         _aliases.update(dict.fromkeys(aliases, id))
         return env_class
@@ -161,9 +173,31 @@ def make(id: str, **settings: Any) -> Env:
     """Build the environment registered under `id`, with constructor fields such as `obs="rgb"` and
     params such as `max_steps_in_episode=50`.
 
-    Raises `UnknownIdError`, `TypeError` for an unknown name and `ValueError` for a bad value.
+    Raises `UnknownIdError`, `TypeError` for an unknown name, `ValueError` for a bad value, and
+    `IncompleteError` if the class lacks a required method.
     """
     return spec(id).make(**settings)
+
+
+def check_complete(env_class: type[Env], where: str) -> None:
+    """Raise `IncompleteError` if a class lacks abstract methods of its bases, and name them."""
+
+    def inherits(name: str) -> bool:
+        return getattr(env_class, name) is getattr(Env, name)
+
+    lacking = [
+        name
+        for name in dir(env_class)
+        if getattr(getattr(env_class, name), "__isabstractmethod__", False)
+        and (name not in _INSTEAD or inherits(_INSTEAD[name]))
+    ]
+    if lacking:
+        *most, last = lacking
+        names = f"{', '.join(most)} and {last}" if most else last
+        raise IncompleteError(
+            f"{where}: {env_class.__name__} lacks {names}; every environment defines "
+            f"{'them' if most else 'it'} (see 'Write your own environment' in the documentation)"
+        )
 
 
 def families() -> list[str]:

@@ -156,6 +156,7 @@ class Trials(Wrapper):
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Begin a trial in the given level."""
+        checks.level_like(level, lambda: self.level_shape, "Trials.reset_to")
         params = self.checked_params(params, "reset_to")
         obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))
         zero = jnp.zeros_like(level.task)

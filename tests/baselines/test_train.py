@@ -258,6 +258,7 @@ def told(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
 
 def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path, monkeypatch):
     events = []
+    monkeypatch.setattr(loop, "_trace", lambda *_: None)  # it calls `run_chunk`, too
     told(monkeypatch, loop, "run_chunk", events, "run")
     told(monkeypatch, progress.ProgressLine, "update", events, "tell")
     told(monkeypatch, keeping, "draw", events, "draw")
