@@ -173,7 +173,7 @@ def descended(learner, weights, key, count):
 @pytest.mark.parametrize(
     ("algorithm", "more", "words", "end"),
     [
-        ("davi", {}, ["Greedy descent from 4 boards: 50.0% in 3.0 moves"], ""),
+        ("davi", {}, ["Greedy descent from 4 boards, without search: 50.0% in 3.0 moves"], ""),
         ("davi", {"q": True}, [], " --algorithm qstar"),
         ("world", {}, ["Moves predicted: 75.00%", "played in the puzzle: 50.0%"], ""),
     ],

@@ -25,6 +25,7 @@ IDS = [
 # Members that a wrapper derives from others; authors of environments write the first two.
 OWN = {"reset_state", "step_state", "candidate", "sample_level", "reset", "restart", "name"}
 OWN |= {"checked_params", "state_shape", "given_params", "with_params"}
+OWN |= {"level_shape"}
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
