@@ -107,6 +107,19 @@ def test_before_the_first_numbers_it_says_what_goes_on():
     assert drawn(line, screen)[0].endswith("compiling 0:00")
 
 
+def test_it_says_compiling_until_the_first_numbers_only():
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    line = ProgressLine(config(), 100, updates=2, done=0, console=screen)
+    for left in ("- left", "0:00 left"):
+        line.update(metrics(3, 3.0))
+        line.show()
+        assert drawn(line, screen)[0].endswith(f" {left}")
+    whole = ProgressLine(config(), 100, updates=1, done=0, console=screen)
+    whole.update(metrics(3, 3.0))
+    whole.show()
+    assert drawn(whole, screen)[0].endswith(" 0:00 left")
+
+
 def test_times_have_hours_only_where_needed():
     assert [clock(s) for s in (0, 59.6, 61, 3600, 7383)] == [
         "0:00",
