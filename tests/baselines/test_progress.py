@@ -232,7 +232,10 @@ def test_puzzle_learners_show_their_metric_with_its_unit(
 def test_the_model_of_a_world_is_learned_first():
     record = {"update": 1, "return": [0.0], "transition": [0.5], "q_loss": [0.0]}
     settings = world.Settings(total_steps=400, gradient_steps=100)
-    assert world.shown(settings, record) == "learning the model: transition loss 0.5 nats"
+    assert world.shown(settings, record) == "model loss 0.5 nats"
+    small = {**record, "transition": [1.23e-07]}
+    steps = "  99,900 of 100,000 gradient steps  "  # in a terminal of 80 columns
+    assert len(f"{steps}{world.shown(settings, small)}  1,000 steps/s") <= 80
     later = {**record, "update": 3, "return": [0.25]}
     assert world.shown(settings, later) == "boards solved 25%   Q loss 0"
     davis = {"return": [0.5], "loss": [0.125]}
