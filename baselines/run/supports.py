@@ -43,8 +43,8 @@ class Supports:
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
         """Read new records of the log; `runners` hold the replay buffers of all agents."""
         for record in records:
-            if CLIPPED not in record:
-                return
+            if None in record.get(CLIPPED, [None]):  # another learner, or nothing learned yet
+                continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:
                 continue

@@ -10,6 +10,7 @@ from jaxenvs import registry
 from jaxenvs.baselines import runs
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.presets import preset
+from jaxenvs.baselines.run import supports
 from jaxenvs.core.spaces import Discrete
 
 GROUP = "tiny_runs"
@@ -31,6 +32,16 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert len(said) == 1
     assert said[0].endswith("start a new run with --v-max 78")  # at least `TRUE`
     assert "v_min=-10 to v_max=10" in said[0]
+
+
+@pytest.mark.usefixtures("salaries")
+def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
+    """The log has null before: there are more such updates than `WINDOW`."""
+    more = {"capacity": 512, "warm_up": 640}
+    records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
+    shares = [record["clipped_targets"][0] for record in records]
+    assert shares[: supports.WINDOW] == [None] * supports.WINDOW and shares[-1] > 0.5
+    assert capsys.readouterr().err.count("start a new run with --v-max") == 1
 
 
 @pytest.mark.full
