@@ -19,7 +19,7 @@ from . import processes
 
 CLIPPED = "clipped_targets"  # metric, from 0 to 1
 MOST = 1e-3  # share of clipped targets without a warning
-WINDOW = 10  # updates that it is averaged over: a new network's distributions are wide
+WINDOW = 10  # updates that it is averaged over
 ROOM = 10.0  # factor by which a later policy may earn more than the buffer shows
 
 

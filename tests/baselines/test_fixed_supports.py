@@ -1,5 +1,8 @@
 """Learners with a fixed support: clipped targets are logged, warned of once, and presets fit."""
 
+import types
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_value_units import TRUE, flags, salaries, trained, value  # noqa: F401 - a fixture
@@ -7,7 +10,7 @@ from tiny import TINY
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import runs
+from jaxenvs.baselines import c51, runs
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import supports
@@ -42,6 +45,19 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
     shares = [record["clipped_targets"][0] for record in records]
     assert shares[: supports.WINDOW] == [None] * supports.WINDOW and shares[-1] > 0.5
     assert capsys.readouterr().err.count("start a new run with --v-max") == 1
+
+
+@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of learners
+def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
+    """Here of TSP, whose rewards are negative: the lowest atoms lead beyond the lower bound."""
+    network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
+    monkeypatch.setattr(c51.dqn, "following", lambda *_: jnp.zeros((3, 51)))  # even
+    batch = types.SimpleNamespace(
+        reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])
+    )
+    target = c51.worth(types.SimpleNamespace(network=network), None, None, batch)
+    assert target.clipped.tolist() == [0.0, 1.0, 1.0]
+    np.testing.assert_allclose(target.mass.sum(axis=1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.full
