@@ -5,7 +5,6 @@ from typing import Any
 
 from jaxenvs.core.wrapper import Wrapper
 from jaxenvs.core.wrappers import PreviousStep
-from jaxenvs.xland.trials import Trials
 
 from .planning import Search
 from .policy import Policy
@@ -31,21 +30,14 @@ def of_network(
     found |= {"search": search is not None, "simulations": search.simulations if search else 0}
     found |= {"model": search.model} if search else {}
     found["observation"] = observation(env)
-    trials = inside(env, Trials)
-    return found | ({"episode": f"trial of {trials.episodes} episodes"} if trials else {})
+    episode = getattr(env, "episode_is", "")
+    return found | ({"episode": episode} if episode else {})
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
     """The statement of a greedy descent; `shown` names the observation where it is not `env`'s."""
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
-
-
-def inside(env: Any, kind: type) -> Any:
-    """Return the outermost wrapper of a kind, None without one."""
-    while isinstance(env, Wrapper) and not isinstance(env, kind):
-        env = env.env
-    return env if isinstance(env, kind) else None
 
 
 def observation(env: Any) -> str:
