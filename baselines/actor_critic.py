@@ -97,6 +97,11 @@ class Replaying(Common):
         """Rounds in which `warm_up` steps are made; the last one learns."""
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
+    def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
+        """Whole updates by the count of an optimiser, see `Checked.updates_of`."""
+        cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
+        return (cold * self.replays + gradient_steps * every) // self.gradient_steps
+
 
 class Learned(NamedTuple):
     """What gradient steps change; a field that a learner does not need is ()."""

@@ -77,7 +77,7 @@ class Target(NamedTuple):
     """Target distributions of the sampled actions."""
 
     mass: Float32[Array, "batch atoms"]  # probabilities of the atoms
-    clipped: Float32[Array, " batch"]  # probability that lay beyond them
+    clipped: Float32[Array, " batch"]  # 1 if the mean lay beyond them, else 0
 
 
 ROUNDING = 1e-3  # spacings by which float32 may take a value beyond the outermost atom
@@ -108,10 +108,12 @@ def worth(
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support
     mass, edge = jax.nn.softmax(logits), ROUNDING * (support[1] - support[0])
-    is_beyond = (values < support[0] - edge) | (values > support[-1] + edge)
+    # The wide distributions of a new network reach beyond any bounds; their means do not.
+    mean = (mass * values).sum(axis=1)
+    is_beyond = (mean < support[0] - edge) | (mean > support[-1] + edge)
     return Target(
         jax.vmap(functools.partial(project, support))(values, mass),
-        jnp.where(is_beyond, mass, 0.0).sum(axis=1),
+        is_beyond.astype(jnp.float32),
     )
 
 

@@ -139,7 +139,7 @@ class Settings(ppo_rnn.Settings):
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Whole updates that the policy's optimiser has seen, by its count."""
-        cold = max(min(self.updates_until(self.warm_up) - 1, self.updates), 0)
+        cold = self.cold_updates  # without imagination
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)

@@ -10,6 +10,7 @@ Discrete, `distribution` in policy.json says what it returns instead of logits.
 """
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,11 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """The unit of the program's value, and how it follows from the network's own answer."""
-    offset, factor = value_scales.line(policy.weights)
+    """The unit of the program's value, and how it follows from the network's own answer.
+
+    Null where an older version did not save the scale: JSON has no NaN.
+    """
+    offset, factor = (None if math.isnan(x) else x for x in value_scales.line(policy.weights))
     return {
         "unit": "discounted return in units of the environment's reward",
         "of_network": {"offset": offset, "factor": factor},

@@ -73,9 +73,14 @@ class Checked(Scheduled):
         """
         return min(-(-steps // self.steps_per_update), LARGEST)
 
+    @property
+    def cold_updates(self) -> int:
+        """Updates without a gradient step, in the warm-up of learners that have one."""
+        return max(min(self.updates_until(getattr(self, "warm_up", 0)) - 1, self.updates), 0)
+
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Whole updates by the count of an optimiser that takes one of `every` gradient steps."""
-        return gradient_steps * every // self.gradient_steps
+        return self.cold_updates + gradient_steps * every // self.gradient_steps
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,40 +5,39 @@ from typing import Any
 
 from jaxenvs.core.wrapper import Wrapper
 from jaxenvs.core.wrappers import PreviousStep
-from jaxenvs.xland.trials import Trials
 
+from .planning import Search
 from .policy import Policy
 
 
 def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
-    """Return the statement of a policy for JSON.
+    """Return the statement of a policy for JSON, see `of_network`."""
+    return of_network(policy.env, policy.epsilon, greedy, policy.search)
+
+
+def of_network(
+    env: Any, epsilon: float, greedy: bool, search: Search | None = None
+) -> dict[str, Any]:
+    """Return the statement of a network that acts in an environment, also one of Gymnasium.
 
     `actions` are sampled or greedy; `epsilon` is the share of random ones among sampled actions of
     a learner of action values. Without a search `simulations` is 0; a search steps its `model`.
     `episode` is there if one is a trial of several.
     """
-    search = policy.search
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
-    if policy.epsilon and not greedy and search is None:
-        found["epsilon"] = policy.epsilon
+    if epsilon and not greedy and search is None:
+        found["epsilon"] = epsilon
     found |= {"search": search is not None, "simulations": search.simulations if search else 0}
     found |= {"model": search.model} if search else {}
-    found["observation"] = observation(policy.env)
-    trials = inside(policy.env, Trials)
-    return found | ({"episode": f"trial of {trials.episodes} episodes"} if trials else {})
+    found["observation"] = observation(env)
+    episode = getattr(env, "episode_is", "")
+    return found | ({"episode": episode} if episode else {})
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
     """The statement of a greedy descent; `shown` names the observation where it is not `env`'s."""
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
-
-
-def inside(env: Any, kind: type) -> Any:
-    """Return the outermost wrapper of a kind, None without one."""
-    while isinstance(env, Wrapper) and not isinstance(env, kind):
-        env = env.env
-    return env if isinstance(env, kind) else None
 
 
 def observation(env: Any) -> str:

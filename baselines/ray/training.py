@@ -19,17 +19,15 @@ import ray
 from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
-from .. import GYM, evaluate
+from .. import GYM, evaluate, stated
 from ..algorithms import Learner
 from ..devices import EVERYWHERE, Devices
-from ..policy import Policy
 from ..run import checkpoints
 from ..run.divergence import Divergence
 from ..run.interrupt import Interrupt
 from ..run.keeping import Keeper
 from ..run.loop import begin, progress_line, split
 from ..runs import Run, RunError
-from ..stated import stated
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
@@ -266,9 +264,9 @@ class Training:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
             return evaluate.report(run, learner, weights, count)
-        policy = Policy.of(learner.env, learner.network, None)
+        epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
         result = {
-            "policy": stated(policy, greedy=False),
+            "policy": stated.of_network(learner.env, epsilon, greedy=False),
             **evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels),
         }
         run.write_json("eval.json", result)

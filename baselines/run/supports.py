@@ -19,7 +19,7 @@ from . import processes
 
 CLIPPED = "clipped_targets"  # metric, from 0 to 1
 MOST = 1e-3  # share of clipped targets without a warning
-WINDOW = 10  # updates that it is averaged over: a new network's distributions are wide
+WINDOW = 10  # updates that it is averaged over
 ROOM = 10.0  # factor by which a later policy may earn more than the buffer shows
 
 
@@ -43,8 +43,8 @@ class Supports:
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
         """Read new records of the log; `runners` hold the replay buffers of all agents."""
         for record in records:
-            if CLIPPED not in record:
-                return
+            if None in record.get(CLIPPED, [None]):  # another learner, or nothing learned yet
+                continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:
                 continue

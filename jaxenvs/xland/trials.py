@@ -87,6 +87,12 @@ class Trials(Wrapper):
         if not hasattr(self.env.default_params, "ruleset"):
             raise TypeError(f"Trials: needs an environment with rulesets, got {self.env.name}")
 
+    @property
+    def episode_is(self) -> str:
+        """What an episode of the outer environment consists of, for statements of results."""
+        unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
+        return f"trial of {unit}"
+
     @classmethod
     def of(
         cls, env: Any, tasks: Benchmark, episodes: int = 10, steps: int = 0

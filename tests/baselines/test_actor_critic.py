@@ -215,7 +215,7 @@ def test_seeds_are_independent(fallen):
 
 def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
     settings = sac.Settings(total_steps=1000, rollout_steps=10, replays=2, actor_every=4)
-    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0)
+    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0, warm_up=1)
     of_critic = minibatches.learning_rate(settings)
     of_actor = minibatches.learning_rate(settings, settings.actor_every)
     for update in (0, 40, 99):

@@ -1,5 +1,8 @@
 """Learners with a fixed support: clipped targets are logged, warned of once, and presets fit."""
 
+import types
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_value_units import TRUE, flags, salaries, trained, value  # noqa: F401 - a fixture
@@ -7,9 +10,10 @@ from tiny import TINY
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import runs
+from jaxenvs.baselines import c51, runs
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.presets import preset
+from jaxenvs.baselines.run import supports
 from jaxenvs.core.spaces import Discrete
 
 GROUP = "tiny_runs"
@@ -31,6 +35,29 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert len(said) == 1
     assert said[0].endswith("start a new run with --v-max 78")  # at least `TRUE`
     assert "v_min=-10 to v_max=10" in said[0]
+
+
+@pytest.mark.usefixtures("salaries")
+def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
+    """The log has null before: there are more such updates than `WINDOW`."""
+    more = {"capacity": 512, "warm_up": 640}
+    records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
+    shares = [record["clipped_targets"][0] for record in records]
+    assert shares[: supports.WINDOW] == [None] * supports.WINDOW and shares[-1] > 0.5
+    assert capsys.readouterr().err.count("start a new run with --v-max") == 1
+
+
+@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of learners
+def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
+    """Here of TSP, whose rewards are negative: the lowest atoms lead beyond the lower bound."""
+    network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
+    monkeypatch.setattr(c51.dqn, "following", lambda *_: jnp.zeros((3, 51)))  # even
+    batch = types.SimpleNamespace(
+        reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])
+    )
+    target = c51.worth(types.SimpleNamespace(network=network), None, None, batch)
+    assert target.clipped.tolist() == [0.0, 1.0, 1.0]
+    np.testing.assert_allclose(target.mass.sum(axis=1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.full

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from test_value_units import SalaryMap
+from tiny import Endless, Push, learner
 
 from jaxenvs.baselines import davi, dqn, minibatches, ppo, rl2, runs, world
 from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS
-from jaxenvs.baselines.run import options
+from jaxenvs.baselines.run import loop, options
 
 EMPTY, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
 ENVS = {"num_envs": 4, "rollout_steps": 2, "anneal": True}
@@ -26,7 +28,8 @@ def epsilon(settings, update):
 
 def rate(settings, update):
     """Learning rate of an optimiser that has made all gradient steps of the updates."""
-    return minibatches.learning_rate(settings)(np.int32(update * settings.gradient_steps))
+    steps = (update - settings.cold_updates) * settings.gradient_steps
+    return minibatches.learning_rate(settings)(np.int32(steps))
 
 
 def importance(settings, update):
@@ -214,6 +217,32 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     run, before = saved(tmp_path, "dqn", EMPTY, 80, **REPLAY, reset_every=4)
     after = resumed(run, MORE)
     assert before.update_at(dqn.RESETS) == after.update_at(dqn.RESETS) == pytest.approx(70)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "given"),
+    [
+        ("dqn", Endless(), {"warm_up": 96}),
+        ("sac", Push(), {"warm_up": 76}),
+        pytest.param("td3", Push(), {"warm_up": 76, "actor_every": 2}, marks=pytest.mark.full),
+        pytest.param("muzero", Endless(), {"warm_up": 96}, marks=pytest.mark.full),
+        pytest.param("dyna", SalaryMap(), {"warm_up": 192}, marks=pytest.mark.full),
+    ],
+)
+def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, given):
+    """It falls with the progress of the run, and so reaches 0 at its end."""
+    agent = learner(env, algorithm, **given)
+    runners = loop.start(agent, jax.random.key(0)[None])
+    for update in range(1, 6):
+        runners, _ = loop.run_chunk(agent, runners)
+        states = runners.optimiser
+        states = states if isinstance(states, dict) else {"": states}
+        for name, state in states.items():
+            every = 1 if name in ("", "critic") else agent.settings.actor_every
+            counted = int(minibatches.counted(jax.tree.map(lambda leaf: leaf[0], state)))
+            known = int(agent.settings.updates_of(counted, every))
+            assert known == update or counted == 0, name
+    assert counted > 0
 
 
 def test_steps_are_counted_beyond_int32():

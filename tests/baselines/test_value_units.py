@@ -7,6 +7,7 @@ learners bootstrap.
 import functools
 import json
 import shutil
+import types
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from tiny import TINY, Endless
 
 import jaxenvs
 from jaxenvs import cli, registry
-from jaxenvs.baselines import runs, train
+from jaxenvs.baselines import export, runs, train, value_scales
 from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.export import FILES
 from jaxenvs.baselines.run import checkpoints, loop
@@ -113,6 +114,14 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     more = ["--resume", str(run), "--total-steps", "8000"]
     assert train.main(more) == 0
     assert value(runs.load_policy(run)) == pytest.approx(TRUE, rel=0.02)
+
+
+@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of policies
+def test_an_unknown_scale_is_null_in_an_export():
+    scales = value_scales.Scales(jnp.full(3, jnp.nan, jnp.float32))
+    policy = types.SimpleNamespace(weights={"params": {}, value_scales.SCALES: scales})
+    found = export.value(policy)["of_network"]
+    assert found == {"offset": None, "factor": None}
 
 
 def policy_settings(run):
