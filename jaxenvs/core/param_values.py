@@ -87,7 +87,7 @@ def apply_to_defaults(cls: type) -> None:
 
     @functools.wraps(getattr(own, "fget", None) or cls, updated=())
     def default_params(env: Any) -> Any:
-        params = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
+        params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
         # A subclass may add params to `super().default_params`.
         known = {name: given[name] for name in given if hasattr(params, name)}
