@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from jaxenvs.commands.fields import PARAM
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
@@ -48,10 +49,17 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
     usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
-    if env != usual:
-        same = settings(usual).items()
-        changed = [f"{k}={v}" for k, v in settings(env).items() if (k, v) not in same]
-        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}")
+    same = settings(usual).items()
+    params = {name: getattr(usual.default_params, name) for name in dict(env.given_params)}
+    changed = [
+        f"{name}={value}"
+        for name, value in settings(env).items()
+        if (name, value) not in same and (name not in params or value != params[name])
+    ]
+    if changed:
+        pairs = " ".join(f"{name}={value}" for name, value in params.items())
+        advice = f"; its params are {PARAM} {pairs}" if pairs else ""
+        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}{advice}")
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
 
 

@@ -443,7 +443,7 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
 def shown(settings: Any, record: dict[str, Any]) -> str:
     """Text of the progress line: the loss of the model, later the share of solved boards."""
     if record["update"] <= settings.model_updates:
-        return f"learning the model: transition loss {np.mean(record['transition']):.3g} nats"
+        return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
     return f"boards solved {solved:.0%}   Q loss {loss:.3g}"
 

@@ -11,6 +11,7 @@ import tyro
 
 from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
+from jaxenvs.core.typed import PROGRAM, program
 
 from ..algorithms import ALGORITHMS
 from ..schedules import UNSHOWN
@@ -27,6 +28,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     settings follow the first of them.
     """
     first, *rest = kinds
+    prog = prog.replace(PROGRAM, program(), 1)  # as it can be typed here
     groups, taken = [_group(first, default)], set[str]()
     for kind in reversed(type(default.settings).__mro__):
         made = _group(kind, default.settings, taken)

@@ -120,9 +120,13 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """The time left; nothing until the speed is known."""
+        """The time left; nothing before the first chunk, which compiles, and a dash after it."""
+        if self._done >= self._updates:
+            return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()
-        return f"{clock((self._updates - self._done) * each / rate)} left" if rate else ""
+        if not rate:
+            return "- left" if self._compiled else ""
+        return f"{clock((self._updates - self._done) * each / rate)} left"
 
     def _print(self, text: str) -> None:
         if not self._console.is_terminal and processes.first():

@@ -53,7 +53,7 @@ def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
         if name in own:
             raise ValueError(_swapped(PARAM, name, f"a constructor field of {id}", FLAG))
     for name in fields:
-        if name not in own and name in names(spec.make().default_params):
+        if name not in own and name in names(spec.make()):
             raise ValueError(_swapped(FLAG, name, f"a param of {id}", PARAM))
 
 

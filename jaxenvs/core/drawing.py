@@ -28,8 +28,9 @@ def is_drawn(env: Env) -> bool:
 
 
 def has_tiles(env: Env) -> bool:
-    """Tell whether the environment draws itself."""
-    return type(unwrapped(env)).tiles is not Env.tiles
+    """Tell whether the environment draws itself: it has both tiles and their sprites."""
+    kind = type(unwrapped(env))
+    return kind.tiles is not Env.tiles and kind.atlas is not Env.atlas
 
 
 def has_picture(env: Env) -> bool:

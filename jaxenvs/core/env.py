@@ -129,8 +129,8 @@ class Env:
     def __init_subclass__(cls, kw_only: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         eager.compile_overrides(cls)
-        param_values.apply_to_defaults(cls)
         dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
+        param_values.apply_to_defaults(cls)
 
     def __post_init__(self) -> None:
         """Check the fields; an author's override calls `super().__post_init__()`."""

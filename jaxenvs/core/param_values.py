@@ -6,6 +6,7 @@ nothing that is compiled for one serves the other.
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,10 +30,18 @@ def settings(env: Any) -> dict[str, Any]:
     return {**fields, **dict(getattr(env, FIELD))}
 
 
-def names(params: Any) -> tuple[str, ...]:
-    """Return the names of params that are single numbers; others need an array or a struct."""
+def names(env: Any) -> tuple[str, ...]:
+    """Return the names of params that are single numbers; others need an array or a struct.
+
+    Those of a wrapper come before those of the environment inside.
+    """
+    params = env.default_params
+    if not dataclasses.is_dataclass(params):
+        kind = type(params).__name__
+        raise TypeError(f"{type(env).__name__}: default_params must be a struct, got {kind}")
     fields = [field.name for field in dataclasses.fields(params)]
-    return tuple(name for name in fields if _is_number(getattr(params, name)))
+    own = [name for name in fields if _is_number(getattr(params, name))]
+    return tuple(dict.fromkeys([*own, *(names(env.env) if _is_wrapper(env) else ())]))
 
 
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
@@ -40,12 +49,15 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
     value of another kind, and `ValueError` for a time limit below 1; `owner` begins the message.
-    A wrapper passes the numbers to the environment inside.
+    A wrapper keeps the numbers of params that it adds, and passes the others inside.
     """
-    if hasattr(env, "unwrapped"):
-        return dataclasses.replace(env, env=with_params(env.env, owner, given))
+    allowed = names(env)
+    if _is_wrapper(env):
+        inside = names(env.env)
+        passed = {name: value for name, value in given.items() if name in inside}
+        env = dataclasses.replace(env, env=with_params(env.env, owner, passed)) if passed else env
+        given = {name: value for name, value in given.items() if name not in inside}
     params = env.default_params
-    allowed = names(params)
     pairs = dict(getattr(env, FIELD))
     for name, value in given.items():
         if name not in allowed:
@@ -57,30 +69,48 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
         pairs[name] = _number(value, np.asarray(getattr(params, name)), f"{owner}: {name}")
         if name == LIMIT and pairs[name] < 1:
             raise ValueError(f"{owner}: {name}={value} must be at least 1")
+    if _has_field_of_params(env):
+        return dataclasses.replace(env, default_params=params.replace(**pairs))
     return dataclasses.replace(env, **{FIELD: tuple(sorted(pairs.items()))})
 
 
+class _Given(property):
+    """`default_params` with the given params."""
+
+
 def apply_to_defaults(cls: type) -> None:
-    """Make `default_params` of a class, where it defines it, return the given params."""
-    own = vars(cls).get("default_params")
-    if own is None:
+    """Make `default_params` of a class return the given params, wherever it is defined."""
+    own = inspect.getattr_static(cls, "default_params")
+    is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
+    if is_applied or _has_field_of_params(cls):
         return
 
     @functools.wraps(getattr(own, "fget", None) or cls, updated=())
     def default_params(env: Any) -> Any:
-        params = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
+        params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
         # A subclass may add params to `super().default_params`.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 
-    cls.default_params = property(default_params)  # type: ignore[attr-defined]
+    cls.default_params = _Given(default_params)  # type: ignore[attr-defined]
+
+
+def _has_field_of_params(env: Any) -> bool:
+    """Tell whether `default_params` is a field, which then takes the numbers itself."""
+    return any(field.name == "default_params" for field in dataclasses.fields(env))
+
+
+def _is_wrapper(env: Any) -> bool:
+    return hasattr(env, "unwrapped")
 
 
 def _number(value: Any, default: np.ndarray, where: str) -> Any:
     """The value as a NumPy scalar with the dtype of the default."""
     if isinstance(value, float) and value.is_integer() and default.dtype.kind in "iu":
         value = int(value)
+    if value is None:
+        raise TypeError(f"{where}: it must be a number of dtype {default.dtype}, got None")
     return np.asarray(checks.tree_like(value, default, where, "it"))[()]
 
 

@@ -89,7 +89,7 @@ class EnvSpec:
         given = {name: value for name, value in settings.items() if name not in allowed}
         if not given:
             return env
-        numbers = param_values.names(env.default_params)
+        numbers = param_values.names(env)
         for name in given:
             if name not in numbers:
                 raise TypeError(self._unknown(name, allowed, numbers))

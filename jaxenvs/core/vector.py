@@ -92,7 +92,11 @@ class VectorEnv:
             advice = "leave AutoReset out, or give autoreset='none'"
             refuse_self_resetting(self.env, "make_vec", advice)
         if self.autoreset == "next_step":
-            refuse_shared(self.env)
+            advice = (
+                "needs autoreset='same_step' or 'none': with 'next_step' some environments of a "
+                "batch only begin anew, and have no values"
+            )
+            refuse_shared(self.env, "make_vec", advice)
 
     @property
     def action_space(self) -> Space:

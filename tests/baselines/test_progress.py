@@ -107,6 +107,19 @@ def test_before_the_first_numbers_it_says_what_goes_on():
     assert drawn(line, screen)[0].endswith("compiling 0:00")
 
 
+def test_it_says_compiling_until_the_first_numbers_only():
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    line = ProgressLine(config(), 100, updates=2, done=0, console=screen)
+    for left in ("- left", "0:00 left"):
+        line.update(metrics(3, 3.0))
+        line.show()
+        assert drawn(line, screen)[0].endswith(f" {left}")
+    whole = ProgressLine(config(), 100, updates=1, done=0, console=screen)
+    whole.update(metrics(3, 3.0))
+    whole.show()
+    assert drawn(whole, screen)[0].endswith(" 0:00 left")
+
+
 def test_times_have_hours_only_where_needed():
     assert [clock(s) for s in (0, 59.6, 61, 3600, 7383)] == [
         "0:00",
@@ -219,7 +232,10 @@ def test_puzzle_learners_show_their_metric_with_its_unit(
 def test_the_model_of_a_world_is_learned_first():
     record = {"update": 1, "return": [0.0], "transition": [0.5], "q_loss": [0.0]}
     settings = world.Settings(total_steps=400, gradient_steps=100)
-    assert world.shown(settings, record) == "learning the model: transition loss 0.5 nats"
+    assert world.shown(settings, record) == "model loss 0.5 nats"
+    small = {**record, "transition": [1.23e-07]}
+    steps = "  99,900 of 100,000 gradient steps  "  # in a terminal of 80 columns
+    assert len(f"{steps}{world.shown(settings, small)}  1,000 steps/s") <= 80
     later = {**record, "update": 3, "return": [0.25]}
     assert world.shown(settings, later) == "boards solved 25%   Q loss 0"
     davis = {"return": [0.5], "loss": [0.125]}

@@ -36,7 +36,8 @@ def test_params_are_saved_and_reach_the_environment(trained):
 def test_a_resumed_run_keeps_its_params(trained, tmp_path, capsys):
     again = tmp_path / "again"
     shutil.copytree(trained, again)
-    assert main(["--resume", str(again), "--total-steps", "128", "--eval-episodes", "4"]) == 0
+    more = ["--total-steps", "128", "--learning-rate", "0.001", "--eval-episodes", "4"]
+    assert main(["--resume", str(again), *more]) == 0
     assert runs.Run.open(again).config.params == {LIMIT: 3}
     assert main(["--resume", str(again), "--param", f"{LIMIT}=4"]) == 2
     words = f"was trained with --param {{'{LIMIT}': 3}} and cannot continue with {{'{LIMIT}': 4}}"
@@ -72,9 +73,12 @@ def test_wrong_params_of_a_run_are_one_sentence(trained, tmp_path, command, caps
         assert words in err and err.count("\n") == 1
 
 
-def test_the_package_has_the_usual_params(trained, capsys):
+def test_a_package_has_its_own_params(trained, capsys):
     assert evaluating.main([str(trained), "--episodes", "2", "--in", "minigrid"]) == 2
-    assert f"minigrid has no MiniGrid-Empty-5x5-v0 with {LIMIT}=3" in capsys.readouterr().err
+    words = f"minigrid has no MiniGrid-Empty-5x5-v0 with {LIMIT}=3; its params are --param "
+    assert f"{words}{LIMIT}=100" in capsys.readouterr().err
+    own = ["--param", f"{LIMIT}=100"]
+    assert evaluating.main([str(trained), "--episodes", "2", "--in", "minigrid", *own]) == 0
 
 
 def test_a_run_from_before_there_were_params_is_read(trained, tmp_path):

@@ -10,7 +10,7 @@ import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines import evaluate
 from jaxenvs.baselines.algorithms import ALGORITHMS
-from jaxenvs.baselines.run import options
+from jaxenvs.baselines.run import flags, options
 from jaxenvs.commands import listing, parser
 from jaxenvs.commands.page import page
 from jaxenvs.core import registry
@@ -62,6 +62,12 @@ def test_a_count_is_whole(text, capsys):
     assert "is no whole number, such as" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(argparse.ArgumentTypeError, match="must be a whole number, 1 to 9"):
         parser.number(1, 9)(text)
+
+
+def test_the_help_that_is_named_can_be_called_here(capsys, monkeypatch):
+    monkeypatch.setattr(flags, "program", lambda: ".venv/bin/jaxenvs")
+    err = refused(capsys, "train", "Grid-v0", "--rate", "1")
+    assert "`.venv/bin/jaxenvs train --help` lists the arguments" in err
 
 
 SUGGESTED = [

@@ -18,6 +18,7 @@ CASES = [
     ({LIMIT: 0}, ValueError, "max_steps_in_episode=0 must be at least 1"),
     ({LIMIT: 2.5}, TypeError, "must be a number of dtype int32, got float 2.5"),
     ({LIMIT: "x"}, TypeError, "must be a number of dtype int32, got str 'x'"),
+    ({LIMIT: None}, TypeError, "must be a number of dtype int32, got None"),
     ({"max_steps": 3}, TypeError, "its params are max_steps_in_episode; did you mean"),
     ({"view_sise": 3}, TypeError, "did you mean 'view_size'"),
     ({"given_params": ()}, TypeError, "has no field or param 'given_params'"),
@@ -71,7 +72,7 @@ def test_no_param_has_the_name_of_a_constructor_field():
     for id in registry.representatives():
         env = jaxenvs.make(id)
         fields = {field.name for field in param_values.constructor_fields(env)}
-        assert not fields & set(param_values.names(env.default_params)), id
+        assert not fields & set(param_values.names(env)), id
 
 
 def test_a_subclass_that_adds_params_takes_both():
@@ -87,6 +88,39 @@ def test_a_subclass_that_adds_params_takes_both():
 
     params = Heavy().with_params(gravity=1.0).default_params
     assert (params.cart_mass, params.gravity) == (2, 1)
+
+
+@pytest.mark.parametrize("made", ["mixin", "field"])
+def test_default_params_that_come_from_elsewhere_take_them_too(made):
+    base = type(jaxenvs.make("Classic-CartPole-v0"))
+    usual = base().default_params
+
+    class Mixin:
+        default_params = usual
+
+    class OfMixin(Mixin, base):
+        """Params of a class that is no environment."""
+
+    class OfField(base):
+        """Params in a field."""
+
+        default_params: jaxenvs.Params = usual
+
+    env = {"mixin": OfMixin, "field": OfField}[made]()
+    assert env.default_params == usual
+    params = env.with_params(gravity=1.0).with_params(max_steps_in_episode=7).default_params
+    assert (params.gravity, params.max_steps_in_episode) == (1, 7)
+
+
+def test_a_wrapper_keeps_the_params_that_it_adds():
+    env = wrappers.LogWrapper(wrappers.StickyAction(jaxenvs.make("Grid-v0")))
+    given = {"repeat_probability": 0.5, LIMIT: 3}
+    for changed in (env.with_params(**given), env.with_params(**{LIMIT: 3}).with_params(**given)):
+        assert changed.default_params.repeat_probability == np.float32(0.5)
+        assert changed.default_params.env.max_steps_in_episode == 3
+    words = "its params are repeat_probability, max_steps_in_episode; did you mean 'repeat"
+    with pytest.raises(TypeError, match=words):
+        env.with_params(repeat_probabilty=0.5)
 
 
 COMMANDS = [

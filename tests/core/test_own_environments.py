@@ -206,6 +206,19 @@ def test_an_environment_without_tiles_is_drawn_and_written(tmp_path):
     assert testing.CHECKS["pictures"](testing.Subject.of(env)) is None
 
 
+def test_tiles_without_sprites_are_not_drawn():
+    class NoAtlas(Board):
+        """A board that lacks `atlas`."""
+
+        def tiles(self, state):
+            return state.board.astype(jnp.int32)
+
+    env = NoAtlas()
+    picture = jaxenvs.render(env, env.reset(KEY).state, tile_size=8)
+    expected = jaxenvs.render(Board(), Board().reset(KEY).state, tile_size=8)
+    np.testing.assert_array_equal(picture, expected)
+
+
 def test_it_is_played_and_watched(register, tmp_path, monkeypatch):
     register(Board)
     monkeypatch.chdir(tmp_path)

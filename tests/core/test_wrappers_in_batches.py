@@ -132,6 +132,15 @@ def test_a_batch_shares_statistics_on_request():
         jaxenvs.make_vec(wrappers.LogWrapper(env), ROWS, autoreset="next_step")
 
 
+def test_repeated_steps_would_make_shared_statistics_differ():
+    shared = wrappers.NormalizeObservation(SHORT, shared=True)
+    with pytest.raises(ValueError, match=r"ActionRepeat: NormalizeObservation\(shared=True\) bel"):
+        wrappers.ActionRepeat(wrappers.LogWrapper(shared), 3)
+    env = wrappers.NormalizeObservation(wrappers.ActionRepeat(SHORT, 3), shared=True)
+    counts = batch_rollout(env)[1].state.env.memory.count
+    np.testing.assert_array_equal(counts, counts[:, :1].repeat(ROWS, 1))
+
+
 def test_an_evaluation_leaves_the_statistics_as_they_are():
     env = wrappers.NormalizeReward(wrappers.NormalizeObservation(SHORT, shared=True), shared=True)
     learned = jax.tree.map(lambda leaf: leaf[-1, 0], batch_rollout(env)[1].state.env)

@@ -15,6 +15,7 @@ from ..random import Key
 from ..stateful import WrappedState, check_wrapped
 from ..struct import Struct, struct
 from ..wrapper import Wrapper
+from .normalisation import refuse_shared
 from .success import SuccessInInfo, with_success
 
 
@@ -102,6 +103,11 @@ class ActionRepeat(SuccessInInfo):
         """Check the fields."""
         super().__post_init__()
         checks.integer_field("ActionRepeat", "num_repeats", self.num_repeats, 1)
+        advice = (
+            "belongs around ActionRepeat: inside, environments whose episode has ended miss the "
+            "steps that the others still make"
+        )
+        refuse_shared(self.env, "ActionRepeat", advice)
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]

@@ -165,15 +165,11 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
         return RewardScale(total=total, moments=moments), told
 
 
-def refuse_shared(env: Env) -> None:
-    """Raise `ValueError` for shared statistics in a batch with `next_step`."""
+def refuse_shared(env: Env, where: str, advice: str) -> None:
+    """Raise `ValueError` for shared statistics, where some environments of a batch do not step."""
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:
-            kind = type(env).__name__
-            raise ValueError(
-                f"make_vec: {kind}(shared=True) needs autoreset='same_step' or 'none': with "
-                f"'next_step' some environments of a batch only begin anew, and have no values"
-            )
+            raise ValueError(f"{where}: {type(env).__name__}(shared=True) {advice}")
         env = env.env
 
 
