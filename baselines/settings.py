@@ -52,7 +52,11 @@ class Checked(Scheduled):
         # A cut episode takes two slots of a replay buffer.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
-            (self.updates * self.gradient_steps, "gradient steps", "gradient steps in an update"),
+            (
+                self.updates * getattr(self, "gradient_steps", 0),
+                "gradient steps",
+                "gradient steps in an update",
+            ),
             (slots, "slots of a replay buffer", "steps of each environment, by more num_envs"),
         ):
             if count > LARGEST:

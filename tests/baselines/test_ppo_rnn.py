@@ -303,7 +303,9 @@ def test_training_and_evaluation_show_the_previous_step(tmp_path, monkeypatch, a
     flags = [*TINY, "--previous", "--out", str(tmp_path / "run")]
     _, run, agent = options.prepare(flags, algorithm)
     played = []
-    monkeypatch.setattr(evaluate, "play", lambda env, *rest: played.append(env))
+    monkeypatch.setattr(
+        evaluate.Evaluated, "play", lambda self, *rest: played.append(self.env) or {}
+    )
     monkeypatch.setattr(evaluate, "tell", lambda result: None)
     agent.algorithm.load().report(run, agent, None, 4)
     assert isinstance(agent.env.env, PreviousStep) and played == [agent.env.env]

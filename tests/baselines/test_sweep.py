@@ -33,7 +33,7 @@ def test_every_agent_learns_as_alone(tmp_path, capsys):
     assert [
         {k: row[k] for k in label} for row, label in zip(evaluated, config.labels, strict=True)
     ] == (config.labels)
-    assert "Evaluated over" not in said
+    assert "episodes per seed" not in said
     alone = ["--learning-rate", "1e-2", "--entropy", "0", "--out", str(tmp_path / "one")]
     assert train.main([*flags, *alone]) == 0
     for seed in range(2):
