@@ -1,0 +1,62 @@
+"""The section `sounds`: checked, because a mistake in it is a mistake of the game; not played."""
+
+import re
+
+from .names import Names
+from .rules import ABSOLUTE, SOUNDS
+from .text import Line
+
+EVENTS = (
+    "undo",
+    "restart",
+    "titlescreen",
+    "startgame",
+    "cancel",
+    "endgame",
+    "startlevel",
+    "endlevel",
+    "showmessage",
+    "closemessage",
+    *SOUNDS,
+)
+DIRECTED = ("move", "cantmove")  # verbs that may have directions
+VERBS = (*DIRECTED, "action", "create", "destroy")
+DIRECTIONS = (*ABSOLUTE, "horizontal", "vertical", "orthogonal")
+
+
+def check(line: Line, names: Names) -> None:
+    """Record an error unless a line is `EVENT SEED` or `OBJECT VERB [DIRECTION ...] SEED`."""
+    first, *rest = line.text.split()
+    if first not in EVENTS and not re.match(r"\w", first):
+        names.problems.warn(line.number, f"{first!r} is no sound event and no object; ignored")
+        return
+    wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
+    if wrong:
+        names.problems.error(line.number, wrong)
+
+
+def _event(event: str, rest: list[str]) -> str:
+    """Return what is wrong with `EVENT SEED`; "" for nothing."""
+    if not rest or not rest[0].isdigit():
+        return f"{event} needs a seed, a number such as 36772507"
+    return f"nothing may follow the seed: {' '.join(rest[1:])!r}" if rest[1:] else ""
+
+
+def _object(name: str, rest: list[str], names: Names) -> str:
+    """Return what is wrong with `OBJECT VERB [DIRECTION ...] SEED`; "" for nothing."""
+    if name not in names:
+        return f"{name.upper()} is no sound event ({', '.join(EVENTS[:-11])}, sfx0 to sfx10) and no object"
+    if names.is_aggregate(name):
+        return f"{name.upper()} is an aggregate; sounds belong to objects and properties"
+    verb = rest[0] if rest else ""
+    if verb not in VERBS:
+        return f"{name.upper()} needs a verb: {', '.join(VERBS)}; got {verb!r}"
+    for place, word in enumerate(rest[1:], 2):
+        if word.isdigit():
+            return (
+                f"nothing may follow the seed: {' '.join(rest[place:])!r}" if rest[place:] else ""
+            )
+        if verb not in DIRECTED or word not in DIRECTIONS:
+            allowed = " or a direction" if verb in DIRECTED else ""
+            return f"{verb} needs a seed, a number{allowed}; got {word!r}"
+    return f"{verb} needs a seed, a number such as 36772507"
