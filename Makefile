@@ -19,7 +19,7 @@ help:
 	@echo 'make test-all the default tests and those marked full, which repeat them on other environments'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
-	@echo 'make docs    build the documentation into build/site, with warnings as errors'
+	@echo 'make docs    build the documentation into build/site, with warnings as errors (IDS="Grid-v0 ...": of a few ids)'
 	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write keeps their outputs)'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'
@@ -32,7 +32,9 @@ demo: $(VENV)/.demo
 		echo 'Opening the window (close it to end; no window: see demo.gif).'; \
 		$(BIN)/jaxenvs watch $(RUN) || true; \
 	fi
-	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
+	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png. Next:'
+	@echo '  $(BIN)/jaxenvs play Grid-DoorKey-8x8-v0'
+	@echo '  . $(BIN)/activate  # afterwards `jaxenvs` is enough'
 
 # `XLA_FLAGS= make test` compiles as users do.
 test: lint

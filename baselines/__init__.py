@@ -7,7 +7,7 @@ policy = jaxenvs.baselines.runs.load_policy("runs/demo")
 from jaxenvs.core.extras import require
 
 # What the extra `train` installs.
-NEEDED = ("chex", "flax", "matplotlib", "optax", "orbax", "rich", "tyro")
+NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
 GYM = "gym:"  # how ids of Gymnasium's environments begin: actors of Ray step them
 
 require(NEEDED, "train")

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import exploration, minibatches, moments, returns, target_scaling
+from . import exploration, minibatches, moments, returns, reward_scaling, value_scales
 from .algorithms import SEEDS, Learner
 from .networks import renewed
 
@@ -40,9 +40,7 @@ class Runner(NamedTuple):
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
     bonus_memory: PyTree[Array] = ()  # what a bonus remembers of each environment's episode
-    gains: PyTree[Array] = ()  # moments of the discounted returns, by which rewards are scaled
-    gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
-    scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
+    gain_returns: PyTree[Array] = ()  # discounted returns so far, if rewards are scaled by them
     swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
     model: PyTree[Array] = ()  # a learned world, with what trains it
     replay_buffer: PyTree[Array] = ()  # what the model learns from
@@ -102,9 +100,8 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
         "returns": jnp.zeros(envs, jnp.float32),
         "lengths": jnp.zeros(envs, jnp.int32),
         "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
-        **moments.begin(learner.settings, envs),
+        **reward_scaling.begin(learner.settings, envs),
         **exploration.begin(learner, obs, key_bonus),
-        **target_scaling.begin(learner),
     }
 
 
@@ -135,7 +132,7 @@ def collect(
         one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
     value = cut_value(learner, runner, rollout.truncated, cuts, apart)
-    runner, rollout = moments.scaled(learner, runner, rollout._replace(cut_value=value))
+    runner, rollout = reward_scaling.scaled(learner, runner, rollout._replace(cut_value=value))
     return exploration.rewarded(learner, runner, rollout)
 
 
@@ -208,10 +205,13 @@ def observed(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Arra
 
 
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
-    """Memories after what the runner observes, logits of the legal actions, values."""
+    """Memories after what the runner observes, logits of the legal actions, values.
+
+    Values are in units of the rewards that are learned from.
+    """
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
     memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
-    return memory, logits, target_scaling.unscaled(runner, value)
+    return memory, logits, value_scales.in_learned_rewards(runner.weights, value)
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
@@ -272,6 +272,12 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
     return returns.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 
 
+def oldest(rollout: Any) -> Array:
+    """Steps of the longest episode that is under way after a rollout."""
+    done = rollout.terminated[-1] | rollout.truncated[-1]
+    return jnp.where(done, 0, rollout.lengths[-1]).max()
+
+
 def episode_sums(rollout: Any) -> dict[str, Array]:
     """Sums over the episodes that ended in a rollout; divide by `episodes` for means."""
     chex.assert_equal_shape(
@@ -282,5 +288,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        "length_sum": jnp.where(done, rollout.lengths, 0).sum(),
+        # Of 2**18 environments that are cut together after 10,000 steps, int32 does not hold it.
+        "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

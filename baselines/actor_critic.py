@@ -28,13 +28,14 @@ from .algorithms import SEEDS, Learner
 from .batch_renorm import STATISTICS, BatchRenorm, Whole
 from .encoders import Encoder
 from .layers import normal
+from .metrics import means
 from .networks import Network
 from .products import dense
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
-from .settings import Activation, Common
+from .settings import LARGEST, Activation, Common
 
 APART = 2**20  # folded into a key that is also split, whose parts are those of small numbers
 CERTAIN = -20.0  # output of a policy without chance, which leaves the least spread
@@ -91,6 +92,16 @@ class Replaying(Common):
         """Gradient steps of an update."""
         return self.rollout_steps * self.replays
 
+    @property
+    def warm_up_rounds(self) -> int:
+        """Rounds in which `warm_up` steps are made; the last one learns."""
+        return min(-(-self.warm_up // self.num_envs), LARGEST)
+
+    def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
+        """Whole updates by the count of an optimiser, see `Checked.updates_of`."""
+        cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
+        return (cold * self.replays + gradient_steps * every) // self.gradient_steps
+
 
 class Learned(NamedTuple):
     """What gradient steps change; a field that a learner does not need is ()."""
@@ -127,6 +138,7 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer")
+LEARNED = "learned"  # 1 in rounds with gradient steps, else 0
 TURNS = "turns"  # share of the gradient steps in which the actor learned
 OF_TURNS = ("actor_loss", "entropy")  # metrics of those gradient steps alone
 Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and noise: actions
@@ -273,7 +285,9 @@ def rounds(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    numbers = runner.updates * count + jnp.arange(count, dtype=jnp.int32)
+    # Only rounds of the warm-up are told apart. Those of all updates may be more than int32 holds.
+    updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
+    numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
     def noise(key: Array) -> Array:
         return jax.random.normal(key, (envs, policy.numbers), jnp.float32)
@@ -290,12 +304,23 @@ def rounds(
     one = functools.partial(play_and_learn, learner, explore, gradient_step)
     draws = (to_act, jax.vmap(jax.vmap(to_learn))(keys))
     runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *draws))
-    losses = jax.tree.map(jnp.mean, losses)
-    if TURNS in losses:  # losses of the actor were zero in the other gradient steps
-        turns = jnp.maximum(losses.pop(TURNS), 1e-9)
-        losses |= {name: losses[name] / turns for name in OF_TURNS if name in losses}
     runner = runner._replace(updates=runner.updates + 1)
-    return runner, {**acting.episode_sums(ends), **losses}
+    return runner, {**acting.episode_sums(ends), **measured(runner, losses)}
+
+
+def measured(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
+    """Means of the losses of rounds over those gradient steps that had them; the temperature.
+
+    Losses are zero in rounds of the warm-up, those of the actor also where it was not its turn.
+    """
+    losses = jax.tree.map(jnp.mean, losses)
+    learned = losses.pop(LEARNED)
+    turns = losses.pop(TURNS, learned)
+    of_turns = {name: losses.pop(name) for name in OF_TURNS if name in losses}
+    found = means(losses, learned) | means(of_turns, turns)
+    if jax.tree.leaves(runner.temperature):
+        found["temperature"] = jnp.exp(runner.temperature)
+    return found
 
 
 def play_and_learn(
@@ -308,9 +333,9 @@ def play_and_learn(
     """One round: `now` is its number and what it draws to act and to learn."""
     settings, (number, to_act, to_learn) = learner.settings, now
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    steps = jax.lax.pmax(number * settings.num_envs, SEEDS)  # made before this round
-    runner, ends = play(learner, explore, runner, to_act, steps < settings.warm_up)
-    made, shape = steps + settings.num_envs, learner.env.env.action_space.shape
+    number = jax.lax.pmax(number, SEEDS)  # of rounds before this one
+    runner, ends = play(learner, explore, runner, to_act, number < settings.warm_up_rounds)
+    shape = learner.env.env.action_space.shape
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
@@ -321,12 +346,15 @@ def play_and_learn(
             return gradient_step(learner, learned, batch, draws)
 
         learned, losses = jax.lax.scan(step, learned, to_learn)
-        return learned, jax.tree.map(jnp.mean, losses)
+        return learned, {**jax.tree.map(jnp.mean, losses), LEARNED: jnp.float32(1.0)}
 
     _, shapes = jax.eval_shape(learn, runner.learned)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     learned, losses = jax.lax.cond(
-        made >= settings.warm_up, learn, lambda same: (same, nothing), runner.learned
+        number + 1 >= settings.warm_up_rounds,
+        learn,
+        lambda same: (same, nothing),
+        runner.learned,
     )
     return runner._replace(**learned._asdict()), (ends, losses)
 

@@ -6,23 +6,26 @@ The command, `--completion`, the loader of policies and the recorder of results 
 import copy
 import dataclasses
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 import jax
 from jaxtyping import Array, PyTree
 
-from jaxenvs import Env
+from jaxenvs import Env, make_vec
 from jaxenvs.core import distributions
 from jaxenvs.core.distributions import Distribution
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxenvs.core.vector import VectorEnv
+from jaxenvs.puzzles.puzzle import Puzzle
 
 from . import GYM
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
 from .networks import Separate, check_answers, named
+from .planning import LEARNED, TRUE, Search, search_of
+from .value_scales import Rescaled
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
@@ -56,9 +59,13 @@ class Algorithm(NamedTuple):
     `build(asked, config)`, which makes the `Learner` of a command line; `report(run, learner,
     weights, count)`, the final evaluation; and `network(env, **settings)` if it learns a policy.
 
+    A module with `shown(settings, record)` gives the text that the progress line has in the place
+    of the return.
+
     A learner whose environments need params has `params(learner)`, arrays that the compiled program
     takes as they are: its `init` has them as a third argument, and runners a field `params`. One
-    whose policy acts in another environment than that of the id has `wrapped(env, settings)`.
+    whose policy acts in another environment than that of the id has `wrapped(env, settings)`. One
+    that `searches` has `decide`, the actions of its trained policy, see `planning.Search.plan`.
     """
 
     name: str  # what --algo calls it
@@ -68,6 +75,9 @@ class Algorithm(NamedTuple):
     command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
     actions: tuple[type[Space], ...] = (Discrete,)  # action spaces that it learns in
+    # What else it needs of an environment; errors suggest only learners that can learn in it.
+    fits: Callable[[Any], bool] = lambda env: True
+    searches: str = ""  # what the search of its policy steps; "": it has no search
 
     def load(self) -> Any:
         """Import the module."""
@@ -78,10 +88,8 @@ class Algorithm(NamedTuple):
         space = env.action_space
         if type(space) in self.actions:
             return
-        rows = [row for row in ALGORITHMS.values() if type(space) in row.actions]
-        in_gym = str(env.name).startswith(GYM)
-        able = [row.name for row in rows if row.outside or not in_gym]
-        cure = f"give --algo {' or '.join(able)}" if able else "no learner here does"
+        able = able_learners(env)
+        cure = f"give --algo {joined(able)}" if able else "no learner here does"
         wanted = " or ".join(kind.__name__ for kind in self.actions)
         raise ValueError(
             f"{env.name} has the action space {space}; {self.name} needs a {wanted} one: {cure}"
@@ -118,7 +126,48 @@ class Algorithm(NamedTuple):
             network = network.clone(read=identity)
         if settings.get("separate"):
             network = Separate(network)
+        network = Rescaled.of(network, settings)
         return Normalised(network, read) if normalised else network
+
+    def search(
+        self, env: Env, network: Any, settings: Mapping[str, Any], simulations: int | None = None
+    ) -> Search | None:
+        """The search of a trained policy, None if it has none; `simulations` as in `search_of`.
+
+        Older runs lack some settings of the learner, which then have their defaults.
+        """
+        if not self.searches and not simulations:
+            return None
+        kind = self.load().Settings
+        known = {field.name for field in dataclasses.fields(kind)} & settings.keys()
+        made = kind(**{name: settings[name] for name in known})
+        return search_of(Learner(self, make_vec(env, 1), network, made), simulations)
+
+
+def able_learners(env: Any) -> list[str]:
+    """Names of the learners that take an environment's actions and observations."""
+    in_gym = str(env.name).startswith(GYM)
+    return [
+        row.name
+        for row in ALGORITHMS.values()
+        if type(env.action_space) in row.actions and (row.outside if in_gym else row.fits(env))
+    ]
+
+
+def joined(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def has_goal(env: Any) -> TypeGuard[Puzzle]:
+    """Whether an environment is a puzzle with a single goal."""
+    return isinstance(env, Puzzle) and type(env).goal is not Puzzle.goal
+
+
+def has_unit_cost(env: Any) -> bool:
+    """Whether an environment is a puzzle whose actions all cost 1."""
+    return isinstance(env, Puzzle) and env.unit_cost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,10 +217,12 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """The learner with the runner's swept settings, which are arrays within a trace."""
+        """The learner with the runner's swept settings."""
         swept = getattr(runner, "swept", ())
-        if not swept:
-            return self
+        return self.under(swept) if swept else self
+
+    def under(self, swept: Mapping[str, Any]) -> "Learner":
+        """The learner with other values of swept settings, which may be arrays of a trace."""
         settings = copy.copy(self.settings)
         for name, value in swept.items():
             object.__setattr__(settings, name, value)  # an array where the type says float
@@ -218,8 +269,14 @@ ALGORITHMS = {
             ".ppo_trxl",
             shape=(*RECURRENT, "width", "num_heads", "depth"),
         ),
-        Algorithm("dyna", "Dyna", ".dyna", shape=RECURRENT),
-        Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT),
+        Algorithm(
+            "dyna",
+            "Dyna",
+            ".dyna",
+            shape=RECURRENT,
+            fits=lambda env: env.vocabulary is not None,
+        ),
+        Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT, fits=lambda env: bool(env.task_sets)),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=RECURRENT),
         Algorithm("dqn", "DQN", ".dqn", shape=OF_VALUES),
@@ -232,10 +289,16 @@ ALGORITHMS = {
         Algorithm("td3", "TD3", ".td3", actions=(Box,)),
         Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
         Algorithm("crossq", "CrossQ", ".crossq", actions=(Box,)),
-        Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
-        Algorithm("muzero", "MuZero", ".muzero", shape=OF_LATENT),
-        Algorithm("davi", "DAVI", ".davi", shape=()),
-        Algorithm("world", "a learned world", ".world", shape=()),
+        Algorithm(
+            "alphazero",
+            "Gumbel AlphaZero",
+            ".alphazero",
+            fits=lambda env: env.fully_observed,
+            searches=TRUE,
+        ),
+        Algorithm("muzero", "MuZero", ".muzero", shape=OF_LATENT, searches=LEARNED),
+        Algorithm("davi", "DAVI", ".davi", shape=(), fits=has_goal),
+        Algorithm("world", "a learned world", ".world", shape=(), fits=has_unit_cost),
         Algorithm(
             WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY
         ),

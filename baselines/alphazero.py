@@ -1,8 +1,8 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
 
-Run it with `jaxenvs train ID --algo alphazero`; it needs the extra `search`. It is PPO whose
-actions come from a tree search in the true environment, and whose policy learns what the search
-found instead of a gradient of rewards. The search steps with separate keys, so that no plan
+Run it with `jaxenvs train ID --algo alphazero`. It is PPO whose actions come from a tree search in
+the true environment, and whose policy learns what the search found instead of a gradient of
+rewards. The search steps with separate keys, so that no plan
 foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
 partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
@@ -21,8 +21,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
-from jaxenvs.core.extras import require
-from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.masking import Mask, legal, legal_actions
 
 from . import acting, evaluate, gumbel, minibatches
 from .acting import Chosen, Rollout, Runner
@@ -30,7 +29,7 @@ from .algorithms import Learner
 from .minibatches import Loss
 from .networks import ActorCritic
 from .run import options
-from .runs import Config, Run
+from .runs import Config
 from .settings import Learning
 
 
@@ -59,6 +58,7 @@ class Plan(NamedTuple):
 
 
 DIVIDED = acting.DIVIDED
+report = evaluate.report
 # Every value is 0 at first. Before the first reward random values are noise, and a search that
 # follows it teaches the policy what it already prefers, until it no longer explores.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
@@ -92,11 +92,16 @@ def plan(
     obs: PyTree[Array],
     state: PyTree[Array],
     gumbel_scale: float = 1.0,
+    params: Any = None,
 ) -> Plan:
-    """Search from each environment's state; `gumbel_scale=0` draws nothing."""
-    mask, predict = acting.legal_now(learner, state), functools.partial(predict_nodes, learner)
-    root = mctx_root_fn(learner.env.env, predict)(weights, obs, state)
-    asked = (root, expand(learner), mask, gumbel_scale)
+    """Search from each environment's state; `gumbel_scale=0` draws no action.
+
+    `params` are those of the environments, None for the defaults.
+    """
+    env, predict = learner.env.env, functools.partial(predict_nodes, learner)
+    mask = jax.vmap(lambda one: legal_actions(env, one, params))(state)
+    root = mctx_root_fn(env, predict, params=params)(weights, obs, state)
+    asked = (root, expand(learner, params), mask, gumbel_scale)
     found = gumbel.searched(learner.settings, weights, key, *asked)
     with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
         value = found.search_tree.summary().value
@@ -104,10 +109,10 @@ def plan(
     return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
 
 
-def expand(learner: Learner[Settings]) -> Any:
+def expand(learner: Learner[Settings], params: Any = None) -> Any:
     """The function that steps a batch of nodes, as mctx asks for."""
-    predict = functools.partial(predict_nodes, learner)
-    return mctx_recurrent_fn(learner.env.env, predict, discount=learner.settings.gamma)
+    predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
+    return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
 
 
 def predict_nodes(learner: Learner, weights: PyTree, obs: PyTree, state: Any) -> Any:
@@ -133,19 +138,19 @@ def loss(learner: Learner[Settings], weights: PyTree, rollout: Rollout, target: 
     }
 
 
-def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
-    """Evaluate every seed over `count` episodes, with the search and without."""
-
-    def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
-        return plan(learner, weights, key, obs, state, gumbel_scale=0.0).action
-
-    env = learner.env.env
-    policy = evaluate.drawn(env, learner.network)
-    alone = evaluate.play(env, policy, weights, run.config, count, learner.network.begin())
-    result = evaluate.play(env, search, weights, run.config, count)
-    run.write_json("eval.json", {**result, "without_search": alone})
-    evaluate.tell(result, "" if env.fully_observed else "Planning with the hidden state: ")
-    evaluate.tell(alone, "Without search: ")
+def decide(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    obs: PyTree[Array],
+    mask: Mask,
+    state: Any,
+    params: Any,
+    greedy: bool,
+) -> Int32[Array, " batch"]:
+    """Actions of the trained policy; see `planning.Search.plan`. The mask is the state's."""
+    noise = 0.0 if greedy else 1.0
+    return plan(learner, weights, key, obs, state, gumbel_scale=noise, params=params).action
 
 
 def check_sight(env: Env, settings: Settings) -> None:
@@ -164,6 +169,5 @@ def check_sight(env: Env, settings: Settings) -> None:
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     check_sight(config.env, asked.settings)
     return options.learner("alphazero", asked, config)

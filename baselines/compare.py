@@ -16,11 +16,13 @@ import numpy as np
 from jaxenvs.commands.page import reference
 from jaxenvs.commands.parser import Parser, UsageError, guarded, unwritable
 from jaxenvs.core.files import read_text, replacing
+from jaxenvs.core.typed import program
 
 from ..benchmarks.tables.plain import plain
 from . import statistics
 from .run.curve import figure
 from .runs import Config, Run, RunError
+from .stated import words
 
 SUMMARY = """\
 Compare methods by the final evaluations of their runs.
@@ -48,6 +50,7 @@ class Evaluated(NamedTuple):
     config: Config
     seeds: tuple[int, ...]
     scores: np.ndarray  # (seeds,)
+    policy: str  # how it acted, in words
 
 
 class Comparison(NamedTuple):
@@ -56,6 +59,7 @@ class Comparison(NamedTuple):
     score: str  # a key of SCORES, "normalised return" where it was
     tasks: tuple[str, ...]
     methods: dict[str, list[np.ndarray]]  # of each task, in their order: (runs,)
+    policies: dict[str, list[str]]  # how the methods acted in each task, in words
 
 
 def main(argv: list[str]) -> int:
@@ -120,12 +124,15 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
         name: [np.concatenate([run.scores for run in tasks[title]]) for title in titles]
         for name, tasks in methods.items()
     }
+    policies = {
+        name: [tasks[title][0].policy for title in titles] for name, tasks in methods.items()
+    }
     if not normalize:
-        return Comparison(score, titles, scores)
+        return Comparison(score, titles, scores, policies)
     if score != "return":
         raise UsageError(f"--normalize is for returns; leave it out with --score {score}")
     ids = [next(iter(methods.values()))[title][0].config for title in titles]
-    return Comparison("normalised return", titles, _normalised(scores, ids))
+    return Comparison("normalised return", titles, _normalised(scores, ids), policies)
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -142,14 +149,17 @@ def _evaluated(path: Path, score: str) -> Evaluated:
     run = Run.open(path)
     file = path / "eval.json"
     if not file.is_file():
-        raise UsageError(f"{path} has no eval.json: finish it with jaxenvs train --resume {path}")
+        raise UsageError(
+            f"{path} has no eval.json: finish it with {program()} train --resume {path}"
+        )
     try:
         if run.config.sweep:
             raise UsageError(
                 f"{path} is a sweep, whose agents have different settings; train the settings to "
                 f"compare one by one, with several seeds each"
             )
-        seeds = json.loads(read_text(file, LARGEST))["per_seed"]
+        result = json.loads(read_text(file, LARGEST))
+        seeds = result["per_seed"]
         values = [seed[SCORES[score]] for seed in seeds]
         if values and all(value is None for value in values):
             known = next(name for name, key in SCORES.items() if seeds[0][key] is not None)
@@ -157,11 +167,20 @@ def _evaluated(path: Path, score: str) -> Evaluated:
         scores = np.array([float(value) for value in values])
         if not seeds or not np.isfinite(scores).all():
             raise ValueError(f"no finite {score}")
-        return Evaluated(path, run.config, tuple(int(seed["seed"]) for seed in seeds), scores)
+        played = tuple(int(seed["seed"]) for seed in seeds)
+        return Evaluated(path, run.config, played, scores, _policy(result))
     except DAMAGE as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{file} is no evaluation of a policy ({error!r})") from error
+
+
+def _policy(result: dict[str, Any]) -> str:
+    """Return the statement of an eval.json in words; files of older versions have none."""
+    if "policy" in result:
+        return words(result["policy"])
+    search = "greedy actions of a search" if "without_search" in result else "not stated"
+    return f"{search} (by an older version)"
 
 
 def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> None:
@@ -171,6 +190,12 @@ def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> N
             raise UsageError(
                 f"{other.path} and {run.path} are both {run.config.algorithm} with different "
                 f"settings; name their methods: NAME={other.path} OTHER={run.path}"
+            )
+        if run.policy != other.policy:
+            raise UsageError(
+                f"{other.path} and {run.path} were evaluated by different policies "
+                f"({other.policy}; {run.policy}): evaluate one again with jaxenvs train --resume "
+                f"RUN, or name their methods: NAME={other.path} OTHER={run.path}"
             )
         if set(run.seeds) & set(other.seeds):
             raise UsageError(
@@ -196,7 +221,9 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        if known is None or config.fields.keys() - {"obs"}:  # random play sees nothing
+        if (
+            known is None or config.params or config.fields.keys() - {"obs"}
+        ):  # random play sees nothing
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:
@@ -223,6 +250,7 @@ def summary(found: Comparison) -> str:
         every = ((name, scores) for name, scores in found.methods.items())
         lines += [["all tasks", *_row(name, scores)] for name, scores in every]
     parts = [plain([heading, *lines])]
+    parts += ["", *_policies(found)]
     if len(found.methods) > 1:
         parts += ["", *_improvements(found)]
     runs = min(len(task) for scores in found.methods.values() for task in scores)
@@ -241,6 +269,16 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
         f"{statistics.mean(scores):.3f}",
         ", ".join(f"{run:.3f}" for run in np.sort(scores[0])) if each else "",
     ]
+
+
+def _policies(found: Comparison) -> list[str]:
+    """Statements of each method's policy, once where it is the same in all tasks."""
+    lines = []
+    for name, policies in found.policies.items():
+        same = len(set(policies)) == 1
+        tasks = [""] if same else [f" in {task}" for task in found.tasks]
+        lines += [f"{name}{task}: {words}" for task, words in zip(tasks, policies, strict=False)]
+    return lines
 
 
 def _improvements(found: Comparison) -> list[str]:
@@ -273,7 +311,11 @@ def figures(found: Comparison) -> dict[str, Any]:
         "resamples": statistics.RESAMPLES,
         "tasks": list(found.tasks),
         "methods": {
-            name: {**of(scores), "scores": [task.tolist() for task in scores]}
+            name: {
+                **of(scores),
+                "scores": [task.tolist() for task in scores],
+                "policies": found.policies[name],
+            }
             for name, scores in found.methods.items()
         },
         "improvement": [

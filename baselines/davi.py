@@ -22,14 +22,15 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
-from jaxenvs.puzzles.puzzle import Puzzle
+from jaxenvs.core.typed import program
 
-from .algorithms import ALGORITHMS, Learner
+from .algorithms import ALGORITHMS, Learner, has_goal
 from .encoders import Encoder
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
@@ -37,6 +38,7 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Checked
+from .stated import greedily
 
 ALGORITHM = "davi"
 
@@ -65,6 +67,8 @@ class Settings(Checked):
         *(*Checked.counts, "walks", "scramble", "gradient_steps", "target_every", "width"),
         *("test_boards", "test_moves"),
     )
+
+    unit: ClassVar[str] = "boards"
 
     @property
     def steps_per_update(self) -> int:
@@ -322,15 +326,18 @@ def descend(
 
 def optimiser(settings: Settings) -> optax.GradientTransformation:
     """Adam behind a clip of the global norm."""
-    rate = settings.learning_rate
-    steps = settings.gradient_steps * settings.updates
-    falling = optax.linear_schedule(rate, 0.0, steps) if settings.anneal else rate
-    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(falling))
+
+    def falling(steps: Any) -> Array:
+        done = settings.progress(steps / settings.gradient_steps, settings.rate_since)
+        return settings.learning_rate * (1.0 - done)
+
+    rate = falling if settings.anneal else settings.learning_rate
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate))
 
 
 def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
     """Return the learner for a puzzle; `ValueError` for what has no single goal to walk from."""
-    if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
+    if not has_goal(env):
         raise ValueError(
             f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
@@ -373,6 +380,12 @@ def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Setting
     return learner, run.weights(learner, seed)
 
 
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """Text of the progress line: the share of boards that greedy descent solves, and the loss."""
+    solved, loss = np.mean(record["return"]), np.mean(record["loss"])
+    return f"boards solved {solved:.0%}   loss {loss:.3g}"
+
+
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Descend from `count` random boards with each seed's network, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
@@ -384,11 +397,17 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         rate = round(float(solved.mean()), 6)
         length = round(float(moves[solved].mean()), 3) if rate else None
         found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
-    result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
+    result = {"policy": greedily(learner.env)}
+    result |= {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    each = ", ".join(f"{one['success_rate']:.1%} in {one['mean_length']} moves" for one in found)
-    print(f"Greedy descent from {count} boards: {each}")
-    print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
+    each = ", ".join(
+        f"{one['success_rate']:.1%}"
+        + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
+        for one in found
+    )
+    print(f"Greedy descent from {count} boards, without search: {each}")
+    algorithm = " --algorithm qstar" if learner.settings.q else ""
+    print(f"Search with it: {program()} solve {run.config.typed} --model {run.path}{algorithm}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

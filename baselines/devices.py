@@ -123,6 +123,10 @@ class Devices:
         """Add arrays over the devices."""
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
+    def most(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Take the maximum of arrays over the devices."""
+        return tree if self.count == 1 else jax.lax.pmax(tree, DEVICES)
+
     def least(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Take the minimum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)

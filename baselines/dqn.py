@@ -37,6 +37,7 @@ from . import acting, evaluate, minibatches, priorities, q_network, replay_buffe
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .devices import ALONE
+from .metrics import means
 from .minibatches import Loss
 from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
@@ -105,6 +106,7 @@ class Draws(NamedTuple):
     slots: Any  # environments and slots, int32 (batch,), where all are equal
 
 
+LOSSES = ("q_loss", "q")  # names of what `loss` returns to log
 STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with the capacity
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "priorities")
 network = QNetwork.of
@@ -195,16 +197,17 @@ def learn(
     learner: Learner[Any],
     runner: Runner,
     key: Array,
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
+    names: tuple[str, ...] = LOSSES,
 ) -> tuple[Runner, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, if it is time, and reset what is due.
 
-    `worth` and `loss` are as here.
+    `worth` and `loss` are as here; the losses have these `names`.
     """
     step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer)
     draw = functools.partial(drawn, learner, runner.replay_buffer)
-    runner, losses = learn_when_ready(learner, runner, key, step, draw)
+    runner, losses = learn_when_ready(learner, runner, key, step, draw, names)
     return reset(learner, runner, jax.lax.pmax(runner.updates, SEEDS)), losses
 
 
@@ -214,7 +217,7 @@ def learn_when_ready(
     key: Array,
     gradient_step: Callable[[Array, Learned, Any], tuple[Learned, dict[str, Array]]],
     draw: Callable[[Array], Any] = identity,
-    names: tuple[str, ...] = ("q_loss", "q"),
+    names: tuple[str, ...] = LOSSES,
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
 
@@ -224,8 +227,7 @@ def learn_when_ready(
     settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     updates = jax.lax.pmax(runner.updates, SEEDS)
-    share = updates.astype(jnp.float32) / settings.updates
-    beta = settings.importance + (1.0 - settings.importance) * share
+    beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
     nothing = dict.fromkeys(names, jnp.float32(0.0))
 
@@ -237,10 +239,10 @@ def learn_when_ready(
         learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, draws)
         return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
-    ready = updates * settings.steps_per_update >= settings.warm_up
+    ready = updates >= settings.updates_until(settings.warm_up)
     learned, losses = jax.lax.cond(ready, steps, lambda same: (same, nothing), learned)
     learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
-    return runner._replace(**learned), losses
+    return runner._replace(**learned), means(losses, ready)
 
 
 def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
@@ -255,7 +257,7 @@ def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
 
 def gradient_step(
     learner: Learner[Any],
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
     buffer: ReplayBuffer,
     beta: Float32[Array, ""],
@@ -317,7 +319,7 @@ def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> R
     made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
     before = jnp.maximum(made - settings.gradient_steps, 0)
     due = made // settings.reset_every > before // settings.reset_every
-    due &= updates < int(RESETS * settings.updates)
+    due &= updates < int(settings.update_at(RESETS))
 
     def back(path: Any, new: Array, old: Array) -> Array:
         kept = settings.reset_keep if path[1].key in learner.network.body else 0.0

@@ -42,6 +42,7 @@ from .acting import Rollout, Runner
 from .algorithms import SEEDS, Learner
 from .dqn import fit
 from .dyna_network import NEVER, Foretold, History, WorldTransformer, log_likelihood
+from .metrics import means
 from .minibatches import Loss
 from .networks import Recurrent, renewed
 from .run import options
@@ -51,7 +52,6 @@ from .runs import Config
 T = TypeVar("T")
 AT_ONCE = 4  # windows, or steps of imagination, that a CPU takes together, at most
 OF_NEXT = ("token_loss", "accuracy")  # errors of what is seen next, not of the step itself
-SPACING = 0.05  # of the atoms of squeezed rewards: the least reward of Craft is 0.05 squeezed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +65,9 @@ class Settings(ppo_rnn.Settings):
     num_heads: int = 4  # of the model's attention, among which the width is divided
     depth: int = 2  # layers of the model
     atoms: int = 80  # of rewards on either side of 0, see two_hot.py
+    spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
     model_rate: float = 1e-3  # learning rate of the model
-    model_decay: float = 1e-4  # weight decay of the model
+    model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: int = 40  # gradient steps of the model in an update
     model_batch: int = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
@@ -93,6 +94,8 @@ class Settings(ppo_rnn.Settings):
                 f"least_chance={self.least_chance} must be from 0 (any category is imagined) to 1 "
                 f"(only the likeliest)"
             )
+        if not self.spacing:
+            raise ValueError("spacing=0 leaves one atom for all rewards; give more, such as 0.05")
         fixed = {"bonus": 0.0, "reward_scaling": False, "previous": False}
         for name, value in fixed.items():
             if getattr(self, name) != value:
@@ -131,10 +134,15 @@ class Settings(ppo_rnn.Settings):
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of the policy in an update, the mean over the run, rounded up."""
-        cold = min(-(-self.warm_up // self.steps_per_update), self.updates)
-        rollouts = self.updates + self.imagined_rollouts * (self.updates - cold)
-        return -(-self.epochs * self.minibatches * rollouts // self.updates)
+        """Gradient steps of the policy in an update after the warm-up."""
+        return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
+
+    def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
+        """Whole updates that the policy's optimiser has seen, by its count."""
+        cold = self.cold_updates  # without imagination
+        of_cold = self.epochs * self.minibatches
+        later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
+        return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
 
 
 class Model(NamedTuple):
@@ -179,6 +187,7 @@ class Imagined(NamedTuple):
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "history")
 report = evaluate.report
+support = two_hot.reach
 
 
 def network(env: Env, **given: Any) -> Recurrent:
@@ -213,7 +222,7 @@ def model_of(learner: Learner[Settings]) -> WorldTransformer:
 
 def model_optimiser(settings: Settings) -> optax.GradientTransformation:
     """Of the model."""
-    adam = optax.adamw(settings.model_rate, weight_decay=settings.model_decay)
+    adam = minibatches.adamw(settings.model_rate, settings.model_decay)
     return optax.chain(optax.clip_by_global_norm(1.0), adam)
 
 
@@ -362,7 +371,7 @@ def foretelling(
     earn: Any = functools.partial(model.apply, weights, method="reward")
     reward = earn(foretold.token, rest[:-1], history, rest[1:], window.terminated)
     after = cells[1:].reshape(len(rest) - 1, -1, cells.shape[-1])
-    found = errors(foretold, reward, after, rest[1:], window)
+    found = errors(foretold, reward, after, rest[1:], window, learner.settings.spacing)
     if window.mask is not None:
         legal = window.mask.astype(jnp.float32)
         found["mask_loss"] = optax.sigmoid_binary_cross_entropy(allowed, legal).sum(axis=-1)
@@ -375,8 +384,11 @@ def errors(
     cells: Int32[Array, "steps cells channels"],
     rest: Int32[Array, "steps numbers"],
     window: Window,
+    spacing: float,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Cross-entropies at the steps of one window, and the share of numbers that were foretold."""
+    """Cross-entropies at the steps of one window, the share of numbers that were foretold, and
+    whether the reward lies beyond the atoms.
+    """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, foretold.end],
         custom_message="reward, terminated, is_step and end are [steps]",
@@ -391,11 +403,13 @@ def errors(
         axis=-1,
     )
     ends = window.terminated.astype(jnp.float32)
+    beyond = two_hot.clipped(window.reward, reward.shape[-1] // 2, spacing)
     return {
         "token_loss": -likelihood / (cells.shape[1] + 1),
-        "reward_loss": two_hot.cross_entropy(reward, window.reward, SPACING),
+        "reward_loss": two_hot.cross_entropy(reward, window.reward, spacing),
         "end_loss": optax.sigmoid_binary_cross_entropy(foretold.end, ends),
         "accuracy": found.astype(jnp.float32).mean(axis=-1),
+        "clipped_targets": beyond.astype(jnp.float32),
     }
 
 
@@ -434,16 +448,16 @@ def imagine_when_warm(
     settings = learner.settings
     nothing = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
     if not settings.imagined_rollouts:
-        return runner, nothing
+        return runner, means(nothing, 0)
 
     def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
-        weights, optimiser, scale = learned
-        now = runner._replace(weights=weights, optimiser=optimiser, scale=scale)
+        weights, optimiser = learned
+        now = runner._replace(weights=weights, optimiser=optimiser)
         key_imagine, key_learn = jax.random.split(key)
         now, memory, rollout = imagined(learner, now, starts, key_imagine)
         now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
         told = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}
-        return (now.weights, now.optimiser, now.scale), told
+        return (now.weights, now.optimiser), told
 
     def several(learned: tuple[PyTree, ...]) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
         keys = jax.random.split(key, settings.imagined_rollouts)
@@ -451,13 +465,12 @@ def imagine_when_warm(
         return learned, jax.tree.map(jnp.mean, told)
 
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    steps = jax.lax.pmax(runner.model.updates, SEEDS) * settings.steps_per_update
-    learned = (runner.weights, runner.optimiser, runner.scale)
-    learned, told = jax.lax.cond(
-        steps >= settings.warm_up, several, lambda same: (same, nothing), learned
-    )
-    weights, optimiser, scale = learned
-    return runner._replace(weights=weights, optimiser=optimiser, scale=scale), told
+    updates = jax.lax.pmax(runner.model.updates, SEEDS)
+    learned = (runner.weights, runner.optimiser)
+    is_warm = updates >= settings.updates_until(settings.warm_up)
+    learned, told = jax.lax.cond(is_warm, several, lambda same: (same, nothing), learned)
+    weights, optimiser = learned
+    return runner._replace(weights=weights, optimiser=optimiser), means(told, is_warm)
 
 
 def imagined(
@@ -537,7 +550,7 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     return Step(
         obs=jax.vmap(renewed)(obs, start.obs, terminated),
         state=Imagined(renewed(memory, model.begin(), terminated), start),
-        reward=two_hot.mean(reward, SPACING),
+        reward=two_hot.mean(reward, learner.settings.spacing),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),
         info={},
@@ -552,6 +565,11 @@ def drawn_likely(
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
         logits = jnp.where(logits >= least, logits, NEVER)
     return jax.random.categorical(key, logits)
+
+
+def wider(settings: Settings, paid: Any) -> dict[str, float]:
+    """Atoms that hold the rewards of a `supports.Paid`."""
+    return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

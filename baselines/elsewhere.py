@@ -17,10 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from jaxenvs.commands.fields import PARAM
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
-from jaxenvs.core.wrappers import PreviousStep
+from jaxenvs.core.param_values import settings
+from jaxenvs.core.typed import pip
+from jaxenvs.core.wrappers import PreviousStep, Wrapper
 
 from .evaluate import Episodes
 from .policy import Policy
@@ -40,22 +43,24 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     env, spec = policy.env, registry.spec(policy.env_id)
     if isinstance(env, PreviousStep):
         raise NotThereError(f"{package} does not show the previous step, which this policy sees")
+    if isinstance(env, Wrapper):
+        raise NotThereError(f"{package} does not have {type(env).__name__}, which this policy sees")
     if env.package != package:
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
     usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
-    if env != usual:
-        changed = [f"{k}={v!r}" for k, v in vars(env).items() if vars(usual)[k] != v]
-        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}")
+    same = settings(usual).items()
+    params = {name: getattr(usual.default_params, name) for name in dict(env.given_params)}
+    changed = [
+        f"{name}={value}"
+        for name, value in settings(env).items()
+        if (name, value) not in same and (name not in params or value != params[name])
+    ]
+    if changed:
+        pairs = " ".join(f"{name}={value}" for name, value in params.items())
+        advice = f"; its params are {PARAM} {pairs}" if pairs else ""
+        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}{advice}")
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
-
-
-def act(
-    policy: Policy, greedy: bool, key: Array, memory: PyTree[Array], obs: PyTree[Array], mask: Any
-) -> tuple[PyTree[Array], Array]:
-    """New memory and an action of one environment."""
-    memory, outputs, _ = policy.think(memory, obs, mask)
-    return memory, policy.choose(key, outputs, greedy)
 
 
 def _remembered(policy: Policy, count: int) -> PyTree[Array]:
@@ -66,13 +71,18 @@ def _remembered(policy: Policy, count: int) -> PyTree[Array]:
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Environments that Python steps one by one, all side by side."""
     env = policy.env
-    require(sorted({"gymnasium", env.package}), "gym" if env.package == "gymnasium" else "bench")
+    require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
 
     importlib.import_module(env.package)  # registers its ids
     if has_illegal(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
-    chosen = jax.jit(jax.vmap(functools.partial(act, policy, greedy), (0, 0, 0, None)))
+    if policy.search and policy.search.needs_state:
+        raise NotThereError(
+            f"{env.package} does not show its state, and the policy's search steps the "
+            f"{policy.search.model}: give --simulations 0 to play without the search"
+        )
+    chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore", DeprecationWarning)  # of some levels there are newer ones
@@ -104,21 +114,23 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     """Environments of craftax, whose states are arrays: one program plays all."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
-            "this needs craftax, not installed here: run pip install --no-deps craftax (its pygame "
-            "would overwrite pygame-ce)"
+            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
+            "pygame would overwrite pygame-ce)"
         )
-    require(["flax", "imageio"], "bench")  # what it needs
+    require(["imageio"], "play")  # what it needs beside the packages of the learners
     from craftax.craftax_env import make_craftax_env_from_name
 
-    name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"
-    world: Any = make_craftax_env_from_name(name, auto_reset=False)
+    kind = "-Classic" if "Classic" in id else ""
+    world: Any = make_craftax_env_from_name(f"Craftax{kind}-Symbolic-v1", auto_reset=False)
     params = world.default_params
 
     def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
         key_act, key_step = jax.random.split(key)
         ours = policy.env.from_upstream(state)
         mask = policy.env.action_mask(ours) if has_illegal(policy.env) else None
-        memory, action = act(policy, greedy, key_act, memory, policy.env.observe(ours), mask)
+        memory, action = policy.decide(
+            key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
+        )
         with jax.numpy_dtype_promotion("standard"):  # which the package needs
             key_words = jax.random.key_data(key_step)
             _, state, reward, done, _ = world.step_env(key_words, state, action, params)

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,11 +11,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
+from jaxenvs.core.typed import program
 
 from . import statistics
 from .algorithms import Learner
+from .planning import Search, search_of
 from .policy import Policy
+from .run import sweep
 from .runs import Config, Run
+from .stated import in_words, stated
 
 EVALUATION = 0x5EED  # folded into a seed's key: separate levels, the same at every evaluation
 
@@ -89,35 +93,68 @@ def tells_success(env: Env) -> bool:
     return jax.eval_shape(succeeded, jax.random.key(0), env.state_shape) is not None
 
 
-def play(
-    env: Env,
-    act: Callable[..., Any],
-    weights: PyTree[Array],
-    config: Config,
-    count: int,
-    memory: Any = None,
-) -> dict[str, Any]:
-    """Play `count` episodes with each seed's weights by `act(weights, key, obs, state)`; sum up.
+class Evaluated(NamedTuple):
+    """A learner's policy, of all seeds, in the environment in which it is evaluated."""
 
-    `memory` is as in `first_episodes`.
-    """
-    played = player(env, act, config, count, memory)(weights)
-    return summary(jax.device_get(played), config.labels, env.achievements)
+    env: Env
+    network: Any
+    greedy: bool = False
+    search: Search | None = None
 
+    @classmethod
+    def of(
+        cls, run: Run, learner: Learner[Any], simulations: int | None = None, other: bool = False
+    ) -> "Evaluated":
+        """The policy as all evaluations of a run play it: `--eval-greedy` decides for them all.
 
-def player(
-    env: Env, act: Callable[..., Any], config: Config, count: int, memory: Any = None
-) -> Callable[[PyTree[Array]], Episodes]:
-    """Return a function from the weights of all seeds to episodes, always in the same levels."""
-    keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
-    keys = jnp.stack(keys)
+        `simulations` are as in `search_of`; `other` is the policy that is greedy if this is not.
+        """
+        env = learner.algorithm.wrapped(run.config.env, run.config.settings)
+        greedy = bool(run.config.tracking.get("eval_greedy", False))
+        return cls(env, learner.network, greedy != other, search_of(learner, simulations))
 
-    @jax.jit
-    @jax.vmap
-    def one_seed(weights: PyTree[Array], key: Array) -> Episodes:
-        return first_episodes(env, functools.partial(act, weights), key, count, memory)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The statement of the policy in eval.json."""
+        policy = Policy.of(self.env, self.network, None, search=self.search)
+        return stated(policy, self.greedy)
 
-    return lambda weights: one_seed(weights, keys)
+    def act(
+        self,
+        weights: PyTree[Array],
+        swept: Mapping[str, Any],
+        key: Array,
+        obs: PyTree[Array],
+        state: Any,
+        memory: Any,
+    ) -> tuple[Array, Any]:
+        """Actions and memories of a batch: legal actions, sampled or the most likely ones."""
+        search = self.search and self.search.under(swept)
+        policy = Policy.of(self.env, self.network, weights, search=search)
+        memory, action = policy.decide_batch(key, memory, obs, state, self.greedy)
+        return action, memory
+
+    def player(self, config: Config, count: int) -> Callable[[PyTree[Array]], Episodes]:
+        """Return a function from the weights of all seeds to episodes, always in the same levels.
+
+        A search has the swept settings of each agent.
+        """
+        keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
+        keys, swept = jnp.stack(keys), sweep.values(config) if self.search else {}
+
+        @jax.jit
+        @jax.vmap
+        def one_seed(weights: PyTree[Array], swept: Any, key: Array) -> Episodes:
+            act = functools.partial(self.act, weights, swept)
+            return first_episodes(self.env, act, key, count, self.network.begin())
+
+        return lambda weights: one_seed(weights, swept, keys)
+
+    def play(self, weights: PyTree[Array], config: Config, count: int) -> dict[str, Any]:
+        """Play `count` episodes with each seed's weights; sum up what eval.json says."""
+        played = jax.device_get(self.player(config, count)(weights))
+        found = summary(played, config.labels, self.env.achievements)
+        return {"policy": self.facts, **found, "success_is": self.env.success_is}
 
 
 def summary(
@@ -207,37 +244,33 @@ def middle(returns: np.ndarray) -> dict[str, Any]:
 
 
 def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
-    """Evaluate the policy of every seed over `count` episodes, write eval.json, print a line."""
-    network = learner.network
-    env = learner.algorithm.wrapped(run.config.env, run.config.settings)
-    result = play(env, drawn(env, network), weights, run.config, count, network.begin())
-    run.write_json("eval.json", result)
-    if not run.config.sweep:  # whose table follows
-        tell(result)
-    print(f"Watch it: jaxenvs watch {run.path}")
+    """Evaluate the policy of every seed over `count` episodes, write eval.json, print a line.
+
+    A policy with a search also plays by its other kind of actions, and without the search.
+    """
+    main = Evaluated.of(run, learner)
+    others: dict[str, Evaluated] = {}
+    if main.search:
+        name = "sampled_search" if main.greedy else "greedy_search"
+        others = {name: Evaluated.of(run, learner, other=True)}
+        others["without_search"] = Evaluated.of(run, learner, simulations=0)
+    result = main.play(weights, run.config, count)
+    inside = {name: each.play(weights, run.config, count) for name, each in others.items()}
+    run.write_json("eval.json", {**result, **inside})
+    for each in () if run.config.sweep else (result, *inside.values()):  # their table follows
+        tell(each)
+    print(f"Watch it: {program()} watch {run.path}")
 
 
-def drawn(env: Env, network: Any, greedy: bool = False) -> Callable[..., Any]:
-    """Return how `play` acts with a network: legal actions, sampled or the most likely ones."""
-
-    def act(
-        weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
-    ) -> tuple[Array, Any]:
-        policy = Policy.of(env, network, weights)
-        memory, outputs, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
-        return policy.choose(key, outputs, greedy), memory
-
-    return act
-
-
-def tell(result: dict[str, Any], what: str = "") -> None:
+def tell(result: dict[str, Any]) -> None:
     """Print a summary in one line."""
     seeds = result["per_seed"]
     each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
-    success = "" if result["success_rate"] is None else f"success {result['success_rate']:.1%}, "
+    rate, name = result["success_rate"], result.get("success_is", Env.success_is)
+    success = "" if rate is None else f"{name} {rate:.1%}, "
     success += f"score {result['score']:.2f} %, " if "score" in result else ""
     print(
-        f"{what}Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
+        f"Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
         f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "
-        f"{success}length {result['mean_length']:.1f}"
+        f"{success}length {result['mean_length']:.1f}{in_words(result)}"
     )

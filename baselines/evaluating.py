@@ -1,5 +1,6 @@
 """`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
 
+import functools
 import json
 import time
 from argparse import Namespace
@@ -9,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, run_params, unwritable
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
@@ -17,17 +18,23 @@ from . import elsewhere
 from .evaluate import EVALUATION, Episodes, achievements, first_episodes, table
 from .policy import Policy
 from .run import checkpoints
+from .run.progress import activity
 from .runs import Run, load_policy
+from .stated import stated, words
 
 SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
 
-With --in the same policy also plays in the original package, whose levels and chance are its own;
-the difference of the returns is printed in units of its standard error."""
+Actions are sampled, and a policy of MuZero or AlphaZero acts by its search, as in eval.json. The
+output and the JSON state which policy played. With --in the same policy also plays in the original
+package, which draws its own levels and random outcomes; the difference of the returns is printed in
+units of its standard error."""
 EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
+    "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
 
@@ -38,11 +45,13 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    asked = _parser().parse_args(argv)
+    asked = _parser().read(argv)
+    params = run_params(asked.params)
     try:
         run = Run.open(asked.run)
         config = run.config
-        policies = [load_policy(asked.run, seed, asked.best) for seed in range(config.seeds)]
+        seeds, given = range(config.seeds), (asked.best, params, asked.simulations)
+        policies = [load_policy(asked.run, seed, *given) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
@@ -50,7 +59,10 @@ def _run(argv: list[str]) -> int:
             "package": asked.package,
             "episodes": asked.episodes,
             "greedy": asked.greedy,
+            "policy": stated(policies[0], asked.greedy),
             "best": asked.best,
+            "params": {**config.params, **params},
+            **({"chosen_by": _chosen_by(run)} if asked.best else {}),
             "seeds": [
                 label | _result(name, label["seed"], policy, asked)
                 for name, label, policy in zip(config.names, config.labels, policies, strict=True)
@@ -58,6 +70,8 @@ def _run(argv: list[str]) -> int:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
         }
+        for line in _statements(found):
+            print(line)
         if policies[0].env.achievements:
             print(table([seed["here"] for seed in found["seeds"]]))
         if asked.json:
@@ -78,6 +92,28 @@ def _steps(run: Run) -> int | None:
     return next(made, None)
 
 
+def _statements(found: dict[str, Any]) -> list[str]:
+    """Statements of the policy that played, as sentences."""
+    episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
+    lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
+    if found["best"]:
+        chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
+        lines.append(f"The best while training, chosen over {chosen}.")
+    return lines
+
+
+def _chosen_by(run: Run) -> list[dict[str, Any]]:
+    """The evaluation while training that chose each seed's best policy."""
+    rows = [row for row in run.records() if "eval_return" in row]
+    found = []
+    for seed in range(run.config.seeds):
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first of equals
+        policy = best.get("eval_policy", "episodes of an older version: no search")
+        returned = best["eval_return"][seed]
+        found.append({"update": best["update"], "return": returned, "policy": policy})
+    return found
+
+
 def _parser() -> Parser:
     made = Parser("jaxenvs eval", SUMMARY, EXAMPLES)
     made.add_argument("run", metavar="RUN", help="folder that `jaxenvs train` wrote")
@@ -92,6 +128,8 @@ def _parser() -> Parser:
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_best()
+    made.add_params()
+    made.add_simulations()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
 
@@ -101,7 +139,8 @@ def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str,
     package, count, greedy = asked.package, asked.episodes, asked.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
-    played = here(policy, key_here, count, greedy)
+    with activity(policy.env_id, "evaluating"):
+        played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
     if package is not None:
@@ -120,8 +159,8 @@ def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes
 
     def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, count)
-        chosen = jax.vmap(lambda key, *known: elsewhere.act(policy, greedy, key, *known))
-        memory, action = chosen(keys, memory, obs, policy.masks(state))
+        decide = functools.partial(policy.decide, greedy=greedy)
+        memory, action = jax.vmap(decide)(keys, memory, obs, policy.masks(state), state)
         return action, memory
 
     played = jax.jit(lambda key: first_episodes(policy.env, act, key, count, policy.begin()))

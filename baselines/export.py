@@ -2,7 +2,7 @@
 
     policy.jax           the compiled program's source, weights inside: `jax.export.deserialize`
     weights.safetensors  every array by its name, for any framework
-    policy.json          id, observation, memory, actions, versions
+    policy.json          id, observation, memory, actions, scale of the value, versions
 
 The program takes (memory, obs) of a batch of any size, or (memory, obs, mask) where the environment
 forbids actions, and returns (memory, logits of the legal actions, value). Where actions are not
@@ -10,6 +10,7 @@ Discrete, `distribution` in policy.json says what it returns instead of logits.
 """
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,15 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 from jaxenvs.core.masking import has_illegal
 
+from . import value_scales
+from .algorithms import ALGORITHMS
 from .policy import Policy
 from .runs import Run, RunError, load_policy
 
 SUMMARY = """\
 Write a run's policy as files for programs without jaxenvs: a jax.export artefact with the weights
-inside, and the weights as safetensors."""
+inside, and the weights as safetensors. The program's value is in units of the environment's
+reward."""
 EXAMPLES = ("export runs/doorkey", "export runs/doorkey --seed 2 --out doorkey-policy")
 PLATFORMS = ("cpu", "cuda", "tpu")
 MOST_SEEDS = 2**31 - 1
@@ -57,7 +61,7 @@ def _run(argv: list[str]) -> int:
     asked = made.parse_args(argv)
     require(["flatbuffers", "safetensors"], "export")
     try:
-        policy = load_policy(asked.run, asked.seed, asked.best)
+        policy = load_policy(asked.run, asked.seed, asked.best, simulations=0)
         folder = Path(asked.out or Path(asked.run) / "export")
         write(policy, Run.open(asked.run), folder)
     except RunError as error:
@@ -65,6 +69,8 @@ def _run(argv: list[str]) -> int:
     except OSError as error:
         raise unwritable(error) from error
     print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
+    if (row := ALGORITHMS[Run.open(asked.run).config.algorithm]).searches:
+        print(f"The program is the network alone, without the search of {row.name}.")
     return 0
 
 
@@ -132,6 +138,18 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
     }
 
 
+def value(policy: Policy) -> dict[str, Any]:
+    """The unit of the program's value, and how it follows from the network's own answer.
+
+    Null where an older version did not save the scale: JSON has no NaN.
+    """
+    offset, factor = (None if math.isnan(x) else x for x in value_scales.line(policy.weights))
+    return {
+        "unit": "discounted return in units of the environment's reward",
+        "of_network": {"offset": offset, "factor": factor},
+    }
+
+
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
     """Arrays by the path to them in the tree, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
@@ -152,13 +170,16 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
     return {
         "id": policy.env_id,
         "fields": run.config.fields,
+        "params": run.config.params,
         "algorithm": run.config.algorithm,
+        "search": False,  # the program is the network alone
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),
         "mask": has_illegal(env),
         "actions": list(env.action_names),
         "distribution": distribution(env.action_space),
+        "value": value(policy),
         "platforms": list(PLATFORMS),
         "versions": run.config.versions,
     }

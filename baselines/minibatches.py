@@ -22,23 +22,43 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
     """The optimiser of the settings, after gradients are clipped by their global norm.
 
     It takes one of `every` gradient steps. The first axis of `stacked` weights is that of networks,
-    so that those of three axes are matrices.
+    so that those of three axes are matrices. Only the weights that `decaying` names decay.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
     matrices = _matrices if stacked else None
     chosen = {
         "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
-        "adamw": lambda: optax.adamw(rate, b1=momentum, eps=1e-5, weight_decay=decay),
+        "adamw": lambda: adamw(rate, decay, momentum, eps=1e-5),
         "radam": lambda: optax.radam(rate, b1=momentum),
         "muon": lambda: optax.contrib.muon(
             rate,
             weight_decay=decay,
+            weight_decay_mask=decaying,
             adam_b1=momentum,
             muon_weight_dimension_numbers=matrices,
         ),
     }[settings.optimiser]()
     return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
+
+
+def adamw(
+    rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
+) -> optax.GradientTransformation:
+    """AdamW, which decays the weights that `decaying` names."""
+    return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
+
+
+def decaying(weights: PyTree[Array]) -> PyTree[bool]:
+    """Which weights decay: the kernels of layers.
+
+    Biases, scales of norms, embeddings, noise and single numbers such as SAC's temperature do not.
+    """
+
+    def is_kernel(path: Any, _: Array) -> bool:
+        return bool(path) and getattr(path[-1], "key", None) == "kernel"
+
+    return jax.tree_util.tree_map_with_path(is_kernel, weights)
 
 
 def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
@@ -48,12 +68,11 @@ def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
 
 
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
-    """The learning rate by steps, one of `every` gradient steps: it falls by updates."""
+    """The learning rate by steps, one of `every` gradient steps: it falls with the progress."""
 
     def schedule(steps: Any) -> Array:
-        update = steps * every // settings.gradient_steps
-        left = jnp.maximum(1.0 - update / settings.updates, 0.0)
-        return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
+        done = settings.progress(settings.updates_of(steps, every), settings.rate_since)
+        return settings.learning_rate * (1.0 - done if settings.anneal else jnp.ones_like(done))
 
     return schedule
 
@@ -122,7 +141,7 @@ def descend(
         return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
 
     # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
-    by_array = settings.optimiser == "muon"  # which treats matrices differently
+    by_array = settings.optimiser in ("adamw", "muon")  # which treat kernels differently
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses

@@ -1,8 +1,7 @@
-"""Running statistics of observations and rewards, merged from rollout to rollout.
+"""Running statistics, merged from rollout to rollout and shared by all devices.
 
-They are shared by all devices. A network reads observations normalised by their mean and standard
-deviation, and rewards are divided by the standard deviation of discounted returns. Both are
-settings of a learner; its log stays in the environment's own units.
+With `normalize_obs` a network reads observations normalised by their mean and standard deviation.
+With `reward_scaling` rewards are divided by a standard deviation, see reward_scaling.py.
 """
 
 import dataclasses
@@ -64,6 +63,11 @@ class Normalised:
     def observation_space(self) -> spaces.Space:
         """What `read` returns."""
         return self.network.observation_space
+
+    @property
+    def evaluation_epsilon(self) -> float:
+        """Share of random actions of its sampled policy, see q_network.py."""
+        return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
         """Weights, and moments of nothing: the first rollout is read as it is, clipped."""
@@ -145,34 +149,3 @@ def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -
 def has_floats(space: spaces.Space) -> bool:
     """Whether any part of a space has float numbers."""
     return bool(jax.tree.leaves(_of_floats(lambda space: 0, space)))
-
-
-def begin(settings: Any, envs: int) -> dict[str, Any]:
-    """Fields of a runner for the scale of rewards; none if the settings ask for none."""
-    if not getattr(settings, "reward_scaling", False):
-        return {}
-    none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
-    return {"gains": none, "gain_returns": jnp.zeros(envs, jnp.float32)}
-
-
-def scaled(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Divide rewards by the standard deviation of discounted returns so far, if settings ask.
-
-    It is that of Gymnasium's NormalizeReward and of PureJaxRL, and like theirs neither centres nor
-    clips. Deliberate differences: the returns of the whole rollout are merged before its rewards
-    are divided, so that they have one scale; and a return starts anew after the end of an episode,
-    where theirs loses what came before with the last reward.
-    """
-    if not isinstance(runner.gains, Moments):
-        return runner, rollout
-    gamma, done = learner.settings.gamma, rollout.terminated | rollout.truncated
-
-    def add(before: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        reward, done = step
-        total = gamma * before + reward
-        return jnp.where(done, 0.0, total), total
-
-    returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done))
-    gains = runner.gains.and_of(sums.reshape(1, -1), learner.devices)
-    runner = runner._replace(gains=gains, gain_returns=returns)
-    return runner, rollout._replace(reward=rollout.reward / gains.deviation)

@@ -1,7 +1,7 @@
 """MuZero (Schrittwieser et al., 2020): planning in a model that is learned beside the policy.
 
-Run it with `jaxenvs train ID --algo muzero`; it needs the extra `search`. A network turns what is
-observed into a latent state, and predicts from that and an action the next one and the reward;
+Run it with `jaxenvs train ID --algo muzero`. A network turns what is observed into a latent state,
+and predicts from that and an action the next one and the reward;
 Gumbel MuZero (Danihelka et al., 2022) searches through mctx among these alone. The environment is
 never asked in a plan, so that plans use only what the agent sees. Illegal actions are known at the
 root of a search and nowhere else.
@@ -37,11 +37,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped, UInt32
 
-from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
-from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
+from . import acting, dqn, evaluate, priorities, q_network, replay_buffer, two_hot
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
@@ -52,7 +51,7 @@ from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
-from .runs import Config, Run
+from .runs import Config
 from .settings import Exploring
 
 FIRMNESS = 50.0  # by which mctx multiplies `value_scale` before the first visit of a search
@@ -160,6 +159,8 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
+report = evaluate.report
+support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
@@ -188,7 +189,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
-    step, names = functools.partial(gradient_step, learner, runner), parts_of(learner.settings)
+    step = functools.partial(gradient_step, learner, runner)
+    names = (*parts_of(learner.settings), "clipped_targets")
     runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
     return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
@@ -356,25 +358,29 @@ def flat(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
-def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
-    """Evaluate every seed over `count` episodes, with the search and without."""
+def decide(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    obs: PyTree[Array],
+    mask: Mask,
+    state: Any,
+    params: Any,
+    greedy: bool,
+) -> Int32[Array, " batch"]:
+    """Actions of the trained policy; see `planning.Search.plan`. No state or params are read."""
+    noise = 0.0 if greedy else 1.0
+    return planned(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
 
-    def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
-        mask = acting.legal_now(learner, state)
-        return planned(learner, weights, key, obs, mask, gumbel_scale=0.0).action
 
-    env = learner.env.env
-    policy = evaluate.drawn(env, learner.network)
-    alone = evaluate.play(env, policy, weights, run.config, count, learner.network.begin())
-    result = evaluate.play(env, search, weights, run.config, count)
-    run.write_json("eval.json", {**result, "without_search": alone})
-    evaluate.tell(result)
-    evaluate.tell(alone, "Without search: ")
+def wider(settings: Settings, paid: Any) -> dict[str, float]:
+    """Atoms that hold the rewards and returns of a `supports.Paid`."""
+    ends = (*paid.reward, *paid.returns)
+    return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     learner = dqn.build(asked, config, "muzero")
     check_board(learner)
     return learner

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import returns
+from . import returns, two_hot
 from .algorithms import Learner
 from .minibatches import Loss
 
@@ -141,7 +141,20 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
     total += sums["reward_loss"] + settings.consistency * sums.get("consistency_loss", 0.0)
     total += settings.reconstruction * sums.get("observation_loss", 0.0)
     total += sums.get("chance_loss", 0.0) + sums.get("code_loss", 0.0)
-    return total, {**sums, "entropy": entropy, "error": error}
+    return total, {
+        **sums,
+        "entropy": entropy,
+        "clipped_targets": clipped(learner, goals),
+        "error": error,
+    }
+
+
+def clipped(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
+    """Share of moments whose value or reward lies beyond the atoms."""
+    atoms = learner.settings.atoms, learner.settings.spacing
+    is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
+    known = goals.is_known.astype(jnp.float32)
+    return (known * is_beyond.astype(jnp.float32)).sum() / jnp.maximum(known.sum(), 1.0)
 
 
 def said(

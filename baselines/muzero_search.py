@@ -32,10 +32,12 @@ def planned(
     obs: PyTree[Array],
     mask: Mask,
     gumbel_scale: float = 1.0,
+    dirichlet: float = DIRICHLET,
 ) -> Plan:
-    """Search from each observation, in the model alone; `gumbel_scale=0` draws nothing.
+    """Search from each observation, in the model alone; `gumbel_scale=0` draws no action.
 
-    `mask` are the legal actions there, as no others are known.
+    `mask` are the legal actions there, as no others are known. `dirichlet` is the share of noise at
+    the root of a search with chance.
     """
     import mctx
 
@@ -55,7 +57,8 @@ def planned(
     known = {**predicted(latent), "embedding": latent}
     known["prior_logits"] = legal(known["prior_logits"], mask)
     if settings.codes:
-        return planned_with_chance(learner, weights, key, known, predicted, mask, gumbel_scale)
+        drawn = (gumbel_scale, dirichlet)
+        return planned_with_chance(learner, weights, key, known, predicted, mask, *drawn)
     asked = (mctx.RootFnOutput(**known), imagined, mask, gumbel_scale)
     found = gumbel.searched(settings, weights, key, *asked)
     return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
@@ -68,11 +71,13 @@ def planned_with_chance(
     known: dict[str, Any],
     predicted: Callable[[Array], dict[str, Any]],
     mask: Mask,
-    noise: float,
+    temperature: float,
+    dirichlet: float,
 ) -> Plan:
     """Search with chance between actions, from what is `known` at the root.
 
-    `predicted` are the policy and the value of latent states; `noise=0` draws nothing.
+    `predicted` are the policy and the value of latent states. Actions are drawn by their visits
+    with this `temperature`; 0 takes the most visited one.
     """
     import mctx
 
@@ -103,7 +108,7 @@ def planned_with_chance(
             chance_recurrent_fn=happened,
             num_simulations=settings.simulations,
             invalid_actions=jax.tree.map(jnp.logical_not, mask),
-            dirichlet_fraction=noise * DIRICHLET,
-            temperature=noise,
+            dirichlet_fraction=dirichlet,
+            temperature=temperature,
         )
     return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))

@@ -1,6 +1,7 @@
 """A trained policy, which never takes an action that the environment forbids.
 
-Evaluation, `jaxenvs watch`, replays and `load_policy` all act through it.
+Evaluation, `jaxenvs watch`, replays and `load_policy` all act through it. The policy of a planner
+(MuZero, AlphaZero) also has the search that chooses its actions.
 """
 
 import dataclasses
@@ -15,6 +16,9 @@ from jaxenvs.core import distributions
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import Mask, has_illegal, legal_actions
 from jaxenvs.core.random import Key
+
+from . import value_scales
+from .planning import Search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +36,26 @@ class Policy:
     """Memory, observation and mask -> memory, outputs of the policy, value."""
     env_id: str = ""
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
+    epsilon: float = 0.0  # share of random actions, unless greedy; only of action values
+    search: Search | None = None  # chooses the actions; None: the network alone does
 
     @classmethod
-    def of(cls, env: Env, network: Any, weights: PyTree[Array], env_id: str = "") -> "Policy":
-        """Return the policy of a network with these weights."""
-        think = functools.partial(network.think, weights)
-        return cls(env, network.begin, think, env_id, weights)
+    def of(
+        cls,
+        env: Env,
+        network: Any,
+        weights: PyTree[Array],
+        env_id: str = "",
+        search: Search | None = None,
+    ) -> "Policy":
+        """Return the policy of a network with these weights, which may act by a search."""
+
+        def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
+            memory, outputs, value = network.think(weights, memory, obs, mask)
+            return memory, outputs, value_scales.in_rewards(weights, value)
+
+        epsilon = getattr(network, "evaluation_epsilon", 0.0)
+        return cls(env, network.begin, think, env_id, weights, epsilon, search)
 
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
@@ -48,12 +66,48 @@ class Policy:
         """
         obs = self.env.observe(state, params)
         mask = legal_actions(self.env, state, params)
+        return self.decide(key, memory, obs, mask, state, params, greedy)
+
+    def decide(
+        self,
+        key: Key,
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        mask: Mask = None,
+        state: Any = None,
+        params: Any = None,
+        greedy: bool = False,
+    ) -> tuple[PyTree[Array], Array]:
+        """New memory and an action for an observation, as `act`.
+
+        Only a search in the true environment reads `state` and `params`.
+        """
         memory, outputs, _ = self.think(memory, obs, mask)
-        return memory, self.choose(key, outputs, greedy)
+        if self.search is None:
+            return memory, self.choose(key, outputs, greedy)
+        obs, mask, state = jax.tree.map(lambda leaf: leaf[None], (obs, mask, state))
+        action = self.search.plan(self.weights, key, obs, mask, state, params, greedy)
+        return memory, action[0]
+
+    def decide_batch(
+        self,
+        key: Key,
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        state: Any,
+        greedy: bool = False,
+    ) -> tuple[PyTree[Array], Array]:
+        """New memories and actions of a batch, for observations and their states."""
+        mask = self.masks(state)
+        memory, outputs, _ = jax.vmap(self.think)(memory, obs, mask)
+        if self.search is None:
+            return memory, self.choose(key, outputs, greedy)
+        return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
         """Actions for outputs of `think` (*batch, outputs): sampled, or the most likely ones.
 
+        These are actions of the network alone, without the search of a planner.
         For a Box the most likely action is tanh of the Gaussian's mean, stretched to the bounds.
         """
         policy = distributions.of(self.env.action_space)
@@ -63,6 +117,9 @@ class Policy:
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
     ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
         """Memory after one more observation, outputs of the policy, value (NaN if it has none).
+
+        The value is a discounted return in units of the environment's reward, however the network
+        scales it. It includes the exploration bonus of a run that learned with one.
 
         Outputs are logits of the legal actions; `jaxenvs.core.distributions` says what they are
         where actions are not Discrete. Illegal actions have the logit

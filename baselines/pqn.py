@@ -68,7 +68,7 @@ def update(
     `items` makes the items that minibatches are drawn from; `unroll` values their actions.
     """
     settings, memory = learner.settings, runner.memory
-    epsilon = settings.epsilon(minibatches.counted(runner.optimiser) // settings.gradient_steps)
+    epsilon = settings.epsilon(settings.updates_of(minibatches.counted(runner.optimiser)))
     runner, key_act, key_learn = acting.next_update(learner, runner)
     explore = functools.partial(choose, epsilon=epsilon)
     runner, rollout = acting.collect(learner, runner, key_act, explore)

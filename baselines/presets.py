@@ -445,9 +445,9 @@ def by_replay(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
     )
 
 
-def returns(ids: str, least: float, largest: float) -> tuple[Preset, ...]:
+def returns(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
     """Rows for learners that need to know the bounds of discounted returns."""
-    bounds = {"v_min": least, "v_max": largest}
+    bounds = {"v_min": least, "v_max": largest, **more}
     return tuple(Preset(ids, bounds, algorithm=name) for name in ("c51", "rainbow"))
 
 
@@ -535,6 +535,13 @@ PRESETS = (
     Preset(r"Craft-.*", {**OPEN_WORLD_BY_VALUES, "epochs": 4}, algorithm="pqn"),
     *by_replay(r"Craft-.*", OPEN_WORLD_BY_REPLAY),
     *returns(r"Craft-.*", -1.0, 6.0),
+    *returns(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement pays up to 8
+    *returns(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # -1 for ever, discounted
+    *returns(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # 1 for each of 90 cells
+    *returns(r"Puzzle-Sokoban-.*", -15.0, 15.0),
+    *returns(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # a tour is shorter than 10 diagonals
+    *returns(r"Puzzle-TSP-20-v\d+", -30.0, 0.0),
+    *returns(r"Puzzle-2048-v\d+", 0.0, 4000.0, atoms=201),
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
@@ -571,6 +578,8 @@ PRESETS = (
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_PLANS, algorithm="muzero"),
     Preset(r"Puzzle-2048-v\d+", TILES_BY_MODEL, algorithm="muzero"),
+    # The model's rewards: up to 4,500, and the least is 1.2 squeezed.
+    Preset(r"Puzzle-2048-v\d+", {"atoms": 70, "spacing": 1.0}, algorithm="dyna"),
     Preset(
         r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"
     ),

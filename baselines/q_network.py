@@ -13,7 +13,7 @@ forbids actions, best and any are those of the legal ones.
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import chex
 import flax.linen as nn
@@ -43,6 +43,7 @@ class QNetwork(Network):
     dueling: bool = False
     noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
     layer_norm: bool = True  # whether layers are normalised
+    evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -113,6 +114,8 @@ class QNetwork(Network):
 
 class RecurrentQ(Recurrent):
     """The same normalised layers before a GRU, which the values of all actions are read from."""
+
+    evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""

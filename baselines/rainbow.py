@@ -25,5 +25,7 @@ DIVIDED = dqn.DIVIDED
 init = dqn.init
 update = c51.update
 network = c51.network
+support = c51.support
+wider = c51.wider
 report = evaluate.report
 build = functools.partial(dqn.build, algorithm="rainbow")

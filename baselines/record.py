@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import jaxenvs
-from jaxenvs.commands.fields import FLAG, written
+from jaxenvs.commands.fields import FLAG, PARAM, written
 from jaxenvs.commands.parser import Parser
 
 from . import GYM
@@ -31,6 +31,8 @@ from .run.checkpoints import RunError
 from .run.curve import Curve, panels, points
 from .run.options import PROGRAM
 from .runs import Config, Run
+from .schedules import UNSHOWN
+from .stated import in_words
 
 POINTS = 40  # of a curve that are kept
 
@@ -54,7 +56,7 @@ def _command(config: Config, name: str | None) -> str:
     if config.seed:
         words.append(f"--seed {config.seed}")
     for name, value in (dataclasses.asdict(learner.Settings()) | config.settings).items():
-        if value != usual.get(name):
+        if value != usual.get(name) and name not in UNSHOWN:
             words.append(_flag(name.replace("_", "-"), value))
     if config.sweep:
         words.append(" ".join(["--sweep", *sweep.written(config.sweep)]))
@@ -62,13 +64,16 @@ def _command(config: Config, name: str | None) -> str:
     pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
     if pairs:
         words.append(shlex.join([FLAG, *itertools.starmap(written, pairs.items())]))
+    if config.params:
+        words.append(shlex.join([PARAM, *itertools.starmap(written, config.params.items())]))
     return " ".join(words)
 
 
 def tell_sweep(run: Run) -> None:
     """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
     config = run.config
-    evaluated = json.loads((run.path / "eval.json").read_text("utf-8"))["per_seed"]
+    result = json.loads((run.path / "eval.json").read_text("utf-8"))
+    evaluated = result["per_seed"]
     seeds = config.seeds_of_each
     settings = [setting for setting, _ in config.agents[::seeds]]
     returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
@@ -80,6 +85,7 @@ def tell_sweep(run: Run) -> None:
         numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
         each = ", ".join(f"{value:.3f}" for value in returns[i])
         print(" ".join(number.rjust(width) for number in numbers), "", each)
+    print(f"Evaluated over {result['episodes']} episodes of each{in_words(result)}.")
     best = {**config.settings, **settings[order[0]]}
     alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
     print(f"The best alone: {command(alone)}")
@@ -107,6 +113,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "seeds": run.config.seeds,
         "steps": records[-1]["steps"],  # made by each seed
         "steps_asked": run.config.settings["total_steps"],
+        **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # from the first compilation to the last update
         "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),
@@ -125,8 +132,8 @@ def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for record in records:
         command = _without_seed(record)
         known = record["evaluation"] or {}
-        evaluated, episodes = "per_seed" in known, known.get("episodes")
-        named = (command, record["steps"], evaluated, episodes, str(record["versions"]))
+        evaluated, played = "per_seed" in known, (known.get("episodes"), str(known.get("policy")))
+        named = (command, record["steps"], evaluated, played, str(record["versions"]))
         groups.setdefault(named, []).append(record)
     return [
         each
@@ -175,7 +182,7 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
     return {
-        "episodes": found[0]["episodes"],
+        **{name: found[0][name] for name in ("policy", "unit", "episodes") if name in found[0]},
         **{name: _mean(of_seeds) for name, of_seeds in values.items()},
         **middle(np.array(values["mean_return"])),
         "per_seed": seeds,

@@ -29,16 +29,19 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.typed import program
 from jaxenvs.core.wrappers import PreviousStep
 
 from . import acting, evaluate, minibatches, ppo, ppo_rnn
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .devices import Devices
+from .hidden_tasks import check_hidden
 from .policy import Policy
 from .run.checkpoints import RunError
 from .run.options import Options
 from .runs import Config, Run
+from .stated import in_words
 from .task_memory import TOLD, Belief, TaskMemory
 
 UNFIT = {  # reset sources that do not suit trials
@@ -129,7 +132,11 @@ def tested(env: Env, settings: Settings) -> Any:
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Those trials, as a policy of a run with these settings sees them."""
+    """Those trials, as a policy of a run with these settings sees them.
+
+    Raises `ValueError` for an observation that shows the task, as of runs of older versions.
+    """
+    check_hidden(env)
     return PreviousStep(env=tested(env, Settings(**settings)))
 
 
@@ -137,6 +144,7 @@ def _check_tasks(env: Env, settings: Settings, count: int) -> None:
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
         raise RunError(f"{env.name} has no sets of tasks; rl2 needs one that has, such as XLand")
+    check_hidden(env)
     if name not in env.task_sets:
         raise RunError(f"--task-set {name or '(none)'}: choose one of {known}")
     held_out = tested(env, settings).num_tasks
@@ -157,6 +165,7 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
     return runner._replace(world=world.replace(env=world.env.replace(env=late)))
 
 
+UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
 LATE = 0x1A7E  # folded into a run's key: how far the first trials are
 
 
@@ -177,8 +186,9 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
         hidden = jax.vmap(functools.partial(task, learner), (0, None))(
             runner.world.env, runner.params
         )
-        done = minibatches.counted(runner.optimiser) / learner.settings.total_gradient_steps
-        share = learner.settings.told * jnp.maximum(1.0 - done, 0.0)
+        settings = learner.settings
+        done = settings.progress(settings.updates_of(minibatches.counted(runner.optimiser)))
+        share = settings.told * (1.0 - done)
         is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
         told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)
     runner = runner._replace(memory=learner.network.tell(runner.memory, told))
@@ -245,20 +255,26 @@ class Trial(NamedTuple):
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Play a trial under each of `count` held-out tasks, write eval.json, print what was found."""
     config, settings = run.config, learner.settings
-    trials = tested(config.env, settings)
+    trials, main = tested(config.env, settings), evaluate.Evaluated.of(run, learner)
     keys = [jax.random.key(seed) for _, seed in config.agents]
     keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
-    over_seeds = jax.vmap(functools.partial(play, trials, learner.network, count), (0, 0, None))
-    trial = jax.jit(over_seeds)(weights, keys, trials.default_params)
-    result = summary(jax.device_get(trial), config.labels)
+    played = functools.partial(play, trials, learner.network, count, greedy=main.greedy)
+    trial = jax.jit(jax.vmap(played, (0, 0, None)))(weights, keys, trials.default_params)
+    result = {"policy": main.facts, "unit": UNIT, **summary(jax.device_get(trial), config.labels)}
     run.write_json("eval.json", result)
     if not config.sweep:  # whose table follows
         tell(result)
-    print(f"Watch it: jaxenvs watch {run.path}")
+    print(f"Watch it: {program()} watch {run.path}")
 
 
 def play(
-    trials: Any, network: Any, count: int, weights: PyTree[Array], key: Array, params: Any
+    trials: Any,
+    network: Any,
+    count: int,
+    weights: PyTree[Array],
+    key: Array,
+    params: Any,
+    greedy: bool = False,
 ) -> Trial:
     """Play one trial under each of the first `count` tasks of the params, memory kept in it."""
     env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
@@ -276,7 +292,7 @@ def play(
         key, obs, state, memory, playing, so_far = carry
         key, key_act, key_step = jax.random.split(key, 3)
         memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
-        action = jax.random.categorical(key_act, logits).astype(jnp.int32)
+        action = policy.choose(key_act, logits, greedy)
         over_rows = jax.vmap(env.step, (0, 0, 0, None))
         step = over_rows(split(key_step, count), state, action, params)
         told = step.info["trial"]
@@ -352,7 +368,7 @@ def tell(result: dict[str, Any]) -> None:
     print(
         f"Evaluated under {result['episodes']:,} held-out tasks, {len(means)} episodes each: "
         f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
-        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}"
+        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}{in_words(result)}"
     )
     by_episode, rise = " ".join(f"{mean:.3f}" for mean in means), result["rise"]
     print(f"Mean return by episode: {by_episode}; rise {rise['mean']:.3f} ± {rise['error']:.3f}")

@@ -9,37 +9,41 @@
 Names of the files are what `jaxenvs watch` and other readers rely on.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import math
 import os
 import platform
-import shutil
-from collections.abc import Collection, Iterable
+import shlex
+import sys
+import types
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 import jaxenvs
+from jaxenvs.commands.fields import FLAG, PARAM, written
 from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
+from jaxenvs.core.param_values import constructor_fields
+from jaxenvs.core.typed import program
 
-from . import GYM
+from . import GYM, value_scales
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
-from .run import checkpoints
+from .run import checkpoints, config_file, folder
 from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
-WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
-WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 LARGEST_CONFIG = 2**20  # bytes
 
 
@@ -55,13 +59,19 @@ class Config:
     algorithm: str = "ppo"
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # other than the defaults
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
     @property
     def env(self) -> jaxenvs.Env:
         """The environment; raises as `jaxenvs.make` does."""
-        return jaxenvs.make(self.id, **self.env_fields)
+        return jaxenvs.make(self.id, **self.keywords)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords that make the environment: constructor fields and params."""
+        return {**self.env_fields, **self.params}
 
     @property
     def env_fields(self) -> dict[str, Any]:
@@ -73,6 +83,14 @@ class Config:
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
         return {"obs": "image", **self.fields}
+
+    @property
+    def typed(self) -> str:
+        """The environment as the commands take it: `ID --set NAME=VALUE --param NAME=VALUE`."""
+        words = [self.id]
+        for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
+            words += [flag, *itertools.starmap(written, given.items())] if given else []
+        return shlex.join(words)
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
@@ -105,14 +123,23 @@ class Config:
     @property
     def title(self) -> str:
         """The environment in words, the same for the same environment."""
-        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
+        given = {**self.fields, **self.params}
+        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
 
-def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = False) -> Policy:
+def load_policy(
+    run_dir: str | os.PathLike[str],
+    seed: int = 0,
+    best: bool = False,
+    params: Mapping[str, Any] = types.MappingProxyType({}),
+    simulations: int | None = None,
+) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
     It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
-    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always.
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always; MuZero and
+    AlphaZero act by a search with the `simulations` of training if None, by the network if 0.
+    `params` are numbers of its environment by name, in the place of those that it was trained with.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -128,15 +155,46 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
         env = row.wrapped(config.env, config.settings)
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
+    if params:
+        env = row.wrapped(_with_params(config, params), config.settings)
     network, shapes = _network(row, run, env)
-    if best:
-        found = run.best(shapes)
-        if found is None:
-            raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
-    else:
+    weights = _weights(run, shapes, seed, best)
+    try:
+        given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
+        search = row.search(env, network, given, simulations)
+    except ValueError as error:
+        raise RunError(f"{run.path}: {error}") from error
+    return Policy.of(env, network, weights, config.id, search)
+
+
+def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
+    """The newest weights of a seed or, if `best`, those that its evaluations chose."""
+    if not best:
         found = run.restore({"weights": shapes})[1]
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    found = run.best(shapes)
+    if found is None:
+        raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
-    return Policy.of(env, network, weights, config.id)
+    if not value_scales.are_known(weights):
+        print(
+            f"{run.path}: an older version saved the best policy without the scale of its value, "
+            f"which is therefore NaN; omit --best (best=True), or train again",
+            file=sys.stderr,
+        )
+    return weights
+
+
+def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
+    """The environment of a run with other params; `RunError` says which there are."""
+    own = [field.name for field in constructor_fields(config.env)]
+    for name in params:
+        if name in own:
+            raise RunError(f"{PARAM} {name}: {name} is a constructor field, which a run keeps")
+    try:
+        return dataclasses.replace(config, params={**config.params, **params}).env
+    except (TypeError, ValueError) as error:
+        raise RunError(str(error)) from error
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
@@ -162,20 +220,31 @@ class Run:
 
     path: Path
     config: Config
+    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)  # folders, by `create`
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
         """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
         path = Path(path)
-        if path.exists() and not _is_empty(path):
-            _clear(path, overwrite)
+        folder.check_free(path, overwrite)
+        folder.remove(path)
+        made = tuple(each for each in (path, *path.parents) if not each.exists())
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-            run = cls(path, config)
+            run = cls(path, config, made)
             run.write_config()
         except OSError as error:
             raise RunError(f"{path} cannot be written ({error}); give another --out") from error
         return run
+
+    def discard(self) -> None:
+        """Remove what `create` made, unless rows of the log or checkpoints have been written."""
+        if self.records() or checkpoints.saved(self.checkpoints):
+            return
+        folder.remove(self.path)
+        for made in self.made:
+            with contextlib.suppress(OSError):  # it has other files
+                made.rmdir()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
@@ -187,14 +256,15 @@ class Run:
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
             )
-        for name in WRITTEN:
+        for name in folder.WRITTEN:
             if (path / name).is_symlink():
                 raise RunError(
                     f"{path / name} is a link, and training writes and removes the files of a run; "
                     f"put a copy in its place"
                 )
         try:
-            return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))
+            content = json.loads(read_text(file, LARGEST_CONFIG))
+            return cls(path, Config(**config_file.checked(content, FORMAT)))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
@@ -207,7 +277,7 @@ class Run:
         update = checkpoints.newest(self.checkpoints)
         if not update:
             return "Stopped before anything was saved."
-        return f"Saved after update {update}; continue with: jaxenvs train --resume {self.path}"
+        return f"Saved after update {update}; continue with: {program()} train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:
         """Raise `RunError` unless this is one of the run's seeds, counted from 0."""
@@ -314,71 +384,6 @@ class Run:
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
         return self.restore({"best": {"weights": weights, **each}}, optional=True)[1].get("best")
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether a directory holds nothing but what a `create` leaves that is killed at once."""
-    if not path.is_dir():
-        return False
-    rest = {*path.iterdir()} - {*unfinished(path)}
-    return not rest or (
-        rest == {path / "checkpoints"} and not any((path / "checkpoints").iterdir())
-    )
-
-
-def _clear(path: Path, overwrite: bool) -> None:
-    """Remove an earlier run from a directory; other files are never touched."""
-    if not (path / "config.json").is_file():
-        raise RunError(f"{path} has files but is not a run; give another directory with --out")
-    if not overwrite:
-        raise RunError(
-            f"{path} already holds a run; continue it with --resume {path}, replace it with "
-            f"--overwrite, or give another directory with --out"
-        )
-    for name in WRITTEN:
-        if (path / name).is_dir() and not (path / name).is_symlink():
-            shutil.rmtree(path / name)
-        else:
-            (path / name).unlink(missing_ok=True)
-
-
-def _config(content: Any) -> Config:
-    """Build a `Config` of what config.json holds; raises for what this version cannot use."""
-    if not isinstance(content, dict):
-        raise TypeError("it holds no object")
-    if content.get("format") != FORMAT:
-        raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}}  # files that lack them
-    content = {**older, **content}
-    kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
-    kinds |= {"tracking": dict, "sweep": dict}
-    for name, kind in kinds.items():
-        if not isinstance(content.get(name), kind):
-            raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
-    if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:
-        raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
-    _check_sweep(content["sweep"], content["seeds"])
-    if not isinstance(content.get("settings"), dict):
-        raise TypeError("settings must be an object")
-    for part in ("fields", "settings"):
-        content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
-    return Config(**content)
-
-
-def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
-    count = 1
-    for name, values in sweep.items():
-        if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
-            raise ValueError(f"sweep {name}={values!r}")
-        count *= len(values)
-    if not count or seeds % count:
-        raise ValueError(f"seeds {seeds} of a sweep with {count} settings")
-
-
-def _hashable(value: Any) -> Any:
-    """Tuples for the lists that JSON makes of them."""
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _versions() -> dict[str, str]:

@@ -106,8 +106,7 @@ def acted(
             learned, _ = step(learned, "temperature", temperature_loss, told["entropy"])
         return learned, told
 
-    learned, told = actor_critic.in_turn(learner, learned, act)
-    return learned, {**told, "temperature": jnp.exp(learned.temperature)}
+    return actor_critic.in_turn(learner, learned, act)
 
 
 def worth(

@@ -7,21 +7,26 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
+from .schedules import Scheduled
+
+LARGEST = 2**31 - 1  # int32, in which updates, gradient steps and slots are counted
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
-class Checked:
+class Checked(Scheduled):
     """What the settings of every learner, dataclasses, can do."""
 
     total_steps: int
     chunk: int
+    gradient_steps: Any  # int, of an update
     steps_per_update: Any  # int, of each seed
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
     shares: ClassVar[tuple[str, ...]] = ()  # at most 1
     signed: ClassVar[tuple[str, ...]] = ()  # may be negative
     unlimited: ClassVar[tuple[str, ...]] = ("max_grad_norm",)  # may be infinite
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
+    unit: ClassVar[str] = "steps"  # of `total_steps`
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
@@ -39,11 +44,43 @@ class Checked:
         limits |= {name: "at most 1" for name in self.shares if getattr(self, name) > 1}
         for name, limit in limits.items():
             raise ValueError(f"{name}={getattr(self, name)} must be {limit}")
+        self.check_plans()
+        self.check_counters()
+
+    def check_counters(self) -> None:
+        """Raise `ValueError` for a run with more gradient steps, or slots, than int32 counts."""
+        # A cut episode takes two slots of a replay buffer.
+        slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
+        for count, what, fix in (
+            (self.updates * self.gradient_steps, "gradient steps", "gradient steps in an update"),
+            (slots, "slots of a replay buffer", "steps of each environment, by more num_envs"),
+        ):
+            if count > LARGEST:
+                raise ValueError(
+                    f"total_steps={self.total_steps} would take {count:,} {what}, more than the "
+                    f"{LARGEST:,} that are counted; give fewer total_steps, or fewer {fix}"
+                )
 
     @property
     def updates(self) -> int:
         """Updates of the whole run: whole chunks, so that the total is reached."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+    def updates_until(self, steps: int) -> int:
+        """Return the first update after which this many steps have been made.
+
+        Compare it with updates made: steps made are a product that int32 may not hold.
+        """
+        return min(-(-steps // self.steps_per_update), LARGEST)
+
+    @property
+    def cold_updates(self) -> int:
+        """Updates without a gradient step, in the warm-up of learners that have one."""
+        return max(min(self.updates_until(getattr(self, "warm_up", 0)) - 1, self.updates), 0)
+
+    def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
+        """Whole updates by the count of an optimiser that takes one of `every` gradient steps."""
+        return self.cold_updates + gradient_steps * every // self.gradient_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +95,7 @@ class Common(Checked):
     gamma: float = 0.99  # discount of a step
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
     optimiser: Optimiser = "adam"  # applied to the clipped gradient
-    weight_decay: float = 0.0  # of adamw and muon
+    weight_decay: float = 0.0  # of the kernels of layers, by adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
@@ -127,11 +164,6 @@ class Learning(Common):
         """Gradient steps of an update."""
         return self.epochs * self.minibatches
 
-    @property
-    def total_gradient_steps(self) -> int:
-        """Gradient steps of the whole run."""
-        return self.gradient_steps * self.updates
-
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps
@@ -181,8 +213,7 @@ class Exploring(Common):
 
     def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
         """Probability of a random action after this many updates."""
-        share = update.astype(jnp.float32) / (self.epsilon_share * self.updates)
-        fallen = jnp.minimum(share, 1.0)
+        fallen = jnp.minimum(self.progress(update) / self.epsilon_share, 1.0)
         return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
 
 

@@ -9,44 +9,22 @@ changes, which is slow.
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float32
 
+from . import value_scales
 from .algorithms import Learner
-
-TINY = 1e-4  # least deviation
-
-
-def begin(learner: Learner[Any]) -> dict[str, Any]:
-    """Fields of a runner that scaled targets need; none if the settings ask for none."""
-    if not getattr(learner.settings, "target_scaling", 0.0):
-        return {}
-    return {"scale": jnp.zeros(3, jnp.float32)}  # weight, sum, sum of squares
-
-
-def mean_and_deviation(scale: Float32[Array, "3"]) -> tuple[Array, Array]:
-    """Of the targets so far; 0 and 1 before there are any."""
-    weight, total, squares = scale
-    mean, square = jnp.where(weight > 0, jnp.stack([total, squares]) / weight, jnp.float32([0, 1]))
-    return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
-
-
-def unscaled(runner: Any, value: Array) -> Array:
-    """Predicted values in units of the reward."""
-    if not len(runner.scale):
-        return value
-    mean, deviation = mean_and_deviation(runner.scale)
-    return mean + deviation * value
 
 
 def scaled(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
     """Take a batch's targets into the scale; return the batch with values and targets in it."""
     rollout, advantage, target = batch
-    if not len(runner.scale):
+    before = value_scales.of(runner.weights).targets
+    if not len(before):
         return runner, batch
     moments = [jnp.ones(()), target.mean(), jnp.square(target).mean()]
     moments = learner.devices.mean(jnp.stack(moments))
     share = learner.settings.target_scaling
-    scale = (1.0 - share) * runner.scale + share * moments
-    mean, deviation = mean_and_deviation(scale)
+    after = (1.0 - share) * before + share * moments
+    mean, deviation = value_scales.mean_and_deviation(after)
     rollout = rollout._replace(value=(rollout.value - mean) / deviation)
-    return runner._replace(scale=scale), (rollout, advantage, (target - mean) / deviation)
+    batch = rollout, advantage, (target - mean) / deviation
+    return value_scales.changed(runner, targets=after), batch

@@ -5,15 +5,19 @@ import sys
 import textwrap
 from pathlib import Path
 
+from jaxenvs.core.typed import program
+
 from .algorithms import ALGORITHMS, USUAL, WITH_RAY
 from .run.keeping import Callback
 from .run.options import PROGRAM
 from .runs import Run, RunError
 
-EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey
-  jaxenvs train Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4
-  jaxenvs train Grid-DoorKey-8x8-v0 --devices all --num-envs 8192
-  jaxenvs train --resume runs/doorkey --total-steps 1000000"""
+EXAMPLES = (
+    "Grid-DoorKey-5x5-v0 --out runs/doorkey",
+    "Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4",
+    "Grid-DoorKey-8x8-v0 --devices all --num-envs 8192",
+    "--resume runs/doorkey --total-steps 1000000 --learning-rate 3e-4",
+)
 
 
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
@@ -36,7 +40,8 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
         names = f"--algo {{{', '.join(ALGORITHMS)}}}"
         print(textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False))
         print(f"chooses the learner, here {algorithm}; its --help lists its settings.")
-        print(f"--ray is short for --algo {WITH_RAY}.\n\nexamples:\n{EXAMPLES}")
+        print(f"--ray is short for --algo {WITH_RAY}.\n\nexamples:")
+        print(*(f"  {program()} train {example}" for example in EXAMPLES), sep="\n")
     return code
 
 

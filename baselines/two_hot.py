@@ -6,13 +6,17 @@ by much less than the spacing of the atoms is hard to tell apart: a reward of 0.
 with some more of the atom 1, for a spacing of 1.
 """
 
+import math
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32
+from jaxtyping import Array, Bool, Float, Float32
 
 SLOPE = 1e-3  # least slope of the squeezing, so that it can be undone
+ROUNDING = 1e-3  # spacings by which float32 may take a number beyond the outermost atom
 
 
 def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
@@ -29,6 +33,34 @@ def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     more = y + 1.0 + SLOPE
     root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # of the number, plus 1
     return sign * (root - 1.0) * (root + 1.0)
+
+
+def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Array, "*batch"]:
+    """Return whether numbers lie beyond the outermost atoms, `top` on either side of 0."""
+    return jnp.abs(squeezed(value.astype(jnp.float32))) > (top + ROUNDING) * spacing
+
+
+def reach(settings: Any) -> str:
+    """The numbers that the `atoms` of the settings, `spacing` apart, can express."""
+    end = float(stretched(jnp.float32(settings.atoms * settings.spacing)))
+    given = f"atoms={settings.atoms}, spacing={settings.spacing:g}"
+    return f"-{end:.3g} to {end:.3g} ({given})"
+
+
+def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
+    """Settings whose atoms reach numbers of the size `largest`.
+
+    They are wider apart, but do not hide rewards of the size `least`; if that is not enough, more.
+    """
+    end = float(squeezed(jnp.float32(largest)))
+    if end <= settings.atoms * settings.spacing:  # values are too large, not what was earned
+        end = 2.0 * settings.atoms * settings.spacing
+    widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
+    spacing = min(end / settings.atoms, widest)
+    found: dict[str, float] = {"spacing": spacing} if spacing > settings.spacing else {}
+    if widest < end / settings.atoms:
+        found["atoms"] = math.ceil(end / spacing)
+    return found
 
 
 def two_hot(

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env
 from jaxenvs.core.spaces import Box
+from jaxenvs.core.typed import program
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
 
 from .algorithms import ALGORITHMS, SEEDS, Learner
@@ -43,11 +44,13 @@ from .latent_states import (
     successors,
 )
 from .latent_world import UNDECIDED, LatentWorld, Sight
+from .metrics import means
 from .minibatches import apply_gradient
 from .run import options
 from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Checked
+from .stated import greedily
 
 ALGORITHM = "world"
 
@@ -87,6 +90,7 @@ class Settings(Checked):
         "test_moves",
     )
     shares: ClassVar[tuple[str, ...]] = ("model_share",)
+    restarts: ClassVar[bool] = False
 
     def check(self) -> None:
         super().check()
@@ -96,6 +100,8 @@ class Settings(Checked):
                 f"{self.walk_steps}; give at least that"
             )
 
+    unit: ClassVar[str] = "gradient steps"
+
     @property
     def steps_per_update(self) -> int:
         """Gradient steps of an update."""
@@ -104,7 +110,7 @@ class Settings(Checked):
     @property
     def model_updates(self) -> int:
         """Updates that teach the model."""
-        return round(self.model_share * self.updates)
+        return round(self.update_at(self.model_share))
 
 
 class Transitions(NamedTuple):
@@ -225,9 +231,9 @@ def learn_model(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """The losses of an update by name; those of what was not taught are 0."""
+    """The losses of an update by name; those of what was not taught are not known."""
     names = ("decoding", "transition", "judgement", "q_loss")
-    return {**dict.fromkeys(names, jnp.float32(0.0)), **known}
+    return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 
 
 def model_loss(
@@ -394,16 +400,22 @@ def foretold(
 
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
     """Adam behind a clip of the global norm, for the model and for the heuristic."""
-    of_model = settings.model_updates * settings.gradient_steps
-    of_q = settings.updates * settings.gradient_steps - of_model
+    later = settings.model_updates
+    between = settings.progress_at(later)
 
-    def falling(rate: float, steps: int) -> optax.GradientTransformation:
-        adam = optax.adam(optax.cosine_decay_schedule(rate, max(1, steps)))
-        return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), adam)
+    def falling(rate: float, before: int, begin: float, end: float) -> optax.GradientTransformation:
+        def rate_after(steps: Any) -> Array:
+            done = settings.progress(before + steps / settings.gradient_steps)
+            part = jnp.clip((done - begin) / max(end - begin, 1e-9), 0.0, 1.0)
+            return rate * 0.5 * (1.0 + jnp.cos(jnp.pi * part))
+
+        return optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate_after)
+        )
 
     return {
-        "model": falling(settings.learning_rate, of_model),
-        "q": falling(settings.q_learning_rate, of_q),
+        "model": falling(settings.learning_rate, 0, 0.0, between),
+        "q": falling(settings.q_learning_rate, later, between, 1.0),
     }
 
 
@@ -428,9 +440,17 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
     return Learner(ALGORITHMS[ALGORITHM], env, Networks(sight, model, q), settings)
 
 
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """Text of the progress line: the loss of the model, later the share of solved boards."""
+    if record["update"] <= settings.model_updates:
+        return f"model loss {np.mean(record['transition']):.3g} nats"
+    solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
+    return f"boards solved {solved:.0%}   Q loss {loss:.3g}"
+
+
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Try each seed's model on new walks and `count` random boards, and write eval.json."""
-    first, seeds = run.config.seed, run.config.seeds
+    first, seeds, settings = run.config.seed, run.config.seeds, learner.settings
 
     @jax.jit
     def each_seed(weights: PyTree[Array], key: Array) -> tuple[Array, ...]:
@@ -448,12 +468,17 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         length = round(float(moves[solved].mean()), 3) if rate else None
         known = {"foretold": round(float(right), 6), "success_rate": rate, "mean_length": length}
         found.append({"seed": first + i, **known})
-    result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
+    seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
+    result: dict[str, Any] = {"policy": greedily(learner.env, seen)}
+    result |= {"boards": count, "moves": settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    print("Moves foretold:", ", ".join(f"{one['foretold']:.2%}" for one in found))
+    print("Moves predicted:", ", ".join(f"{one['foretold']:.2%}" for one in found))
     each = ", ".join(f"{one['success_rate']:.1%}" for one in found)
-    print(f"Greedy descent in the model from {count} boards, played in the puzzle: {each}")
-    print(f"Plan with it: jaxenvs solve {run.config.id} --model {run.path}")
+    print(
+        f"Greedy descent in the model from {count} boards, without search, played in the puzzle: "
+        f"{each}"
+    )
+    print(f"Plan with it: {program()} solve {run.config.typed} --model {run.path}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

@@ -126,7 +126,7 @@ def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any)
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """The constructor field for an observation: by default the image of a grid, which the peers
     have too, and elsewhere what the id names."""
-    if obs is None and "image" in jaxenvs.spec(env_id).env_class.observations:
+    if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
     return {} if obs is None else {"obs": obs}
 

@@ -24,14 +24,15 @@ from jaxtyping import Array, Bool, Int32
 
 import jaxenvs
 from jaxenvs.core.spaces import Box
+from jaxenvs.core.typed import installation, pip
 
 from . import envpool_peer, puzzle_peers
 from .contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of
 
 SINGLE = ("minigrid", "crafter", "gymnasium")  # step one environment at any size of the batch
 RATIO = 16  # environments to each new world of craftax's optimistic reset, its authors' choice
-INSTALL = 'not installed (pip install "jaxenvs[bench]")'
-INSTALL_CRAFTAX = "not installed (pip install --no-deps -r .ci/peers.txt)"
+INSTALL = f"not installed ({installation('bench')})"
+INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
 
 
 class Peer(NamedTuple):

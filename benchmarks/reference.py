@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
-    python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
+    python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
     python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
     python -m jaxenvs.benchmarks.reference --retry 1000000  where no recorded run has learned
 
@@ -11,8 +11,8 @@ episode of each of 1,024 environments, so that long episodes count as much as sh
 runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
 they are fewer, and records each run as it ends; started again, it continues with the ids that are
 left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
-run is better than random play, with a bonus for novelty (`--preset noveld`) or, where there is no
-such preset, with scaled rewards.
+run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or,
+where there is no such preset, with scaled rewards.
 """
 
 import argparse
@@ -37,9 +37,12 @@ from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import names, preset
 from jaxenvs.commands.fields import FLAG
-from jaxenvs.commands.page import BONUSES, REFERENCE, SCALED, is_learned, is_plain, is_same_task
+from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_same_task
+from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
+
+from .recorded_learners import learners
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
@@ -48,6 +51,7 @@ RETRIES = RESULTS / "retries.json"
 NOVELTY = "noveld"  # preset of a second try
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
+LAST = 200  # training episodes of each seed in the return of a run that was not evaluated
 SEED = 0
 
 
@@ -140,7 +144,10 @@ def short_runs(
 
 
 def random_play(id: str) -> dict[str, Any]:
-    """Mean return of random play with its standard error, and the mean length of an episode."""
+    """Return the mean return of random play with its error, successes and mean length.
+
+    `succeeded` is None where the environment does not define success.
+    """
     env = jaxenvs.make(id)
     space = env.action_space
 
@@ -155,12 +162,13 @@ def random_play(id: str) -> dict[str, Any]:
 
     play = jax.jit(lambda key: first_episodes(env, act, key, EPISODES))
     episodes = play(jax.random.key(SEED))
-    returns = np.asarray(episodes.returns, np.float64)
+    returns, succeeded = np.asarray(episodes.returns, np.float64), episodes.succeeded
     return {
         "return": round(float(returns.mean()), 5),
         "error": round(float(returns.std(ddof=1) / EPISODES**0.5), 5),
         "length": round(float(np.asarray(episodes.lengths).mean()), 1),
         "terminated": round(float(np.asarray(episodes.terminated).mean()), 4),
+        "succeeded": None if succeeded is None else int(succeeded.sum()),
         "episodes": EPISODES,
         "seed": SEED,
         "command": COMMAND,
@@ -169,35 +177,59 @@ def random_play(id: str) -> dict[str, Any]:
     }
 
 
-def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """For each id its recorded runs, those of PPO alone first: their commands and mean returns.
+def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the table: random play and recorded runs by id, and a run of each learner."""
+    known = [id for id in jaxenvs.registry.list() if id in random]
+    trained = {
+        id: [{**run, "learned": is_learned(run, random.get(id))} for run in runs]
+        for id, runs in recorded(folder).items()
+    }
+    rows = learners(_records(folder), trained)
+    return {"random": {id: random[id] for id in known}, "trained": trained, "learners": rows}
 
-    The return of a seed is that of the evaluation, or of its last 200 training episodes where
-    there was none. `apart` is what its task had that the id alone has not. A bound for search
-    (DAVI) has no return and is left out, as are the runs of other packages.
+
+def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the recorded runs of each id, PPO alone first.
+
+    A bound for search (DAVI) has no return and is left out, as are runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(folder):
-        if "jaxenvs" not in row["versions"]:
-            continue
-        evaluation = row["evaluation"]
-        per_seed = evaluation["per_seed"] if evaluation else []
-        kept = {
-            "algorithm": row.get("algorithm", "ppo"),
-            "returns": [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"],
-            "evaluated": evaluation is not None,
-            "apart": _apart(row["id"], row.get("algorithm", "ppo"), row["command"]),
-            "steps": row["steps"],
-            "command": row["command"],
-            "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
-            "date": row["date"],
-        }
-        runs.setdefault(row["id"], []).append(kept)
+    for row in _records(folder):
+        if "jaxenvs" in row["versions"] and "per_seed" in (row["evaluation"] or {"per_seed": ()}):
+            known, run = runs.setdefault(row["id"], []), kept(row)
+            if run not in known:  # a run may be in two files of results
+                known.append(run)
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
         return run["algorithm"] != "ppo", bool(run["apart"])
 
     return {id: sorted(runs[id], key=place) for id in sorted(runs)}
+
+
+def kept(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a recorded run as the table has it: its command, mean returns and successes.
+
+    A return is the mean of a seed's evaluation, or of its last 200 training episodes where there
+    was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
+    that the id alone has not.
+    """
+    algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
+    per_seed = evaluation["per_seed"] if evaluation else []
+    returns = [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"]
+    played = evaluation["episodes"] if evaluation else LAST  # episodes of each seed
+    shares = [seed.get("success_rate") for seed in per_seed] or [None]
+    return {
+        "algorithm": algorithm,
+        "returns": returns,
+        "evaluated": evaluation is not None,
+        "succeeded": None if None in shares else round(sum(shares) * played),
+        "episodes": len(returns) * played,
+        "apart": _apart(row["id"], algorithm, row["command"]),
+        "steps": row["steps"],
+        "command": row["command"],
+        "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
+        "date": row["date"],
+    }
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
@@ -216,24 +248,25 @@ def _apart(id: str, algorithm: str, command: str) -> list[str]:
     return [*added, *fields]
 
 
-def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+def _records(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         rows = json.loads(path.read_text("utf-8"))
         if isinstance(rows, list):
-            yield from (r for r in rows if not r["evaluation"] or "per_seed" in r["evaluation"])
+            yield from rows
 
 
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write the table, an id to a line, in the order of the registry."""
-    known = [id for id in jaxenvs.registry.list() if id in random]
-    parts = {"random": {id: random[id] for id in known}, "trained": recorded(RESULTS)}
-    text = ",\n".join(
-        f"{json.dumps(name)}: {{\n"
-        + ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())
-        + "\n}"
-        for name, rows in parts.items()
-    )
-    path.write_text(f"{{\n{text}\n}}\n", "utf-8")
+    """Write the table, an id or a learner to a line, in the order of the registry."""
+    made = table(random, RESULTS)
+    parts = [_object(name, made[name]) for name in ("random", "trained")]
+    rows = ",\n".join(map(json.dumps, made["learners"]))
+    parts.append(f'"learners": [\n{rows}\n]')
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def _object(name: str, rows: dict[str, Any]) -> str:
+    lines = ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())
+    return f"{json.dumps(name)}: {{\n{lines}\n}}"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxenvs.core.typed import installation
+
 from . import instrument
 from .peers import SINGLE
 from .tables import text
@@ -58,7 +60,7 @@ def write(results: dict[str, Any], folder: Path) -> None:
     try:
         draw(results["rows"], folder / "bench.png", subtitle(results))
     except ImportError:
-        print('no bench.png: matplotlib is not installed (pip install "jaxenvs[bench]")')
+        print(f"no bench.png: matplotlib is not installed ({installation('bench')})")
     else:
         print(f"wrote {folder / 'bench.png'}")
 

@@ -5,7 +5,7 @@
     python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # on what is here
 
 The learner is PPO with the preset of the id. Each measurement, simulated or real, has a separate
-process; they take turns. `--described` needs `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
+process; they take turns. `--described` needs `pip install "jax[cuda13]" ".[train]"`, no GPU.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
 
-It needs `pip install "jaxenvs[ray,train]" crafter==1.8.3`. Runs take turns; each is the command
+It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs take turns; each is the command
 `jaxenvs train`, which gets a Ctrl-C when its time is up. The batch of an update is the same for any
 number of actors: fragments of fewer are longer. Seconds count from the first update.
 """

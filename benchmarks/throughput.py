@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 import jaxenvs
+from jaxenvs.commands import fields
 from jaxenvs.commands.parser import Parser, decimal, number
 
 from . import contestants, instrument, peers, report, timing
@@ -30,18 +31,21 @@ EXAMPLES = (
     "bench",
     "bench --ids Craft-Classic-Ids-v0 --batches 1024 --no-peers",
     "bench --ids families --quick --out runs/quick",
+    "bench --ids Grid-FourRooms-v0 --param max_steps_in_episode=50",
 )
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    args = _parser().parse_args(argv)
+    args = _parser().read(sys.argv[1:] if argv is None else argv)
     _fill_in(args)
     try:
+        args.params = fields.parse(args.params, fields.PARAM)
         for env_id in args.ids:
+            fields.check_kinds(env_id, (), args.params)
             for obs in args.obs:
-                jaxenvs.make(env_id, **contestants.obs_field(env_id, obs))
+                jaxenvs.make(env_id, **contestants.obs_field(env_id, obs), **args.params)
         args.out.mkdir(parents=True, exist_ok=True)
     except (LookupError, TypeError, ValueError) as error:
         print(f"jaxenvs bench: {error.args[0]}", file=sys.stderr)
@@ -49,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"jaxenvs bench: --out {args.out}: {error.strerror}", file=sys.stderr)
         return 2
-    results = header(args)
+    results = {**header(args), "params": args.params}
     groups: list[list[dict[str, Any]]] = []
     missing: list[dict[str, str]] = []
     for group in _measure(args, missing):
@@ -85,6 +89,7 @@ def _parser() -> Parser:
         default=True,
         help="also measure the peers that have this level (default: yes)",
     )
+    made.add_params()
     add("--without", nargs="+", default=[], metavar="NAME", help="peers to leave out")
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
@@ -156,15 +161,30 @@ def _field(
     """Who runs, and how to build them."""
     seconds = args.seconds
     for obs, source in itertools.product(args.obs, args.reset_source):
-        yield "jaxenvs", functools.partial(_own, env_id, num_envs, source, obs, seconds)
+        yield (
+            "jaxenvs",
+            functools.partial(_own, env_id, num_envs, source, obs, args.params, seconds),
+        )
     for other in peers.of(env_id) if args.peers else ():
         if other.name not in args.without:
-            yield other.name, functools.partial(_peer, other.name, env_id, num_envs, seconds)
+            build = _changed if args.params else _peer
+            yield other.name, functools.partial(build, other.name, env_id, num_envs, seconds)
 
 
-def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
-    fields = contestants.obs_field(env_id, obs)
-    return timing.BatchRunner(contestants.ours(env_id, num_envs, source, **fields), seconds)
+def _own(
+    env_id: str,
+    num_envs: int,
+    source: str,
+    obs: str | None,
+    params: dict[str, Any],
+    seconds: float,
+) -> Runner:
+    keywords = {**contestants.obs_field(env_id, obs), **params}
+    return timing.BatchRunner(contestants.ours(env_id, num_envs, source, **keywords), seconds)
+
+
+def _changed(name: str, *_: Any) -> Runner:
+    raise LookupError(f"{name} has the usual params; measure it without {fields.PARAM}")
 
 
 def _peer(name: str, env_id: str, num_envs: int, seconds: float) -> Runner:

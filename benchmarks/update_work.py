@@ -4,7 +4,7 @@
 
 It counts as `gpu_work` does, in the training program: world, policy, learning. A conditional
 counts as its branch with the most launches, a loop of unknown trips as one trip. Needs
-`pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
+`pip install "jax[cuda13]" ".[train]"`, no GPU.
 """
 
 import time

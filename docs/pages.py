@@ -1,12 +1,9 @@
-"""Hook of mkdocs: makes the page of every id, and adds the pages that lie beside the code.
+"""Hook of mkdocs: makes the page of every id, and adds the pages of other folders.
 
-The results are not kept in the repository. `jaxenvs.commands.page` has the content of a page; its
-picture is the level of one seed. Pages of environments take most of the time, so each core makes a
-share: `pages.py FOLDER MODULE...` writes the pages of these modules.
+The results are not kept in the repository. Pages of environments (`id_pages.py`) take most of the
+time, so each core makes a share: `pages.py FOLDER MODULE...` writes the pages of these modules.
 """
 
-import functools
-import inspect
 import json
 import os
 import posixpath
@@ -14,7 +11,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,27 +22,10 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 
+import id_pages
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-import jaxenvs
-from jaxenvs import registry
-from jaxenvs.commands.page import (
-    Page,
-    is_learned,
-    is_plain,
-    is_same_task,
-    page,
-    reference,
-    state_bytes,
-    with_additions,
-)
-from jaxenvs.core import drawing, png
-from jaxenvs.core.env import Env
-from jaxenvs.core.masking import legal
-from jaxenvs.core.spaces import Discrete
-from jaxenvs.puzzles import Puzzle
+from jaxenvs.commands.page import page
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that become pages, and their addresses.
@@ -60,14 +39,6 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-ORIGINALS = {  # by the package whose rules are reproduced (`Env.package`)
-    "craftax": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
-    "gymnasium": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
-    "minigrid": "[MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
-    "xminigrid": "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid)",
-}
-SEED, SIDE = 3, 320  # of the level; pixels of the longer side of its picture, at most
-STEPS, FILM_SIDE, FILM_BYTES = 32, 192, 100_000  # of an animation; its bytes at most
 TOLD = 20  # pages between two lines of progress
 MOST_WORKERS = 8  # processes, each of which loads JAX
 # A link or a picture; code, in a fence or in backquotes, matches with empty groups.
@@ -75,15 +46,22 @@ _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
 )
-_SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
 
 
 def on_config(config: Any) -> Any:
-    """Name the families in the navigation."""
-    families = [{name: f"envs/{name}.md"} for name in registry.families()]
+    """Put the families into the navigation, each with its ids."""
+    families = [
+        {
+            family: [
+                f"envs/{family}/index.md",
+                *({id: f"envs/{id}.md"} for id in id_pages.ids(family)),
+            ]
+        }
+        for family in id_pages.families()
+    ]
     for entry in config.nav:
         if "Environments" in entry:
-            entry["Environments"] = [{"All": "envs/index.md"}, *families]
+            entry["Environments"] = ["envs/index.md", *families]
     return config
 
 
@@ -109,9 +87,9 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
         yield target, (ROOT / source).read_text("utf-8")
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         yield f"notebooks/{path.stem}.md", notebook(json.loads(path.read_text("utf-8")))
-    yield "envs/index.md", _overview()
-    for family in registry.families():
-        yield f"envs/{family}.md", _listing(family)
+    yield "envs/index.md", id_pages.overview()
+    for family in id_pages.families():
+        yield f"envs/{family}/index.md", id_pages.listing(family)
     with tempfile.TemporaryDirectory() as folder:
         _make_all(Path(folder))
         for path in sorted(Path(folder).iterdir()):
@@ -120,11 +98,11 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 
 def _make_all(folder: Path) -> None:
     """Write the pages of all environments, with a process for each core, and print progress."""
-    groups = modules()
+    groups = id_pages.modules()
     if len(groups) == 1:
         main(str(folder), *groups)
         return
-    workers = min(os.cpu_count() or 1, MOST_WORKERS)
+    workers, total = min(os.cpu_count() or 1, MOST_WORKERS), len(id_pages.ids())
     shares: list[list[str]] = [[] for _ in range(workers)]
     sizes = [0] * workers
     for name in sorted(groups, key=lambda name: -len(groups[name])):
@@ -137,8 +115,8 @@ def _make_all(folder: Path) -> None:
     os.close(write)
     with os.fdopen(read) as done:
         for count, _ in enumerate(done, 1):
-            if count % TOLD == 0 or count == len(registry.list()):
-                print(f"pages of environments: {count} of {len(registry.list())}", flush=True)
+            if count % TOLD == 0 or count == total:
+                print(f"pages of environments: {count} of {total}", flush=True)
     if any(child.wait() for child in children):
         raise RuntimeError("a process that makes pages of environments failed, see above")
 
@@ -147,24 +125,14 @@ def main(folder: str, *names: str) -> None:
     """Write pages, pictures and animations of the ids of some modules; print each id."""
     jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    groups = modules()
+    groups = id_pages.modules()
     for name in names:
         for id in groups[name]:
             path = Path(folder) / id
-            path.with_name(f"{id}.md").write_text(rendered(page(id)), "utf-8")
-            if id == groups[name][0]:
-                path.with_name(f"{id}.gif").write_bytes(film(id))
-            path.with_name(f"{id}.png").write_bytes(picture(id))
+            path.with_name(f"{id}.md").write_text(id_pages.rendered(page(id)), "utf-8")
+            path.with_name(f"{id}.gif").write_bytes(id_pages.film(id))
+            path.with_name(f"{id}.png").write_bytes(id_pages.picture(id))
             print(id, flush=True)
-
-
-@functools.cache
-def modules() -> dict[str, list[str]]:
-    """Ids by the module of their class; the first has the animation of all."""
-    groups: dict[str, list[str]] = defaultdict(list)
-    for id in registry.list():
-        groups[jaxenvs.spec(id).env_class.__module__].append(id)
-    return dict(groups)
 
 
 def relinked(markdown: str, source: str, uri: str) -> str:
@@ -189,85 +157,6 @@ def relinked(markdown: str, source: str, uri: str) -> str:
     return _LINK.sub(link, markdown)
 
 
-def rendered(content: Page) -> str:
-    """Return a page as Markdown."""
-    shown = modules()[jaxenvs.spec(content.id).env_class.__module__][0]
-    lines = [f"# {content.id}", "", _beside(content.id), ""]
-    lines += [
-        f"![The level of seed {SEED}]({content.id}.png){{ .board }} "
-        f"![Random play in {shown}]({shown}.gif){{ .board title='Random play in {shown}' }}"
-    ]
-    for section in content.sections:
-        lines += ["", f"## {section.title}"]
-        for text in section.text:
-            lines += ["", escaped(text)]
-        if section.rows:
-            lines += ["", *_table(section.head, section.rows)]
-    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id), *_commands(content)])
-
-
-def _beside(id: str) -> str:
-    """Links to the list, the family, and the ids before and after."""
-    ids = registry.list(jaxenvs.spec(id).family)
-    i = ids.index(id)
-    links = ["[All](index.md)", f"[{jaxenvs.spec(id).family}]({jaxenvs.spec(id).family}.md)"]
-    links += [f"before: [{ids[i - 1]}]({ids[i - 1]}.md)"] if i else []
-    links += [f"next: [{ids[i + 1]}]({ids[i + 1]}.md)"] if i + 1 < len(ids) else []
-    return " · ".join(links)
-
-
-def _sizes(id: str) -> list[str]:
-    """Compare the ids of one class."""
-    kind = jaxenvs.spec(id).env_class
-    ids = [other for other in registry.list() if jaxenvs.spec(other).env_class is kind]
-    if len(ids) == 1:
-        return []
-    rows = [_size(other, other == id) for other in ids]
-    head = ("id", "fields", "board", "steps", "bytes of state", "random return")
-    return ["## Its sizes and variants", "", *_table(head, rows), ""]
-
-
-def _size(id: str, is_here: bool) -> tuple[str, ...]:
-    spec, env = jaxenvs.spec(id), jaxenvs.make(id)
-    fields = ", ".join(f"`{name}={value!r}`" for name, value in spec.fields.items())
-    random = reference()["random"].get(id)
-    return (
-        f"`{id}` (here)" if is_here else f"`{id}`",
-        fields or "defaults",
-        " x ".join(map(str, drawing.board_shape(env))),
-        str(env.default_params.max_steps_in_episode),
-        str(state_bytes(env)),
-        f"{random['return']:.4g}" if random else "not recorded",
-    )
-
-
-def _use(id: str) -> list[str]:
-    """A snippet of Python, and the original."""
-    spec = jaxenvs.spec(id)
-    code = [
-        "import jax",
-        "import jaxenvs",
-        "",
-        f'env = jaxenvs.make("{id}")',
-        "obs, state = env.reset(jax.random.key(0))",
-        "action = env.action_space.sample(jax.random.key(1))",
-        "step = env.step(jax.random.key(2), state, action)",
-        "picture = jaxenvs.render(env, step.state)  # which a notebook shows",
-    ]
-    lines = ["## In Python", "", "```python", *code, "```", ""]
-    if original := ORIGINALS.get(spec.env_class.package):
-        source = (inspect.getdoc(sys.modules[spec.env_class.__module__]) or "").split("\n")[0]
-        lines += [
-            "## The original",
-            "",
-            escaped(source),
-            "",
-            f"The rules are those of {original}.",
-            "",
-        ]
-    return lines
-
-
 def notebook(content: dict[str, Any]) -> str:
     """Return a notebook with its outputs as Markdown."""
     parts = []
@@ -287,119 +176,6 @@ def notebook(content: dict[str, Any]) -> str:
             else:
                 parts.append(f"```\n{shown['text/plain'].rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
-
-
-def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
-    for i, row in enumerate((head, *rows)):
-        yield f"| {' | '.join(map(escaped, row))} |"
-        if i == 0:
-            yield "|" + " --- |" * len(row)
-
-
-def escaped(text: str) -> str:
-    """Escape Markdown's special characters outside of code."""
-    parts = re.split(r"(`[^`]*`)", text)
-    return "".join(p if i % 2 else _SPECIAL.sub(r"\\\1", p) for i, p in enumerate(parts))
-
-
-def _commands(content: Page) -> list[str]:
-    id, env = content.id, jaxenvs.make(content.id)
-    lines = [f"jaxenvs play {id}", f"jaxenvs check {id}", f"jaxenvs train {id}"]
-    if env.fully_observed:
-        lines.append(f"jaxenvs train {id} --algo alphazero")
-    if isinstance(env, Puzzle):
-        lines.append(f"jaxenvs solve {id} --watch")
-    return ["## At the command line", "", "```", *lines, "```", ""]
-
-
-def _overview() -> str:
-    rows = []
-    for family in registry.families():
-        ids = registry.list(family)
-        rows.append(
-            f"| [{family}]({family}.md) | {len(ids)} | [![{ids[0]}]({ids[0]}.png)"
-            f"{{ width=120 }}]({family}.md) |"
-        )
-    count = len(registry.list())
-    head = ["# Environments", "", f"{count} ids, a page for each.", ""]
-    return "\n".join([*head, "| family | ids | |", "| --- | --- | --- |", *rows, ""])
-
-
-def _listing(family: str) -> str:
-    """The table of a family: picture, id, summary, returns."""
-    head = "| | id | | random | PPO (steps) |"
-    lines = [f"# {family}", "", head, "| --- | --- | --- | --- | --- |"]
-    table = reference()
-    for id in registry.list(family):
-        random = table["random"].get(id)
-        cells = [
-            f"![{id}]({id}.png){{ width=96 loading=lazy }}",
-            f"[{id}]({id}.md)",
-            escaped(jaxenvs.spec(id).summary),
-            f"{random['return']:.4g}" if random else "not recorded",
-            _by_ppo(table["trained"].get(id, []), random),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
-
-
-def _by_ppo(runs: list[dict[str, Any]], random: dict[str, Any] | None) -> str:
-    """Return and steps of the longest run of PPO that learned, alone rather than with additions."""
-
-    def merit(run: dict[str, Any]) -> tuple[bool, bool, int]:
-        learned = is_learned(run, random)
-        return learned, learned and is_plain(run), run["steps"]
-
-    same = [run for run in runs if run["algorithm"] == "ppo" and is_same_task(run)]
-    if not same:
-        return "not recorded"
-    best = max(same, key=merit)
-    told = f"{np.mean(best['returns']):.4g}" if merit(best)[0] else "not learned"
-    return f"{told}{with_additions(best)} ({best['steps'] / 1e6:.2g} M)"
-
-
-def picture(id: str) -> bytes:
-    """Return the PNG of a level, the same at every build."""
-    env = jaxenvs.make(id)
-    size = drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
-    state = env.reset(jax.random.key(SEED)).state
-    return png.encoded(np.asarray(drawing.painter(env, size)(state, None)))
-
-
-def film(id: str) -> bytes:
-    """Return a GIF of random legal play, the same at every build, cut to a small size."""
-    from jaxenvs.render import frames, gif
-
-    env = jaxenvs.make(id)
-    states = jax.device_get(_played(env)(jax.random.key(SEED)))
-    size = drawing.fitting_tile_size(drawing.board_shape(env), FILM_SIDE, FILM_SIDE, 32)
-    pictures = frames.board_painter(env, size)(states)
-    count = len(pictures)
-    while len(content := gif.encoded((one, 1 / 8) for one in pictures[:count])) > FILM_BYTES:
-        count = count * 3 // 4
-    return content
-
-
-def _played(env: Env) -> Any:
-    """The compiled function from a key to states of random legal play, over episodes."""
-
-    def play(key: Any) -> Any:
-        first = env.reset(key).state
-
-        def step(state: Any, key: Any) -> tuple[Any, Any]:
-            if isinstance(env.action_space, Discrete):
-                mask = env.action_mask(state)
-                logits = legal(jnp.zeros(mask.shape, jnp.float32), mask)
-                action = jax.random.categorical(key, logits)
-            else:
-                action = env.action_space.sample(key)
-            moved = env.step(key, state, action)
-            after = jax.tree.map(lambda a, b: jnp.where(moved.done, a, b), first, moved.state)
-            return after, state
-
-        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
-
-    return jax.jit(play)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ import os
 import sys
 
 from .commands import cache
-from .commands.table import COMMANDS, PROGRAM, SCRIPTS, SHELLS, load
+from .commands.table import COMMANDS, SCRIPTS, SHELLS, load
 from .core import background, gpu_flags
 from .core.files import CACHE
+from .core.typed import PROGRAM
+from .core.typed import program as typed
 
 INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
 
@@ -78,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
 
         near = suggestion(name, COMMANDS)
         print(
-            f"{PROGRAM}: no command {name!r} (`{PROGRAM} --help` lists all){near}", file=sys.stderr
+            f"{PROGRAM}: no command {name!r} (`{typed()} --help` lists all){near}", file=sys.stderr
         )
         return 2
     run = load(name)
@@ -98,10 +100,11 @@ def _completion(arguments: list[str]) -> int:
 
 
 def _help() -> str:
+    called = typed()
     commands = [f"  {name:<7} {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
-            f"usage: {PROGRAM} COMMAND ...   (`{PROGRAM} COMMAND --help` for its options)",
+            f"usage: {called} COMMAND ...   (`{called} COMMAND --help` for its options)",
             "",
             *commands,
             "",
@@ -117,11 +120,11 @@ def _help() -> str:
             f"it names them: {gpu_flags.FLAGS[0].name} and others.",
             "",
             "examples:",
-            *(f"  {PROGRAM} {example}" for example in EXAMPLES),
+            *(f"  {called} {example}" for example in EXAMPLES),
             "",
             "completion, by shell (zsh: `fpath+=(~/.zfunc)` before `compinit` in ~/.zshrc):",
             *(
-                f"  mkdir -p {folder}\n  {PROGRAM} --completion {shell} \\\n    > {folder}/{file}"
+                f"  mkdir -p {folder}\n  {called} --completion {shell} \\\n    > {folder}/{file}"
                 for shell, (folder, file) in SCRIPTS.items()
             ),
         ]

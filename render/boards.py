@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from ..core import drawing
 from ..core.env import Env
 from . import frames
 from .session import NO_ACTION, Moment, Session, board_moment, taken
@@ -28,7 +29,7 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
     drawn = drawn.copy() if lit else drawn
     for place, row, column in lit:
         _frame(drawn[place, row * tile_size :, column * tile_size :][:tile_size, :tile_size])
-    if type(session.env).trail is Env.trail:
+    if type(session.env).trail is Env.trail or not drawing.has_tiles(session.env):
         return drawn
     ground = session.env.atlas(tile_size)[0, 0, 0]
     trails = [trail(session.env, episode(session, i)) for i in shown]

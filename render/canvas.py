@@ -14,11 +14,30 @@ INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
 FACE = 1.35  # pixels of pygame's own face for each point
+FINE = 8  # words are drawn at this multiple of their size, see `_written`
+SMALLEST = 6  # pixels of the face
 
 
 @functools.lru_cache(maxsize=64)
-def _font(pixels: int) -> pygame.font.Font:
-    return pygame.font.Font(None, pixels)
+def _font(fine: int) -> pygame.font.Font:
+    return pygame.font.Font(None, fine)
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
+    """Return a line drawn `FINE` times as large and averaged down to its size.
+
+    At its size, pygame would move each letter to a whole pixel, and small words would fall apart.
+    The line below the letters is at a whole pixel.
+    """
+    font = _font(fine)
+    width, height = font.size(words)
+    low = -font.get_ascent() % FINE
+    size = (-(-max(1, width) // FINE), -(-(height + low) // FINE))
+    large = pygame.Surface((size[0] * FINE, size[1] * FINE), pygame.SRCALPHA)
+    large.fill((*colour, 0))
+    large.blit(font.render(words, True, colour), (0, low))
+    return pygame.transform.smoothscale(large, size)
 
 
 def surface_of(picture: np.ndarray) -> pygame.Surface:
@@ -71,14 +90,14 @@ class Canvas:
 
     def write(self, words: str, at: Point, colour: RGB, size: float, right: bool = False) -> float:
         """Write a line; `at` is its top left corner, or its top right one. Return its right end."""
-        image = self._face(size).render(words, True, colour)
+        image = _written(words, self._fine(size), colour)
         left = self.pixels(at[0]) - (image.get_width() if right else 0)
         self.surface.blit(image, (left, self.pixels(at[1])))
-        return self.points(left + image.get_width())
+        return self.points(left) + self.width(words, size)
 
     def width(self, words: str, size: float) -> float:
         """Return how wide a line is."""
-        return self.points(self._face(size).size(words)[0])
+        return self.points(_font(self._fine(size)).size(words)[0] / FINE)
 
     def wrapped(self, words: str, size: float, width: float) -> list[str]:
         """Break words into lines of at most a width."""
@@ -91,5 +110,6 @@ class Canvas:
                 lines.append(word)
         return lines
 
-    def _face(self, size: float) -> pygame.font.Font:
-        return _font(max(6, self.pixels(size * FACE)))
+    def _fine(self, size: float) -> int:
+        """Pixels of the face that words are drawn with, see `_written`."""
+        return round(FINE * max(SMALLEST, size * FACE * self.scale))

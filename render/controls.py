@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ..commands.parser import UsageError
 from ..core.controls import ARROWS, Controls, Place
-from ..core.drawing import is_drawn
+from ..core.drawing import UNDRAWN, is_drawn
 from ..core.env import Env
 from .session import Session
 
@@ -33,9 +33,7 @@ def playable(env: Env) -> Controls:
 def viewable(env: Env) -> Controls:
     """Return the controls, perhaps none; `UsageError` where it draws nothing."""
     if not is_drawn(env):
-        raise UsageError(
-            f"{env.name} has no tiles to draw; `jaxenvs play ID --text` describes it in words"
-        )
+        raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
 
 

@@ -243,7 +243,7 @@ def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
         )
     env = env.env if isinstance(env, VectorEnv) else env
     if not drawing.is_drawn(env):
-        raise NotImplementedError(f"{where}: {env.name} has no tiles to draw")
+        raise NotImplementedError(f"{where}: {env.name} {drawing.UNDRAWN}")
     checks.integer_field(where, "boards", boards, 1)
     like, timed = env.state_shape, where == "animate"
     states = _inner(states)

@@ -26,6 +26,8 @@ class Pilot:
     think: Think
     greedy: bool = False  # the likeliest action, or one drawn by its probability
     begin: Callable[[], Any] = tuple  # memory before the first observation of an episode
+    # As `Policy.decide` of a policy with a search; None: actions follow from the outputs.
+    decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
     def is_random(self) -> bool:
@@ -44,6 +46,9 @@ class Pilot:
         """Return memory and an action in a state."""
         if self.is_random and not isinstance(env.action_space, Discrete):
             return memory, env.action_space.sample(key)
+        if self.decide is not None:
+            seen = env.observe(state, params), env.action_mask(state, params), state, params
+            return self.decide(key, memory, *seen, self.greedy)
         memory, outputs, _ = self.predict(env, state, params, memory)
         policy = distributions.of(env.action_space)
         drawn = policy.best(outputs) if self.greedy else policy.draw(key, outputs)
@@ -59,7 +64,16 @@ RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Return the pilot of a policy with `begin` and `think`, see baselines/policy.py."""
+    """Return the pilot of a policy with `begin` and `think`, see baselines/policy.py.
+
+    Probabilities that are shown are those of its network, also where a search chooses.
+    """
+    search = getattr(policy, "search", None)
+    name = f"search ({search.simulations})" if search else "policy"
     return Pilot(
-        "policy, greedy" if greedy else "policy, sampled", policy.think, greedy, policy.begin
+        f"{name}, greedy" if greedy else f"{name}, sampled",
+        policy.think,
+        greedy,
+        policy.begin,
+        policy.decide if search else None,
     )

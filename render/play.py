@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..commands.parser import UsageError, make_env
 from ..core.env import Env
+from ..core.typed import program
 from . import arguments, outputs, text
 from .controls import Controller, playable, viewable
 from .pilots import RANDOM
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("play", SUMMARY, EXAMPLES)
-    parser.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`")
+    parser.add_argument("id", metavar="ID", help=f"an id listed by `{program()} list`")
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
@@ -47,7 +48,7 @@ def _run(argv: list[str]) -> int:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     viewable(env)
     playable(env)
     if not headless:
@@ -62,7 +63,7 @@ def _run(argv: list[str]) -> int:
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
         raise UsageError("--text plays in the terminal; it goes without --keys and without files")
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     playable(env)
     if sys.stderr.isatty():
         print("compiling, a few seconds", file=sys.stderr)

@@ -18,6 +18,7 @@ from ..commands.parser import Parser, UsageError, decimal, make_env, number
 from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
+from ..core.typed import program
 from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from ..search.astar import MOST
 from . import arguments, outputs
@@ -73,7 +74,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> Parser:
     made = Parser("jaxenvs solve", SUMMARY, EXAMPLES)
     add = made.add_argument
-    add("id", metavar="ID", help="a puzzle listed by `jaxenvs list Puzzle`")
+    add("id", metavar="ID", help=f"a puzzle listed by `{program()} list Puzzle`")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
@@ -138,11 +139,11 @@ def _run(argv: list[str]) -> int:
 
 
 def _puzzle(options: argparse.Namespace) -> Puzzle:
-    env = make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields, options.params)
     if not isinstance(env, Puzzle):
         raise UsageError(
             f"{options.id} cannot be searched: a search needs an environment without chance and "
-            "with `neighbours`, such as Puzzle-SlidingTile-4x4-v0 (`jaxenvs list Puzzle`)"
+            f"with `neighbours`, such as Puzzle-SlidingTile-4x4-v0 (`{program()} list Puzzle`)"
         )
     return env
 

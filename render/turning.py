@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import UInt8
 
+from ..core.drawing import unwrapped
 from ..core.env import Env
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
@@ -18,7 +19,7 @@ def is_turn(session: Session, board: int = 0) -> bool:
 
 def is_drawn(env: Env) -> bool:
     """Tell whether the environment can draw actions on their way."""
-    return type(env).picture_between is not Env.picture_between
+    return type(unwrapped(env)).picture_between is not Env.picture_between
 
 
 def seconds(session: Session) -> float:

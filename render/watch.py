@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..commands.parser import UsageError, make_env, number
+from ..commands.parser import UsageError, make_env, number, run_params
 from ..core import registry
 from ..core.env import Env
+from ..core.typed import program
 from . import arguments, outputs
 from .controls import Controller, viewable
 from .pilots import RANDOM, Pilot, of_policy
@@ -48,6 +49,7 @@ def _run(argv: list[str]) -> int:
     arguments.add_seed(parser, 0, "which of the run's trained seeds (default 0)", "--run-seed")
     add("--greedy", action="store_true", help="take the most likely action, do not sample")
     parser.add_best()
+    parser.add_simulations()
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
@@ -74,14 +76,16 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
     """Check what was asked for; return what loads random play."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
-        raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
+        raise UsageError(f"name one environment: {program()} watch --random Grid-DoorKey-8x8-v0")
     if options.greedy:
         raise UsageError("--greedy needs a run; random play has no most likely action")
     if options.best:
         raise UsageError("--best needs a run; random play never learns")
+    if options.simulations is not None:
+        raise UsageError("--simulations needs a run; random play has no search")
     if options.run_seed:
         raise UsageError("--run-seed needs a run; the levels of random play follow --seed")
-    env = make_env(named[0], options.fields)
+    env = make_env(named[0], options.fields, options.params)
     return lambda: (named[0], env, RANDOM)
 
 
@@ -89,9 +93,12 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
     """Check what was asked for; return what loads a run."""
     run = options.target
     if run is None:
-        raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
+        raise UsageError(
+            f"name a run folder, or --random ID; `{program()} watch --help` has examples"
+        )
     if options.fields:
         raise UsageError("--set needs --random; a run brings its own environment")
+    params = run_params(options.params)
     if not Path(run).is_dir():
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 
@@ -99,7 +106,8 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         from ..baselines.runs import RunError, load_policy
 
         try:
-            policy = load_policy(run, options.run_seed, options.best)
+            given = (options.best, params, options.simulations)
+            policy = load_policy(run, options.run_seed, *given)
         except RunError as error:
             raise UsageError(str(error)) from error
         return policy.env_id, policy.env, of_policy(policy, options.greedy)

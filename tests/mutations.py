@@ -160,6 +160,25 @@ MUTATIONS = {
         ' | (vitals["food"] <= 0)\n    return',
         FULL,
     ),
+    "an ice table enchants a piece that has ice": Mutation(
+        "jaxenvs/craft/magic.py",
+        "one(charm == opposite)",
+        "one(charm == kind)",
+        "craft/test_full_quirks.py",
+    ),
+    "a chest's pickaxe or sword replaces a better one": Mutation(
+        "jaxenvs/craft/chests.py",
+        "jnp.maximum(items[tool], jnp.where(opens, level, 0))",
+        "jnp.where(opens & (level > 0), level, items[tool])",
+        "craft/test_full_quirks.py",
+    ),
+    "nobody rests at full health": Mutation(
+        "jaxenvs/craft/full.py",
+        "            **ladders.able(self.rules, world, ground, params.god_mode),",
+        """            Action.REST: world.vitals["health"] < body.most(self.rules, world, "health"),
+            **ladders.able(self.rules, world, ground, params.god_mode),""",
+        "craft/test_full_quirks.py",
+    ),
     "chests hold arrows more often": Mutation(
         "jaxenvs/craft/chance.py",
         "happens(0.25)",

@@ -94,7 +94,10 @@ def test_all_berries_are_worth_one(installed):
     assert rewards == [0, 0.2, 0.2, 0.2, 0.2, 0.2] and ends == [False] * 5 + [True]
 
 
-def test_the_site_has_its_family_its_pages_and_their_pictures(installed, tmp_path, capsys):
+def test_the_site_has_its_family_its_pages_and_their_pictures(
+    installed, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.syspath_prepend(DOCS)  # as mkdocs does for a hook
     site = runpy.run_path(str(DOCS / "pages.py"))
     site["main"](str(tmp_path), jaxenvs.spec(SMALL).env_class.__module__)
     assert capsys.readouterr().out.split() == [SMALL, LARGE]
@@ -103,12 +106,13 @@ def test_the_site_has_its_family_its_pages_and_their_pictures(installed, tmp_pat
         assert "the grass is slippery" in text
         assert f"jaxenvs train {id} --algo alphazero\n" in text
         assert (tmp_path / f"{id}.png").read_bytes().startswith(b"\x89PNG")
-        assert f"[{id}]({id}.md)" in site["_listing"]("Mine")
-    assert (tmp_path / f"{SMALL}.gif").is_file()
-    assert "| [Mine](Mine.md) | 2 |" in site["_overview"]()
+        assert (tmp_path / f"{id}.gif").is_file()
+        assert f"[{id}](../{id}.md)" in site["id_pages"].listing("Mine")
+    assert "| [Mine](Mine/index.md) | 2 |" in site["id_pages"].overview()
     config = types.SimpleNamespace(nav=[{"Environments": "envs/"}])
     site["on_config"](config)
-    assert {"Mine": "envs/Mine.md"} in config.nav[0]["Environments"]
+    members = [{id: f"envs/{id}.md"} for id in (SMALL, LARGE)]
+    assert {"Mine": ["envs/Mine/index.md", *members]} in config.nav[0]["Environments"]
 
 
 def test_shells_and_benchmarks_know_its_family(installed):

@@ -18,7 +18,7 @@ def test_there_are_two():
 def test_it_was_run_to_its_end_without_an_error(path):
     cells = json.loads(path.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
-    assert "".join(code[0]["source"]).startswith('%pip install -q "jaxenvs[')
+    assert "".join(code[0]["source"]).startswith('%pip install -q -e "../..[')
     assert [cell["execution_count"] for cell in code[1:]] == [*range(1, len(code))]
     outputs = [output for cell in code for output in cell["outputs"]]
     assert not [output for output in outputs if output["output_type"] == "error"]

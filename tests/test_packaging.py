@@ -28,7 +28,7 @@ OUTSIDE = (
     "render",
 )  # folders beside `jaxenvs/`, inside it once installed
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
-EXTRAS |= {"export", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
+EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
@@ -360,6 +360,14 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
     for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "test", "cuda"):
         for requirement in [*project["dependencies"], *groups[extra]]:
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
+
+
+def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
+    required = importlib.metadata.requires("gymnax") or []
+    assert not [line for line in required if re.match(r"six\b", line)]
+    source = importlib.metadata.distribution("gymnax").locate_file("gymnax/utils/load_mnist.py")
+    assert "from six" in Path(str(source)).read_text(), "no longer needed"
+    assert [r for r in settings()["project"]["optional-dependencies"]["gymnax"] if r[:3] == "six"]
 
 
 def test_the_lowest_set_is_the_lower_bounds():

@@ -3,7 +3,9 @@
 import importlib.util
 import io
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -13,7 +15,8 @@ from PIL import Image
 import jaxenvs
 from jaxenvs.commands.page import Page, Section, page
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
 BY_DEFAULT = ("first-steps", "training")  # the others compile more, and run in the full run
 
@@ -21,10 +24,20 @@ BY_DEFAULT = ("first-steps", "training")  # the others compile more, and run in 
 @pytest.fixture(scope="module")
 def pages():
     """The hook of mkdocs, without mkdocs."""
-    spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(DOCS))  # as mkdocs does for a hook
+    try:
+        spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
     return module
+
+
+@pytest.fixture(scope="module")
+def id_pages(pages):
+    """The module of the pages of ids."""
+    return pages.id_pages
 
 
 LINKS = [
@@ -47,7 +60,7 @@ def test_links_of_the_repository_become_links_of_the_site(source, uri, given, wa
     assert pages.relinked(given, source, uri) == wanted
 
 
-def test_a_page_as_markdown(pages):
+def test_a_page_as_markdown(id_pages):
     content = Page(
         id="Grid-v0",
         family="Grid",
@@ -57,56 +70,102 @@ def test_a_page_as_markdown(pages):
             Section("State", (), ("field", "what"), (("`a|b`", "x | y"), ("c", ""))),
         ),
     )
-    text = pages.rendered(content)
-    assert text.startswith("# Grid-v0\n\n[All](index.md) · [Grid](Grid.md)")
-    assert "\n![The level of seed 3](Grid-v0.png)" in text
-    assert "\nGo to `size**2` or \\*2\\* \\<b\\>.\n\nAgain\\_and\\_again.\n" in text
+    text = id_pages.rendered(content)
+    assert text.startswith("# Grid-v0\n\n[All](index.md) · [Grid](Grid/index.md)")
+    assert "\nGo to `size**2` or \\*2\\* &lt;b\\>.\n\nAgain\\_and\\_again.\n" in text
     assert "| field | what |\n| --- | --- |\n| `a|b` | x \\| y |\n| c |  |\n" in text
     assert "jaxenvs play Grid-v0\n" in text
 
 
-def test_a_family_shows_what_ppo_learned_rather_without_additions(pages):
-    random = {"return": 0.1, "error": 0.01, "episodes": 1024}
-    run = {"algorithm": "ppo", "evaluated": True}
-    alone = {**run, "apart": [], "steps": 100_000, "returns": [0.1]}
+def test_a_family_shows_what_ppo_learned_rather_without_additions(id_pages):
+    run = {"algorithm": "ppo", "learned": True}
+    alone = {**run, "apart": [], "steps": 100_000, "returns": [0.1], "learned": False}
     more = {**run, "apart": ["NovelD"], "steps": 2_000_000, "returns": [0.9]}
     other = {**run, "apart": ["size=5"], "steps": 3_000_000, "returns": [1.0]}
-    of = lambda *runs: pages._by_ppo(list(runs), random)  # noqa: E731
+    of = lambda *runs: id_pages._by_ppo(list(runs))  # noqa: E731
     assert of() == of(other) == "not recorded"
     assert of(alone, other) == "not learned (0.1 M)"
     assert of(alone, more) == "0.9 with NovelD (2 M)"
-    assert of(alone, {**more, "returns": [0.1]}) == "not learned with NovelD (2 M)"
-    assert of({**alone, "returns": [0.8]}, more) == "0.8 (0.1 M)"
+    assert of(alone, {**more, "learned": False}) == "not learned with NovelD (2 M)"
+    assert of({**alone, "returns": [0.8], "learned": True}, more) == "0.8 (0.1 M)"
 
 
-def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(pages):
+def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(id_pages):
     id = "Grid-DoorKey-8x8-v0"
-    text = pages.rendered(page(id))
+    text = id_pages.rendered(page(id))
     assert "before: [Grid-DoorKey-6x6-v0]" in text and "next: [Grid-DoorKey-16x16-v0]" in text
     assert f"| `{id}` (here) | `size=8` | 8 x 8 | 640 |" in text
     assert "| `Grid-DoorKey-5x5-v0` | `size=5` |" in text
-    shown = pages.modules()[jaxenvs.spec(id).env_class.__module__][0]
-    assert f"]({shown}.gif)" in text and "(https://github.com/Farama-Foundation/Minigrid)" in text
+    assert "(https://github.com/Farama-Foundation/Minigrid)" in text
     (code,) = re.findall(
-        r"```python\n(.*?)```", pages.rendered(page("Grid-Empty-5x5-v0")), re.DOTALL
+        r"```python\n(.*?)```", id_pages.rendered(page("Grid-Empty-5x5-v0")), re.DOTALL
     )
     names = {}
     exec(compile(code, "page", "exec"), names)
     assert names["picture"].ndim == 3
 
 
-def test_every_package_that_is_reproduced_has_its_link(pages):
+def test_every_package_that_is_reproduced_has_its_link(id_pages):
     packages = {jaxenvs.spec(id).env_class.package for id in jaxenvs.registry.list()} - {""}
-    assert packages == {*pages.ORIGINALS}
+    assert packages == {*id_pages.ORIGINALS}
 
 
-def test_each_id_is_made_once_and_its_page_has_an_animation(pages):
-    groups = pages.modules()
+def test_each_id_is_made_once_and_its_page_has_an_animation(id_pages):
+    groups = id_pages.modules()
     assert sorted(id for ids in groups.values() for id in ids) == sorted(jaxenvs.registry.list())
-    content = pages.film("Grid-Empty-5x5-v0")
-    assert len(content) < pages.FILM_BYTES
+    content = id_pages.film("Grid-Empty-5x5-v0")
+    assert len(content) < id_pages.FILM_BYTES
     with Image.open(io.BytesIO(content)) as image:
-        assert image.n_frames == pages.STEPS and max(image.size) <= pages.FILM_SIDE
+        assert image.n_frames == id_pages.STEPS and max(image.size) <= id_pages.FILM_SIDE
+
+
+@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"])
+def test_a_page_has_one_picture_the_animation_of_its_id(id, id_pages):
+    assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", id_pages.rendered(page(id))) == [f"{id}.gif"]
+
+
+def test_the_pages_of_a_family_are_in_its_part_of_the_navigation(pages):
+    environments = {"Environments": "envs/"}
+    pages.on_config(SimpleNamespace(nav=[{"Home": "index.md"}, environments]))
+    overview, *families = environments["Environments"]
+    assert overview == "envs/index.md"
+    found = {name: entries for part in families for name, entries in part.items()}
+    assert [*found] == jaxenvs.registry.families()
+    for family, (index, *members) in found.items():
+        assert index == f"envs/{family}/index.md"
+        ids = jaxenvs.registry.list(family)
+        assert members == [{id: f"envs/{id}.md"} for id in ids]
+
+
+def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
+    chosen = ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"]
+    monkeypatch.setenv("IDS", " ".join(chosen))
+    assert (id_pages.families(), id_pages.ids("Puzzle")) == (["Grid"], [])
+    assert [id for ids in id_pages.modules().values() for id in ids] == chosen
+    text = id_pages.rendered(page(chosen[0]))
+    assert f"next: [{chosen[1]}]" in text and "before:" not in text
+
+
+HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)  # of a table
+FOLDERS = ("docs", "baselines", "benchmarks", "tests")
+SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
+
+
+def headless(text: str) -> list[str]:
+    """Heads of tables in which a column has no name."""
+    return [head for head in HEAD.findall(text) if not all(map(str.strip, head[1:-1].split("|")))]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_columns_of_tables_have_names(path):
+    assert not headless(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("id", ["Classic-CartPole-v0", "Craft-Classic-Ids-v0", "Puzzle-Sudoku-v0"])
+def test_columns_of_the_tables_of_ids_have_names(id, id_pages):
+    family = jaxenvs.spec(id).family
+    for text in (id_pages.rendered(page(id)), id_pages.listing(family), id_pages.overview()):
+        assert HEAD.findall(text) and not headless(text)
 
 
 def test_a_notebook_becomes_a_page(pages):
@@ -125,27 +184,29 @@ def test_a_notebook_becomes_a_page(pages):
     ]
 
 
-def test_every_section_is_on_the_page_of_the_site(pages):
+def test_every_section_is_on_the_page_of_the_site(id_pages):
     content = page("Craft-Classic-Ids-v0")
-    text = pages.rendered(content)
+    text = id_pages.rendered(content)
     for section in content.sections:
         assert f"\n## {section.title}\n" in text
         assert all(f"| {row[0]} |" in text for row in section.rows if "|" not in row[0])
 
 
-def test_families_list_their_ids(pages):
-    listing, overview = pages._listing("Puzzle"), pages._overview()
+def test_families_list_their_ids(id_pages):
+    listing, overview = id_pages.listing("Puzzle"), id_pages.overview()
     for id in jaxenvs.registry.list("Puzzle"):
-        assert f"[{id}]({id}.md)" in listing
-    assert f"{len(jaxenvs.registry.list())} ids" in overview and "[Craft](Craft.md)" in overview
+        assert f"[{id}](../{id}.md)" in listing
+    assert (
+        f"{len(jaxenvs.registry.list())} ids" in overview and "[Craft](Craft/index.md)" in overview
+    )
 
 
 @pytest.mark.parametrize("id", ["Grid-Empty-5x5-v0", "Classic-CartPole-v0"])
-def test_a_picture_is_the_same_each_time_and_small(id, pages):
-    first = pages.picture(id)
-    assert pages.picture(id) == first and len(first) < 20_000
+def test_a_picture_is_the_same_each_time_and_small(id, id_pages):
+    first = id_pages.picture(id)
+    assert id_pages.picture(id) == first and len(first) < 20_000
     with Image.open(io.BytesIO(first)) as image:
-        assert max(image.size) <= pages.SIDE and len(np.unique(np.asarray(image))) > 3
+        assert max(image.size) <= id_pages.SIDE and len(np.unique(np.asarray(image))) > 3
 
 
 @pytest.mark.parametrize(

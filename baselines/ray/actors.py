@@ -176,7 +176,7 @@ class GymSampler:
         self, weights: PyTree[Array], obs: PyTree[np.ndarray], mask: np.ndarray | None
     ) -> tuple[np.ndarray, ...]:
         self._decided += 1
-        words = np.array([self._seed & 0xFFFFFFFF, self._decided], np.uint32)
+        words = np.array([self._seed & 0xFFFFFFFF, self._decided & 0xFFFFFFFF], np.uint32)
         return jax.device_get(self._decide(weights, words, obs, mask))
 
 

@@ -20,6 +20,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from .. import GYM, acting, q_network, returns
 from ..algorithms import ALGORITHMS, Learner
+from ..run.progress import OLDEST
 from .actors import GymSampler, Sampling, use_one_thread
 from .replays import Items
 
@@ -67,6 +68,7 @@ class Explorer:
             "bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(found)),
             "seconds": time.perf_counter() - begun,
             "sums": ended(record),
+            OLDEST: oldest(record),
         }
         return about, found
 
@@ -138,7 +140,7 @@ class GymExplorer:
 
     def _step(self, weights: PyTree[Array]) -> Record:
         obs = self._obs
-        words = np.array([self._seed & 0xFFFFFFFF, next(self._decided)], np.uint32)
+        words = np.array([self._seed & 0xFFFFFFFF, next(self._decided) & 0xFFFFFFFF], np.uint32)
         action = np.asarray(self._decide(weights, words, obs, self._envs.mask))
         step = self._envs.step(action)
         self._returns += step.reward
@@ -207,6 +209,12 @@ def items(
     best = legal(values(weights, found["next_obs"]), found["next_mask"]).max(axis=-1)
     value = q_network.chosen(values(weights, found["obs"]), found["action"])
     return found | {"error": reward + discount * best - value}, steps["is_step"][at]
+
+
+def oldest(record: Record) -> int:
+    """Steps of the longest episode that is under way after a record."""
+    done = record["terminated"][-1] | record["truncated"][-1]
+    return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:

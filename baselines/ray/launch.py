@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 
-import jaxenvs
 from jaxenvs.core.extras import require
 
 from .. import GYM
@@ -83,5 +82,5 @@ def world(config: Config) -> Any:
     if config.id.startswith(GYM):
         from . import gym_worlds
 
-        return gym_worlds.look(config.id, config.env_fields)
-    return jaxenvs.make(config.id, **config.env_fields)
+        return gym_worlds.look(config.id, config.keywords)
+    return config.env

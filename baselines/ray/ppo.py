@@ -18,6 +18,7 @@ from .. import acting, minibatches, ppo, returns
 from ..acting import Rollout, Runner
 from ..algorithms import Algorithm, Learner
 from ..run.keeping import Callback
+from ..run.progress import OLDEST
 from . import launch
 
 ONE_PROCESS = {  # settings that need one process, and why
@@ -84,7 +85,8 @@ def update(
     runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
     sums = learner.devices.total(acting.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
-    return runner, sums | learner.devices.mean(losses)
+    oldest = {OLDEST: learner.devices.most(acting.oldest(rollout))}
+    return runner, sums | oldest | learner.devices.mean(losses)
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:

@@ -17,7 +17,9 @@ from jaxtyping import PyTree
 from ray.exceptions import RayError
 
 from .. import algorithms
+from ..metrics import KNOWN
 from ..replay_buffer import Batch
+from ..run.progress import OLDEST
 from .cluster import Made, reason
 from .replays import Drawn, Replays, importance, joined
 from .training import LostError
@@ -74,6 +76,7 @@ class Replayed:
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
+        self._sums[OLDEST] = np.array([max(one.about[OLDEST] for one in made)])
         self._learn()
 
     def _learn(self) -> None:
@@ -83,7 +86,7 @@ class Replayed:
             self.pending = [ray.put(None)]
             return
         drawn = self._replays.sample(settings.gradient_steps, settings.batch_size)
-        done = min(self._updates / settings.updates, 1.0)
+        done = settings.progress_at(self._updates)
         beta = settings.importance + (1.0 - settings.importance) * done
         call = self._handle.update.options(num_returns=3).remote(beta, *drawn.values())
         self._drew, self.pending = list(drawn), [call[0]]
@@ -98,7 +101,8 @@ class Replayed:
             return None
         self.pending = []
         if metrics is None:
-            metrics = {name: np.zeros(1, np.float32) for name in ("q_loss", "q")}
+            names = ("q_loss", "q")
+            metrics = {f"{name}{end}": np.zeros(1) for name in names for end in ("", KNOWN)}
         else:
             self._replays.mark(self._errors, self._drew)
             self.weights = self._next_weights

@@ -19,15 +19,14 @@ import ray
 from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
-from .. import GYM, evaluate
+from .. import GYM, evaluate, stated
 from ..algorithms import Learner
 from ..devices import EVERYWHERE, Devices
 from ..run import checkpoints
 from ..run.divergence import Divergence
 from ..run.interrupt import Interrupt
 from ..run.keeping import Keeper
-from ..run.loop import begin, split
-from ..run.progress import ProgressLine
+from ..run.loop import begin, progress_line, split
 from ..runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
@@ -162,7 +161,7 @@ class Training:
         def make(slot: int, generation: int) -> Any:
             seed = _seed(config.seed, slot, done, generation)
             given = self._parts.given(self._learner, slot)
-            return kind.remote(config.id, config.env_fields, given, seed)
+            return kind.remote(config.id, config.keywords, given, seed)
 
         return Pool(make, settings.actors, settings.patience)
 
@@ -173,7 +172,7 @@ class Training:
         self._ready.clear()
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
         learners = self._parts.learners(self._learner, runners)
-        line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
+        line = progress_line(self._run, self._learner, done)
         divergence = Divergence(self._run)
         try:
             with line:
@@ -265,7 +264,11 @@ class Training:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
             return evaluate.report(run, learner, weights, count)
-        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels)
+        epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
+        result = {
+            "policy": stated.of_network(learner.env, epsilon, greedy=False),
+            **evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels),
+        }
         run.write_json("eval.json", result)
         evaluate.tell(result)
 

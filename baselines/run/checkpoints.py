@@ -23,6 +23,8 @@ from jaxtyping import PyTree
 from jaxenvs.core.files import read_text
 from jaxenvs.core.memory import machine_memory
 
+from . import older
+
 KEPT = 2  # the last one, and the one before in case the last is damaged
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**24  # bytes
@@ -158,14 +160,24 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
             f"put it back into its own run, or train a new one with --out NEW"
         )
     wanted = {name: _by_path(tree) for name, tree in shapes.items()}
-    for name, leaves in wanted.items():
+    asked = older.as_stored(wanted, manifest["arrays"])
+    for name, leaves in asked.items():
         _compare(path, manifest["arrays"].get(name, {}), _described(leaves))
-    _check_room(path, wanted)
-    trees = {}
+    _check_room(path, asked)
+    found = older.as_wanted(wanted, _read(path, asked))
+    return {
+        name: jax.tree.unflatten(jax.tree.structure(tree), found[name].values())
+        for name, tree in shapes.items()
+    }
+
+
+def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, np.ndarray]]:
+    """Read leaves of these shapes, by tree and name."""
+    found = {}
     with _checkpointer() as checkpointer:
-        for name, tree in shapes.items():
+        for name, leaves in asked.items():
             try:
-                found = _arrays(checkpointer, path / name, wanted[name])
+                found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:
                 raise
             except Exception as error:  # whatever Orbax makes of it
@@ -173,20 +185,14 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
                     f"{path / name} cannot be read ({_cause(error)}), although its files match its "
                     f"{MANIFEST}; remove {path} to use the previous checkpoint"
                 ) from error
-            trees[name] = jax.tree.unflatten(jax.tree.structure(tree), found)
-    return trees
+    return found
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
     """Read every array of a checkpoint, as its manifest names them."""
     manifest = _manifest(path)
-
-    def shape(text: str) -> jax.ShapeDtypeStruct:
-        dtype, sizes = text.rstrip("]").split("[")
-        return jax.ShapeDtypeStruct([int(size) for size in sizes.split(",") if size], dtype)
-
     shapes = {
-        name: {leaf: shape(text) for leaf, text in leaves.items()}
+        name: {leaf: older.shape(text) for leaf, text in leaves.items()}
         for name, leaves in manifest["arrays"].items()
     }
     return _by_path(read(path, shapes, manifest["made_for"]))
@@ -194,7 +200,7 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
-) -> list[np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Read arrays of these names and shapes; what Orbax's own files say is compared before."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
@@ -210,7 +216,7 @@ def _arrays(
     like = {k: np.broadcast_to(np.zeros((), x.dtype), x.shape) for k, x in expected.items()}
     leaves = checkpointer.restore(path, like)
     empty = {k: np.zeros(x.shape, x.dtype) for k, x in wanted.items() if k not in expected}
-    return [np.asarray({**leaves, **empty}[name]) for name in wanted]
+    return {name: np.asarray({**leaves, **empty}[name]) for name in wanted}
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:

@@ -10,8 +10,12 @@ from typing import Annotated, Any, get_args
 import tyro
 
 from jaxenvs.commands.page import comments
+from jaxenvs.commands.parser import suggested, whole
+from jaxenvs.core.typed import PROGRAM, program
 
 from ..algorithms import ALGORITHMS
+from ..schedules import UNSHOWN
+from .checkpoints import RunError
 
 HOME = "baselines"
 Kinds = tuple[type, ...]
@@ -24,6 +28,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     settings follow the first of them.
     """
     first, *rest = kinds
+    prog = prog.replace(PROGRAM, program(), 1)  # as it can be typed here
     groups, taken = [_group(first, default)], set[str]()
     for kind in reversed(type(default.settings).__mro__):
         made = _group(kind, default.settings, taken)
@@ -32,14 +37,29 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     groups += [_group(kind, default) for kind in rest]
     shown = {group.__name__: group for group in groups if dataclasses.fields(group)}
     page = dataclasses.make_dataclass("Flags", [(n, g, g()) for n, g in shown.items()])
-    found = tyro.cli(
-        page, args=argv, prog=prog, description=about, config=(tyro.conf.OmitArgPrefixes,)
+    found, unknown = tyro.cli(
+        page,
+        args=argv,
+        prog=prog,
+        description=about,
+        config=(tyro.conf.OmitArgPrefixes,),
+        return_unknown_args=True,
     )
+    if unknown:
+        names = [field.name for group in groups for field in dataclasses.fields(group)]
+        raise RunError(_refusal(prog, unknown, names))
     values: dict[str, Any] = {}
     for name in shown:
         values |= vars(getattr(found, name))
     settings = {name: values.pop(name) for name in taken}
-    return type(default)(settings=type(default.settings)(**settings), **values)
+    return type(default)(settings=dataclasses.replace(default.settings, **settings), **values)
+
+
+def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
+    """The sentence for arguments that are no flags; the program's name is put before it."""
+    options = ["--" + name.replace("_", "-") for name in names]
+    near = suggested(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else ""
+    return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
 def _group(kind: type, default: Any, without: Any = ()) -> Any:
@@ -49,7 +69,7 @@ def _group(kind: type, default: Any, without: Any = ()) -> Any:
     fields = [
         (field.name, _shown(field.type, getattr(default, field.name), notes.get(field.name, "")))
         for field in dataclasses.fields(default)
-        if field.name in own and field.name not in without and field.name != "settings"
+        if field.name in own and field.name not in (*without, *UNSHOWN, "settings")
     ]
     made = [(name, kind, getattr(default, name)) for name, kind in fields]
     name, about = kind.__name__.strip("_").lower(), kind.__doc__
@@ -59,10 +79,28 @@ def _group(kind: type, default: Any, without: Any = ()) -> Any:
     return dataclasses.make_dataclass(name, made, namespace={"__doc__": about}, frozen=True)
 
 
+def _count(optional: bool) -> Any:
+    """The type of a whole number that may be written as 1e5; `None` undoes an optional one."""
+
+    def read(texts: list[str]) -> int | None:
+        return None if optional and texts == ["None"] else whole(texts[0])
+
+    spec = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=read,
+        is_instance=lambda value: isinstance(value, int) or (optional and value is None),
+        str_from_instance=lambda value: [str(value)],
+    )
+    return Annotated[int | None if optional else int, spec]
+
+
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """The type of a field with its help; without `None` among the values."""
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
+    if kind is int or kinds == [int]:
+        return Annotated[_count(kind is not int), tyro.conf.arg(help=note, **hint)]
     if len(kinds) < len(get_args(kind)):
         hint["metavar"] = kinds[0].__name__.upper()
     return Annotated[kind, tyro.conf.arg(help=note, **hint)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -28,10 +29,14 @@ from .divergence import Divergence
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
-from .progress import ProgressLine
+from .progress import OLDEST, ProgressLine, activity
+from .supports import Supports
 
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
+FAILED = 2  # exit code: training has not begun
+# Errors that the caller can correct; they are printed as a sentence.
+WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -57,14 +62,18 @@ def run_chunk(
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
         def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
-            return learner.update(runner, params)
+            after, metrics = learner.update(runner, params)
+            lengths = getattr(after, "lengths", ())  # of the episodes under way
+            oldest = {OLDEST: jnp.max(lengths)} if isinstance(lengths, jax.Array) else {}
+            return after, {**metrics, **oldest}
 
         def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
             return jax.lax.scan(update, runner, length=learner.settings.chunk)
 
         runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
-        return runners, sums | devices.mean(metrics)
+        most = devices.most({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
+        return runners, sums | most | devices.mean(metrics)
 
     return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
 
@@ -83,10 +92,10 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     need not wait for this process.
     """
     settings, params, unread = learner.settings, lent(learner), None
-    divergence = Divergence(run)
+    divergence, supports = Divergence(run), Supports(run.config, learner)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
-        ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
+        progress_line(run, learner, done) as line,
     ):
 
         def tell(metrics: dict[str, Array] | None) -> None:
@@ -95,6 +104,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
                 keeper.log(records)
                 line.show(keeper.note)
                 divergence.look(records)
+                supports.look(records, runners)
 
         stopped = ends = False
         while done < settings.updates and not (stopped or ends):
@@ -113,6 +123,20 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     if stopped:
         raise KeyboardInterrupt
     return runners
+
+
+def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
+    """The line of a run; a learner's module may say what it shows of a record, `shown`."""
+    settings, module = learner.settings, learner.algorithm.load()
+    shown = getattr(module, "shown", None)
+    return ProgressLine(
+        run.config,
+        settings.steps_per_update,
+        settings.updates,
+        done,
+        unit=getattr(settings, "unit", "steps"),
+        shown=None if shown is None else functools.partial(shown, settings),
+    )
 
 
 def lent(learner: Learner[Any]) -> PyTree[Array]:
@@ -186,6 +210,9 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
+_TRAIN = train  # the loop over compiled updates
+
+
 def command(
     algorithm: Algorithm,
     argv: list[str],
@@ -199,22 +226,59 @@ def command(
     `build` and `report` are those of the algorithm if left out; `callback` is that of `train.main`.
     """
     try:
-        asked, run, learner = prepare(argv, algorithm.name, build)
-        done, runners = begin(run, learner, asked.resume is not None)
+        trace = _trace if train is _TRAIN else None
+        asked, run, learner = prepare(argv, algorithm.name, build, trace)
     except SystemExit as stop:  # --help, or a flag that does not exist
         return int(stop.code or 0)
-    except (ImportError, OSError, UnknownIdError, TypeError, ValueError) as error:
+    except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+        return FAILED
+    except KeyboardInterrupt:
+        return EXIT_CODE
+    code = FAILED  # unless it returns
+    try:
+        code = _trained(asked, run, learner, train, report or algorithm.load().report, callback)
+    finally:
+        if code == FAILED and asked.resume is None and processes.first():
+            run.discard()
+    return code
+
+
+def _trace(config: Config, learner: Learner[Any]) -> None:
+    """Trace an update, which its first call then reuses: faults of the environment raise here."""
+    keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
+    params, swept = lent(learner), sweep.values(config)
+    with activity(config.id, "starting"):
+        runners = jax.eval_shape(functools.partial(start, learner), keys, params)
+        runners = runners._replace(swept=swept) if swept else runners
+        jax.eval_shape(functools.partial(run_chunk, learner), runners, params)
+
+
+def _trained(
+    asked: Options[Any],
+    run: Run,
+    learner: Learner[Any],
+    train: Callable[[Run, Any, int, Any, Keeper], Any],
+    report: Callable[[Run, Any, PyTree[Array], int], None],
+    callback: Callback | None,
+) -> int:
+    """Train in the run's directory and report; return the exit code."""
+    try:
+        with activity(run.config.id, "starting"):
+            done, runners = begin(run, learner, asked.resume is not None)
+        kept = _kept(run, learner, asked, callback, (done, runners))
+    except WRONG as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
     try:
-        kept = _kept(run, learner, asked, callback, (done, runners))
         with contextlib.closing(kept) as keeper:
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
             weights = learner.devices.one(runners.weights)
-            (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
+            with activity(run.config.id, "evaluating", "evaluating ..."):
+                report(run, learner, weights, asked.eval_episodes)
             _follow(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written

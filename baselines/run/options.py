@@ -11,23 +11,25 @@ from typing import Annotated, Any, Generic
 import tyro
 
 import jaxenvs
-from jaxenvs.commands.fields import gathered, written
+from jaxenvs.commands.fields import FLAG, PARAM, check_kinds, gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
-from jaxenvs.core.drawing import is_drawn
+from jaxenvs.core.drawing import UNDRAWN, is_drawn
+from jaxenvs.core.typed import program
 from jaxenvs.core.vector import usual_source
 
-from .. import GYM, presets
+from .. import GYM, presets, schedules
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import processes, sinks, sweep
-from .checkpoints import RunError
+from . import folder, processes, sinks, sweep
+from .checkpoints import RunError, newest
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
+RATE = "learning_rate"  # may begin anew
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -52,12 +54,15 @@ class _Run:
     """Settings of this name instead of the usual ones, such as gpu for Craft; flags override it."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Constructor fields of the environment, such as view_size=5."""
+    param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+    """Params of the environment, such as max_steps_in_episode=50."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Directory of the run; runs/ID-TIME if left out."""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Replace the run that is in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with the run in this directory, with its own settings."""
+    """Continue the run in this directory, with its own settings. --total-steps may change: its
+    schedules go on from where they are. With --learning-rate the learning rate begins anew."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +78,7 @@ class _Saving:
     eval_every: int | None = None
     """Updates between evaluations while training; the best policy of each seed is kept (--best)."""
     eval_greedy: bool = False
-    """Whether evaluations and films while training take the most likely actions."""
+    """Whether films and all evaluations, also the last one, take the most likely actions."""
     video_every: int | None = None
     """Updates between films of an episode of the first seed, in DIR/videos."""
     log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
@@ -109,10 +114,12 @@ def prepare(
     argv: list[str],
     algorithm: str = USUAL,
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
+    trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
     """Turn the command line of a learner into a run, and into what `build` makes of it.
 
-    Raises for what cannot work. `build` is that of the algorithm if left out.
+    Raises for what cannot work. `build` is that of the algorithm if left out. `trace` may raise
+    too: it is called before the directory is made, or an earlier run in it is removed.
     """
     asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
@@ -123,13 +130,18 @@ def prepare(
                 f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
                 f"{counted(learner.settings.updates, 'update')}; give at most that"
             )
+    if asked.out is not None and processes.first():
+        folder.check_free(asked.out, asked.overwrite)
+    if trace is not None:
+        trace(made, learner)
     return asked, directory(asked, made), learner
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
-    Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
+    Raises `RunError`, also for unknown flags, or what `jaxenvs.make` raises; `SystemExit` for
+    --help and values that cannot be read.
     """
     settings = ALGORITHMS[algorithm].load().Settings
 
@@ -144,11 +156,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
         if known.algorithm != algorithm:
             raise RunError(
                 f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; "
-                f"continue with: {PROGRAM} --algo {known.algorithm} --resume {first.resume}"
+                f"continue with: {program()} train --algo {known.algorithm} --resume {first.resume}"
             )
         return _checked(_resumed(read, known, settings, first.resume), algorithm)
     if first.id is None:
-        raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
+        raise RunError(f"which environment? Give an id: {program()} train Grid-DoorKey-5x5-v0")
     id = canonical(first.id, algorithm)
     tuned = presets.preset(id, first.preset, algorithm)
     options = read(Options(settings=settings(**tuned.settings)))
@@ -166,7 +178,8 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
     if not unnamed or ALGORITHMS[algorithm].outside:
         return options
     assert options.id is not None
-    env = jaxenvs.make(options.id, **fields(options.set))
+    keywords = {**fields(options.set), **fields(options.param, PARAM)}
+    env = jaxenvs.make(options.id, **keywords)
     usual, own = usual_source(env), env.reset_source
     if usual == own:
         return options
@@ -178,7 +191,8 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
     assert options.id is not None
-    given = fields(options.set)
+    given, params = fields(options.set), fields(options.param, PARAM)
+    check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
         given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
@@ -186,6 +200,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     config = Config(
         id=options.id,
         fields=given,
+        params=params,
         seed=options.seed,
         seeds=options.seeds * math.prod(map(len, swept.values())),
         sweep=swept,
@@ -194,9 +209,9 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
         tracking={k: getattr(options, k) for k in TRACKING if getattr(options, k)},
     )
     if not config.id.startswith(GYM):
-        env = jaxenvs.make(config.id, **config.env_fields)
+        env = config.env
         if options.video_every and not is_drawn(env):
-            raise RunError(f"--video-every: {config.id} has no tiles to draw; omit it")
+            raise RunError(f"--video-every: {config.id} {UNDRAWN}; omit it")
     return config
 
 
@@ -211,7 +226,7 @@ def canonical(id: str, algorithm: str) -> str:
     if not ALGORITHMS[algorithm].outside:
         raise RunError(
             f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
-            f"actors: {PROGRAM} {id} --ray"
+            f"actors: {program()} train {id} --ray"
         )
     return id
 
@@ -233,12 +248,23 @@ def directory(options: Options[Any], config: Config) -> Run:
     return Run.create(path, config, options.overwrite)
 
 
-def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
+def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
     """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.commands.fields`."""
     try:
-        return parse_fields(pairs)
+        return parse_fields(pairs, flag)
     except ValueError as error:
         raise RunError(str(error)) from error
+
+
+def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None:
+    """Raise `ValueError` for what is given by the wrong one of `--set` and `--param`."""
+    if not id.startswith(GYM):
+        check_kinds(id, given, params)
+    elif params:
+        raise RunError(
+            f"{PARAM} {next(iter(params))}: an environment of Gymnasium has no params; give its "
+            f"keywords by {FLAG}"
+        )
 
 
 def _checked(options: Options[S], algorithm: str) -> Options[S]:
@@ -256,6 +282,8 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
         ALGORITHMS[algorithm],
         [n for n in ("eval_every", "video_every", "html") if getattr(options, n)],
     )
+    if options.eval_greedy and str(options.id).startswith(GYM):
+        raise RunError(f"--eval-greedy: actors of Ray sample actions in {options.id}; omit it")
     for flag in ("--" + name.replace("_", "-") for name in asked):
         if not row.shape or str(options.id).startswith(GYM):
             raise RunError(
@@ -277,6 +305,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             seed=config.seed,
             sweep=sweep.written(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
+            param=tuple(itertools.starmap(written, config.params.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )
     except TypeError as error:
@@ -284,18 +313,55 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             f"{path} was made by another version of jaxenvs ({error}); install that version "
             f"({config.versions.get('jaxenvs')}) or train again with --out NEW"
         ) from error
-    given = read(saved)
+    given, restart = _given(read, saved)
     for name in ("out", "overwrite", "preset"):
         if getattr(given, name):
             raise RunError(f"--resume continues in {path} itself; omit --{name}")
     given = dataclasses.replace(given, id=canonical(given.id, config.algorithm))
     free = FREE_WITH_RAY if ALGORITHMS[config.algorithm].outside else FREE
-    for name, old, new in _differences(saved, given, free):
+    restart &= RATE not in config.sweep
+    for name, old, new in _differences(saved, given, (*free, *([RATE] if restart else []))):
         raise RunError(
             f"{path} was trained with {name} {old} and cannot continue with {new}; omit it, or "
             f"start a new run with --out NEW instead of --resume"
         )
-    return given
+    done = newest(path / "checkpoints")
+    return dataclasses.replace(given, settings=_continued(saved, given, done, restart, path))
+
+
+def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
+    """Read the command line over `saved`; also return whether it gives a learning rate."""
+    settings = saved.settings
+    if not settings.restarts:
+        return read(saved), False
+    # The same rate as before also counts as given, so the default is one that nobody gives.
+    unknown = dataclasses.replace(settings, learning_rate=-math.inf)
+    given = read(dataclasses.replace(saved, settings=unknown))
+    if given.settings.learning_rate != -math.inf:
+        return given, True
+    same = dataclasses.replace(given.settings, learning_rate=settings.learning_rate)
+    return dataclasses.replace(given, settings=same), False
+
+
+def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, path: Path) -> S:
+    """Settings of a run that goes on after update `done`; `RunError` if it would learn nothing."""
+    old: Any = saved.settings
+    new: Any = given.settings
+    for settings in (old, new):
+        settings.check()
+    settings = schedules.resumed(new, old, done, restart)
+    falls = getattr(settings, "anneal", not settings.restarts)
+    if not falls or not 0 < done < settings.updates or new.total_steps <= old.total_steps:
+        return settings
+    if settings.progress_at(done, settings.rate_since) < 1.0:
+        return settings
+    fix = f"train again with --out NEW --total-steps {new.total_steps}"
+    if settings.restarts and not any(text.startswith(f"{RATE}=") for text in saved.sweep):
+        fix = f"give --learning-rate {old.learning_rate:g} or less, from where it falls again"
+    raise RunError(
+        f"{path} has finished and its learning rate has fallen to 0, so that more steps would "
+        f"teach it nothing: {fix}"
+    )
 
 
 def _differences(
@@ -306,7 +372,8 @@ def _differences(
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))
     pairs.append(("--sweep", saved.sweep, given.sweep))
-    pairs.append(("--set", fields(saved.set), fields(given.set)))
+    pairs.append((FLAG, fields(saved.set), fields(given.set)))
+    pairs.append((PARAM, fields(saved.param, PARAM), fields(given.param, PARAM)))
     for field in dataclasses.fields(saved.settings):
         if field.name not in free:
             old, new = (getattr(options.settings, field.name) for options in (saved, given))

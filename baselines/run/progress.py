@@ -1,17 +1,27 @@
 """Progress of a run: records for the log, and a line with speed, return and time left."""
 
+import collections
 import contextlib
+import io
+import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
 
+from ..metrics import row
 from ..runs import Config
 from . import processes
 
 INTERVAL = 5.0  # seconds between lines where there is no terminal
+LONGEST_ID = 40  # columns of an id; an id of a module of the user's may be longer
+OLDEST = "oldest"  # metric: steps of the longest episode under way
+COMPILING = "compiling"
 
 
 class ProgressLine:
@@ -24,28 +34,29 @@ class ProgressLine:
         updates: int,
         done: int,
         console: Console | None = None,
+        unit: str = "steps",
+        shown: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """Begin after `done` of `updates` updates."""
+        """Begin after `done` of `updates` updates.
+
+        `unit` names the steps; `shown` turns a record into text that takes the place of the return.
+        """
         self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
         self._updates, self._done = updates, done
-        self._score: float | None = None  # mean return of the latest episodes
-        self._note = ""  # what else the line says
+        self._unit, self._shown = unit, shown
+        self._returns = Returns(config.settings.get("rollout_steps", 1))
+        self._words = ""  # the text of `shown`
+        self._note = ""  # further text of the line
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = None  # when, after which update
         self._last_print = self._begun
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[text]}"),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task(config.id, total=updates, completed=done, text="compiling")
+        self._bar = _bar(self._console)
+        self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")
 
     def __enter__(self) -> "ProgressLine":
         self._bar.start()
-        self._print("compiling ...")
+        self._print(f"{COMPILING} ...")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,25 +64,34 @@ class ProgressLine:
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         """Take the metrics (seeds, updates) of a chunk, and return records for the log."""
-        records = [self._record(metrics, i) for i in range(metrics["episodes"].shape[1])]
+        oldest = metrics.get(OLDEST)
+        rest = {name: values for name, values in metrics.items() if name != OLDEST}
+        records = []
+        for i in range(metrics["episodes"].shape[1]):
+            sums = (metrics["episodes"][:, i], metrics["return_sum"][:, i])
+            self._returns.take(*sums, None if oldest is None else int(oldest[:, i].max()))
+            records.append(self._record(rest, i))
         now = time.perf_counter()
         self._compiled = self._compiled or (now, self._done)
         for record in records:
             record |= {"seconds": round(now - self._begun, 3), "steps_per_second": self._rate()}
+        if self._shown is not None and records:
+            self._words = self._shown(records[-1])
         return records
 
     def show(self, note: str = "") -> None:
         """Show what was last taken; call it when that is in the log."""
         self._note, now = note, time.perf_counter()
-        self._bar.update(self._task, completed=self._done, text=self._text())
+        text, left = self._text(), self._left()
+        self._bar.update(self._task, completed=self._done, text=text, left=left)
         if now - self._last_print >= INTERVAL or self._done >= self._updates:
             self._last_print = now
-            self._print(self._text())
+            self._print("   ".join(part for part in (text, left) if part))
 
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
         """One record of the log, of update i of the chunk: each number is a list over the seeds."""
         self._done += 1
-        sums = {name: values[:, i].tolist() for name, values in metrics.items()}
+        sums = row(metrics, i)
         episodes = sums["episodes"]
         means = {
             name: [
@@ -79,8 +99,6 @@ class ProgressLine:
             ]
             for name in ("return", "length")
         }
-        known = [value for value in means["return"] if value is not None]
-        self._score = float(np.mean(known)) if known else self._score
         steps = self._done * self._steps_per_update
         return {"update": self._done, "steps": steps, **means, **sums}
 
@@ -93,17 +111,127 @@ class ProgressLine:
 
     def _text(self) -> str:
         """Steps and speed count all seeds."""
-        each = self._steps_per_update * self._config.seeds
-        parts = [f"{self._done * each:,} of {self._updates * each:,} steps"]
-        parts.append("return -" if self._score is None else f"return {self._score:.3f}")
+        each, score = self._steps_per_update * self._config.seeds, self._returns.mean
+        parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
+        told = "return -" if score is None else f"return {score:.3f}"
+        parts.append(self._words if self._shown else told)
         parts += [self._note] if self._note else []
-        rate = self._rate()
-        if rate:
-            left = (self._updates - self._done) * each / rate
-            parts += [f"{rate:,.0f} steps/s", f"{left // 60:.0f}:{left % 60:02.0f} left"]
+        parts += [f"{rate:,.0f} {self._unit.split()[-1]}/s"] if (rate := self._rate()) else []
         return "   ".join(parts)
+
+    def _left(self) -> str:
+        """The time left; nothing before the first chunk, which compiles, and a dash after it."""
+        if self._done >= self._updates:
+            return "0:00 left"
+        each, rate = self._steps_per_update * self._config.seeds, self._rate()
+        if not rate:
+            return "- left" if self._compiled else ""
+        return f"{clock((self._updates - self._done) * each / rate)} left"
 
     def _print(self, text: str) -> None:
         if not self._console.is_terminal and processes.first():
-            with contextlib.suppress(OSError):  # a full disk under the output ends no training
-                print(f"{self._config.id}: {text}", flush=True)
+            _say(f"{self._config.id}: {text}")
+
+
+class Returns:
+    """Mean return of the latest episodes, without a bias towards short ones.
+
+    Episodes that end early come first, and they may be the successful ones. So the mean is over the
+    fewest latest updates in which every environment has ended an episode: those that together have
+    more steps than the oldest episode under way. Before that it is None.
+    """
+
+    def __init__(self, rollout_steps: int) -> None:
+        """`rollout_steps` are the steps of each environment in an update."""
+        self._steps = rollout_steps
+        self._sums: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
+        self.mean: float | None = None
+
+    def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
+        """Take the sums (seeds) of an update, and the steps of its oldest episode under way.
+
+        Without the latter, the mean is over the latest update in which an episode ended.
+        """
+        if oldest is None:
+            some = episodes > 0
+            self.mean = float((total[some] / episodes[some]).mean()) if some.any() else self.mean
+            return
+        self._sums.append((episodes, total))
+        while (len(self._sums) - 1) * self._steps > oldest:
+            self._sums.popleft()
+        if len(self._sums) * self._steps <= oldest:
+            self.mean = None
+            return
+        counts, totals = (np.sum(list(part), axis=0) for part in zip(*self._sums, strict=True))
+        self.mean = float((totals / counts).mean()) if (counts > 0).all() else None
+
+
+@contextlib.contextmanager
+def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
+    """Show in a terminal that something goes on, and for how long; elsewhere print `plain`.
+
+    Lines printed meanwhile appear at the end, unbroken.
+    """
+    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
+    if not console.is_terminal or console.quiet:
+        if plain and processes.first():
+            _say(f"{id}: {plain}")
+        yield
+        return
+    bar, said = _bar(console, transient=True), io.StringIO()
+    bar.add_task(id, total=None, text="", left="", what=what)
+    try:
+        with bar, contextlib.redirect_stdout(said):
+            yield
+    finally:
+        print(said.getvalue(), end="", flush=True)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, after an hour also hours: `3:05`, `2:03:05`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class _Left(ProgressColumn):
+    """The time left or, while that is unknown, the activity and its duration."""
+
+    max_refresh = None
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"] or (
+            f"{task.fields.get('what', COMPILING)} {clock(task.elapsed or 0)}"
+        )
+        return Text(left, no_wrap=True)
+
+
+class _Bar(Progress):
+    """Two lines: id, bar and time left; below them the numbers."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if text := task.fields["text"]:
+                narrow = text.replace("   ", "  ")
+                yield Text(f"  {narrow}", no_wrap=True, overflow="ellipsis")
+
+
+def _bar(console: Console, transient: bool = False) -> Progress:
+    name = Column(max_width=LONGEST_ID, no_wrap=True, overflow="ellipsis")
+    return _Bar(
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}", table_column=name),
+        BarColumn(bar_width=None),
+        _Left(),
+        console=console,
+        expand=True,
+        transient=transient,
+        redirect_stdout=not transient,
+        disable=not console.is_terminal,
+    )
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk under the output ends no training
+        print(line, flush=True)

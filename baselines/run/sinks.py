@@ -44,9 +44,9 @@ def agents(config: Config) -> list[str]:
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """A number per name; None where it is unknown."""
+    """A number per name; None where it is unknown. Text is left to log.jsonl."""
     numbers: dict[str, float | None] = {}
-    for name, value in row.items():
+    for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]
         known = [x for x in values if x is not None]
         numbers[name] = float(np.mean(known)) if isinstance(value, list) and known else values[0]

@@ -18,6 +18,7 @@ from .. import evaluate
 from ..algorithms import Learner
 from ..policy import Policy
 from ..runs import Run
+from ..stated import words
 from .options import Options
 
 MOMENTS = 500  # of an episode, at most, in a film
@@ -32,7 +33,8 @@ COLUMNS = {  # of the log: their names in a summary
 class Evaluations:
     """Plays `episodes` episodes per seed every `every` updates and keeps each seed's best weights.
 
-    With `every` None it only keeps `best`, that of the run so far, see `Run.best`.
+    The policy acts as in eval.json, see `Evaluated.of`. With `every` None it only keeps `best`,
+    that of the run so far, see `Run.best`.
     """
 
     def __init__(
@@ -41,15 +43,14 @@ class Evaluations:
         learner: Learner[Any],
         every: int | None,
         episodes: int,
-        greedy: bool,
         best: dict[str, Any] | None = None,
     ) -> None:
         self.every, self.note, self._one, self._best = every, "", learner.devices.one, best
         self._pending: tuple[int, PyTree[Array], evaluate.Episodes] | None = None
-        env = learner.algorithm.wrapped(run.config.env, run.config.settings)
-        act = evaluate.drawn(env, learner.network, greedy)
-        memory, self._env, self._labels = learner.network.begin(), env, run.config.labels
-        self._play = evaluate.player(env, act, run.config, episodes, memory)
+        evaluated = evaluate.Evaluated.of(run, learner)
+        self._play = evaluated.player(run.config, episodes)
+        self._env, self._labels = evaluated.env, run.config.labels
+        self._policy = f"{episodes} episodes, {words(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Start to play with the weights after `update`, which may be overwritten afterwards."""
@@ -65,6 +66,7 @@ class Evaluations:
         for column, name in COLUMNS.items():
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]
+        row["eval_policy"] = self._policy
         returns = np.float32(row["eval_return"])
         updates = np.full(len(each), update, np.int32)
         new = {"weights": jax.device_get(weights), "return": returns, "update": updates}
@@ -92,22 +94,25 @@ class Films:
 
     note = ""
 
-    def __init__(self, run: Run, learner: Learner[Any], every: int, greedy: bool) -> None:
+    def __init__(self, run: Run, learner: Learner[Any], every: int) -> None:
         require(["PIL"], "play")
         self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
-        self._env = env = learner.algorithm.wrapped(run.config.env, run.config.settings)
+        shown = evaluate.Evaluated.of(run, learner)
+        self._env = env = shown.env
+        search = shown.search and shown.search.under(run.config.agents[0][0])
         self._key = jax.random.fold_in(jax.random.key(run.config.seed), evaluate.EVALUATION)
         self._thread = ThreadPoolExecutor(1)
         self._film: Future[None] | None = None
 
         @jax.jit
         def episode(weights: PyTree[Array], key: Array) -> Any:
-            policy = Policy.of(env, learner.network, jax.tree.map(lambda leaf: leaf[0], weights))
+            weights = jax.tree.map(lambda leaf: leaf[0], weights)
+            policy = Policy.of(env, learner.network, weights, search=search)
 
             def step(carry: Any, key: Array) -> Any:
                 memory, state = carry
                 key_act, key_step = jax.random.split(key)
-                memory, action = policy.act(key_act, memory, state, greedy=greedy)
+                memory, action = policy.act(key_act, memory, state, greedy=shown.greedy)
                 after = env.step(key_step, state, action)
                 return (memory, after.state), (state, after.done)
 
@@ -153,8 +158,7 @@ def looks(
     found: list[Evaluations | Films] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if asked.eval_every or best is not None:
-        often = asked.eval_every, asked.eval_episodes, asked.eval_greedy
-        found.append(Evaluations(run, learner, *often, best))
+        found.append(Evaluations(run, learner, asked.eval_every, asked.eval_episodes, best))
     if asked.video_every:
-        found.append(Films(run, learner, asked.video_every, asked.eval_greedy))
+        found.append(Films(run, learner, asked.video_every))
     return found

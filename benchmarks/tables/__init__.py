@@ -14,6 +14,7 @@ from . import (  # noqa: F401 - each registers its tables
     peers,
     planning,
     puzzles,
+    recorded,
     reliability,
     runs,
     training,

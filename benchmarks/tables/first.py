@@ -1,8 +1,9 @@
-"""The short table on README's first screen: what one GPU makes, of the files of `card`."""
+"""README's figures: the short table of one GPU, and the sentences of two CPU cores."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from . import turns
 from .card import COMMAND, OURS, Documents, faster, rows_of
 from .registry import RESULTS, table
 from .text import Table, ratio, short, whole
@@ -93,3 +94,33 @@ def _is(row: dict[str, Any], line: Line) -> bool:
 def _other(ours: dict[str, Any], row: dict[str, Any], name: str) -> str:
     """The speed of another package, and how many times faster ours is."""
     return f"{name} {short(_speed(row))} ({ratio(faster(ours, row))} x)"
+
+
+@table(
+    "readme-cpu",
+    f"{RESULTS}/bench_doorkey.json",
+    f"{RESULTS}/bench_craft_symbolic.json",
+    f"{RESULTS}/bench_craft_pixels.json",
+)
+def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -> str:
+    """Compare 1,024 environments on a CPU with the original packages."""
+    doorkey, symbolic, pixels = (_of_1024(file) for file in (grid, craft, pictures))
+    return (
+        f"On {grid['cpus']} CPU cores 1,024 DoorKey-8x8 environments make "
+        f"{short(_speed(doorkey.rows['auto']))} steps/s including resets, "
+        f"{_times(doorkey, 'auto', 'minigrid')} times the speed of minigrid in one process. 1,024 "
+        f"Craft-Classic environments with symbolic observations make "
+        f"{short(_speed(symbolic.rows['exact']))} steps/s with a new world for every episode, "
+        f"{_times(symbolic, 'exact', 'crafter')} times the speed of crafter; with pictures they "
+        f"are {_times(pixels, 'exact', 'craftax (optimistic 16)')} times the speed of craftax."
+    )
+
+
+def _of_1024(bench: dict[str, Any]) -> turns.Turns:
+    return next(group for group in turns.turns(bench) if group.num_envs == 1024)
+
+
+def _times(group: turns.Turns, ours: str, other: str) -> str:
+    """How many times faster ours is, to two digits: times of a shared machine vary."""
+    times = turns.faster(group.rows[ours], group.rows[other])
+    return "" if times is None else f"{float(f'{times:.2g}'):,.0f}"

@@ -88,7 +88,7 @@ def peers(*benches: dict[str, Any]) -> Table:
     of_jax = craft["craftax"], cpu["navix"], cpu["xminigrid"], puzzles["jumanji"]
     versions = (*of_jax, "", envpool["envpool"])
     head = (
-        "",
+        "library",
         "worlds",
         "rules",
         "jaxenvs is faster by",

@@ -17,7 +17,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
     alphazero, ppo = (row for row in tiles if row["algorithm"] in ("alphazero", "ppo"))
     evaluation = alphazero["evaluation"]
     lines = [
-        ("Gumbel AlphaZero, 32 simulations", evaluation),
+        (f"Gumbel AlphaZero, 32 simulations, {acted(evaluation)}", evaluation),
         ("the same networks without search", evaluation["without_search"]),
         ("PPO", ppo["evaluation"]),
     ]
@@ -67,21 +67,58 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-muzero", f"{RUNS}/muzero.json")
 def muzero(rows: list[dict[str, Any]]) -> Table:
-    """MuZero, with its search and without, beside what has none."""
+    """MuZero, with its search and without, compared with learners that have none."""
+    inside = {"greedy search": "greedy_search", "without search": "without_search"}
 
-    def without(row: dict[str, Any]) -> str:
-        found = row["evaluation"].get("without_search")
-        return listed(seed["mean_return"] for seed in found["per_seed"]) if found else ""
+    def returns(name: str) -> Column:
+        def listed_of(row: dict[str, Any]) -> str:
+            found = row["evaluation"].get(name)
+            return listed(seed["mean_return"] for seed in found["per_seed"]) if found else ""
+
+        return listed_of
 
     columns: dict[str, Column] = {
         **COMMAND,
         "steps per seed": of("steps", whole),
+        "actions": lambda row: acted(row["evaluation"]),
         "return of each seed": lambda row: listed(returns_of(row)),
         **MIDDLE,
-        "without search": without,
+        **{
+            words: returns(name)
+            for words, name in inside.items()
+            if any(name in row["evaluation"] for row in rows)
+        },
         "steps/s, all seeds": of("steps_per_second", short),
     }
     return tabulated(rows, columns)
+
+
+@table("runs-search", f"{RUNS}/search/*.json")
+def searches(runs: list[dict[str, Any]]) -> Table:
+    """Policies of planners with and without their search, from `jaxenvs eval --json`."""
+    first = runs[0]  # all are of one trained run
+    kept = sorted(runs, key=lambda run: (run["policy"]["simulations"], acted(run)), reverse=True)
+
+    def returned(run: dict[str, Any]) -> str:
+        return listed(seed["here"]["mean_return"] for seed in run["seeds"])
+
+    columns: dict[str, Column] = {
+        f"`{first['id']}`, {first['algorithm']}, {whole(first['steps'])} steps": acted,
+        "simulations": lambda run: str(run["policy"]["simulations"]),
+        "episodes": lambda run: str(run["episodes"]),
+        "return": returned,
+        "standard error": lambda run: listed(seed["here"]["error"] for seed in run["seeds"]),
+        "length": lambda run: fixed(1)(run["seeds"][0]["here"]["mean_length"]),
+    }
+    return tabulated(kept, columns)
+
+
+def acted(evaluation: dict[str, Any]) -> str:
+    """How a policy acted; the first versions did not state it, and then a search was greedy."""
+    searched = "without_search" in evaluation
+    older = {"search": searched, "actions": "greedy" if searched else "sampled"}
+    policy = evaluation.get("policy", older)
+    return f"{policy['actions']} search" if policy["search"] else policy["actions"]
 
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")

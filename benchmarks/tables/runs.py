@@ -9,7 +9,6 @@ from .text import Column, Table, fixed, listed, of, percent, short, tabulated, w
 
 MANY = 10  # seeds whose returns are not listed
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}  # of a trial, from 0
-CLEARLY, ERRORS = 0.05, 3  # by how much, and how many standard errors, random play is exceeded
 GOOD = 0.9  # a return that many seeds are counted by
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
@@ -86,31 +85,32 @@ def families(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """Second tries that are clearly better than random play, and how many others there are."""
-
-    def by_chance(row: dict[str, Any]) -> float:
-        return reference["random"][row["id"]]["return"]
-
-    def is_better(row: dict[str, Any]) -> bool:
-        chance, played = reference["random"][row["id"]], row["evaluation"]["episodes"]
-        error = chance["error"] * (1 + chance["episodes"] / played) ** 0.5  # of the difference
-        return _mean(returns_of(row)) > by_chance(row) + max(CLEARLY, ERRORS * error)
-
-    better = list(filter(is_better, rows))
-    better.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
+    """Second tries that have learned, and how many others there are."""
+    learned = [row for row in rows if _has_learned(row, reference)]
+    learned.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
     columns: dict[str, Column] = {
         **COMMAND,
         "steps": of("steps", whole),
         "return": lambda row: listed(returns_of(row)),
-        "random play": lambda row: fixed(3)(by_chance(row)),
+        "random play": lambda row: fixed(3)(reference["random"][row["id"]]["return"]),
         "success": _success,
         "steps/s": of("steps_per_second", short),
     }
-    note = (
-        f"{len(better)} of {len(rows)} tries are better than random play, by {CLEARLY} and by "
-        f"{ERRORS} standard errors of the difference; the others are left out."
-    )
-    return tabulated(better, columns)._replace(note=note)
+    note = f"{len(learned)} of {len(rows)} ids have learned; the others are left out."
+    return tabulated(learned, columns)._replace(note=note)
+
+
+@table("runs-short", f"{RUNS}/short.json", REFERENCE)
+def short_runs(rows: list[dict[str, Any]], reference: dict[str, Any]) -> str:
+    """How many short runs have learned."""
+    learned = [row for row in rows if _has_learned(row, reference)]
+    return f"In so few steps PPO has learned {len(learned)} of {len(rows)} ids."
+
+
+def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
+    """Whether a recorded run has learned by the rule of the pages."""
+    known = reference["trained"][row["id"]]
+    return next(run["learned"] for run in known if run["command"] == row["command"])
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
@@ -275,7 +275,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
     """DoorKey by action values and by PPO."""
 
     def first(row: dict[str, Any]) -> str:
-        return ", ".join(whole(passes(row, 0.9, seed)) for seed in range(row["seeds"]))
+        return ", ".join(whole(passes(row, 0.9, seed)) or "-" for seed in range(row["seeds"]))
 
     columns = {
         "DoorKey": lambda row: f"{row['id'].split('-')[2]} {_option(row)}",

@@ -6,6 +6,8 @@ env = jaxenvs.adapters.to_gymnasium("Grid-DoorKey-8x8-v0")
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ..core.typed import installation
+
 if TYPE_CHECKING:
     from .dm_env import to_dm_env
     from .gymnasium import register_in_gymnasium, to_gymnasium
@@ -55,7 +57,7 @@ def __getattr__(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"jaxenvs.adapters.{name} needs {package}, which cannot be imported here ({error}): "
-            f'run pip install "jaxenvs[{extra}]"'
+            f"run {installation(extra)}"
         ) from error
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)
 

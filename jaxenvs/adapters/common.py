@@ -14,6 +14,7 @@ from ..core.registry import make
 from ..core.spaces import Box, Dict, Space
 from ..core.starts import LEVEL, RESET
 from ..core.vector import VectorEnv
+from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
@@ -23,6 +24,7 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
     if not isinstance(env, Env):
         kind = type(env).__name__
         raise TypeError(f"{where}: needs an id or an environment of make(), got {kind} {env!r}")
+    refuse_self_resetting(env, where, "leave AutoReset out")
     if fields:
         raise TypeError(f"{where}: fields {sorted(fields)} belong to make(); give them with an id")
     return env
@@ -68,10 +70,17 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
     return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), params, like)
 
 
-def begin(env: Env, key: Key, params: Any) -> Reset:
-    """Start the episode that an environment of a batch would start with this key."""
+def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
+    """Start the episode that an environment of a batch would start with this key.
+
+    ended: last state of the episode before; None if there was none.
+    """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
-    return env.reset_to(jax.random.fold_in(key, RESET), level, params)
+    begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)
+    if ended is None or not env.carries_over:
+        return begun
+    state = env.carry_over(ended, begun.state, params)
+    return Reset(env.observe(state, params), state)
 
 
 def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:

@@ -28,12 +28,14 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._key = jax.random.key(seed)
         self._number = 0  # of calls: folded into the key of each call
         self._state: Any = None  # of the episode under way
+        self._ended: Any = None  # last state before a reset, if something of it outlives episodes
         self._compile()
 
     def reset(self) -> dm_env.TimeStep:
         """Start an episode."""
         self.params = jax.device_put(self.params)
-        self._state, obs = self._reset(self._key, self._next(), self.params)
+        self._state, obs = self._reset(self._key, self._next(), self.params, self._ended)
+        self._ended = self._state if self.jaxenv.carries_over else None
         return dm_env.restart(_copied(jax.device_get(obs)))
 
     def step(self, action: Any) -> dm_env.TimeStep:
@@ -47,6 +49,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         state, seen = self._step(self._key, self._next(), self._state, action, self.params)
         obs, reward, discount, done = jax.device_get(seen)
         self._state = None if done else state
+        self._ended = state if self.jaxenv.carries_over else None
         kind = dm_env.StepType.LAST if done else dm_env.StepType.MID
         return dm_env.TimeStep(kind, reward[()], discount[()], _copied(obs))
 
@@ -90,8 +93,8 @@ def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: An
 def compiled(env: Env) -> tuple[Any, Any]:
     """The compiled `reset` and `step`, shared by all adapters of an environment."""
 
-    def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
-        obs, state = common.begin(env, jax.random.fold_in(key, number), params)
+    def reset(key: Key, number: Any, params: Any, ended: Any) -> tuple[Any, Any]:
+        obs, state = common.begin(env, jax.random.fold_in(key, number), params, ended)
         return state, obs
 
     def step(key: Key, number: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any]:

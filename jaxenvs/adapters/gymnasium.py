@@ -82,7 +82,9 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
             self._number += 1
         self._fresh, self._over = True, False
         self.params = jax.device_put(self.params)
-        self._state, seen = self._reset(self._key, np.uint32(self._number), self.params)
+        ended = self._state if self.jaxenv.carries_over else None
+        number = np.uint32(self._number)
+        self._state, seen = self._reset(self._key, number, self.params, ended)
         obs, mask = jax.device_get(seen)
         return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
 
@@ -165,8 +167,8 @@ def compiled(env: Env) -> tuple[Any, Any]:
     def mask(state: Any, params: Any) -> Array | None:
         return env.action_mask(state, params).astype(jnp.int8) if has_illegal(env) else None
 
-    def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
-        obs, state = common.begin(env, jax.random.fold_in(key, number), params)
+    def reset(key: Key, number: Any, params: Any, ended: Any) -> tuple[Any, Any]:
+        obs, state = common.begin(env, jax.random.fold_in(key, number), params, ended)
         return state, (obs, mask(state, params))
 
     def step(key: Key, number: Any, state: Any, action: Any, params: Any) -> tuple[Any, Seen]:
@@ -184,7 +186,7 @@ def checked_render_mode(
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
     if mode and not drawing.is_drawn(env):
-        raise ValueError(f"{where}: {env.name} has no tiles to draw; omit render_mode")
+        raise ValueError(f"{where}: {env.name} {drawing.UNDRAWN}; omit render_mode")
     return mode
 
 

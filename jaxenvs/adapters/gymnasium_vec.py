@@ -105,7 +105,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._over &= ~rows
         where = (self._keys, self._numbers)
         self.params = jax.device_put(self.params)
-        if self._state is None or rows.all():
+        if self._state is None or (rows.all() and not self.jaxenv.carries_over):
             self._state, seen = self._reset(*where, self.params)
         else:
             self._state, seen = self._reset_rows(*where, self._state, rows, self.params)

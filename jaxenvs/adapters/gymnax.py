@@ -195,7 +195,9 @@ def restarting(env: Env) -> Any:
 
     @jax.custom_batching.custom_vmap
     def restart(ended: Bool[Array, ""], key: Key, state: Any, params: Any) -> Any:
-        return jax.lax.cond(ended, lambda: common.begin(env, key, params).state, lambda: state)
+        return jax.lax.cond(
+            ended, lambda: common.begin(env, key, params, state).state, lambda: state
+        )
 
     @restart.def_vmap
     def restart_rows(

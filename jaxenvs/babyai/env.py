@@ -6,6 +6,7 @@ carry their marks wherever they are taken. As upstream, a cell from which an obj
 where a box was opened) keeps its marks until the next drop action.
 """
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import jax
@@ -73,6 +74,7 @@ class BabyEnv(RoomGrid):
 
     # A level's part.
 
+    @abstractmethod
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the level and return its mission; may clear `plan.accepted`."""
         raise NotImplementedError

@@ -64,6 +64,7 @@ class CartPole(Env):
     reset_source: ClassVar[str] = "auto"  # a world is four numbers
     fully_observed: ClassVar[bool] = True
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    success_is: ClassVar[str] = "upright at the time limit"
 
     @property
     def default_params(self) -> CartPoleParams:

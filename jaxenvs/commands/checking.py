@@ -3,6 +3,7 @@
 import sys
 
 from ..core import registry
+from ..core.typed import program
 from ..testing import ContractError, check_env
 from .parser import Parser, guarded, number
 
@@ -24,7 +25,8 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     arguments, whole = Parser("jaxenvs check", SUMMARY, EXAMPLES), number(0, 2**31 - 1)
-    arguments.add_argument("ids", nargs="+", metavar="ID", help="from `jaxenvs list`, or an alias")
+    known = f"from `{program()} list`, or an alias"
+    arguments.add_argument("ids", nargs="+", metavar="ID", help=known)
     arguments.add_argument(
         "--steps",
         type=whole,
@@ -45,7 +47,7 @@ def _run(argv: list[str]) -> int:
 def _check(id: str, steps: int, seed: int) -> int:
     try:
         passed = check_env(id, steps=steps, seed=seed)
-    except ContractError as error:
+    except (ContractError, registry.IncompleteError) as error:
         print(f"{id}: {error}", file=sys.stderr)
         return 1
     print(f"{id}: keeps the contract ({len(passed)} checks, {steps:,} random steps)", flush=True)

@@ -22,9 +22,11 @@ from .table import COMMANDS, SHELLS, Command, load
 
 KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-_VALUE = re.compile(r"(--[a-z-]+) [A-Z{[]")  # an option that takes one, as help shows it
-_CHOICES = re.compile(r"(--[a-z-]+)(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{([\w.,\s-]+)\}(?!\|)")
+_NAME = r"--[a-z][a-z0-9-]*"
+# Options that begin a line of help, in a box or not; text about others is indented further.
+_OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
+_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option that takes one, as help shows it
+_CHOICES = re.compile(rf"({_NAME})(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{{([\w.,\s-]+)\}}(?!\|)")
 
 
 class Words(NamedTuple):
@@ -57,7 +59,8 @@ def _words(name: str, command: Command) -> Words:
     places |= {place: kinds[kind] for place, kind in command.takes.items()}
     folders = frozenset(place for place, kind in command.takes.items() if kind == "runs")
     valued = {*_VALUE.findall(text)}
-    options = {option: option in valued for option in sorted({*_OPTION.findall(text)})}
+    named = {option for found in _OPTIONS.findall(text) for option in found if option}
+    options = {option: option in valued for option in sorted(named)}
     return Words(command.summary, places, folders, options)
 
 

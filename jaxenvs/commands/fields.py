@@ -1,4 +1,5 @@
-"""`--set NAME=VALUE`: constructor fields at the command line, in one grammar for every command.
+"""`--set NAME=VALUE` and `--param NAME=VALUE`: constructor fields and params of an environment at
+the command line, in one grammar for every command.
 
     true false none null   in any case        5  -1  2.5  1e-3      numbers
     (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quoted if they must be
@@ -14,7 +15,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-FLAG = "--set"
+from ..core import registry
+from ..core.param_values import constructor_fields, names
+
+FLAG, PARAM = "--set", "--param"
+EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 DEEPEST = 16  # tuples in tuples
@@ -22,7 +27,7 @@ DEEPEST = 16  # tuples in tuples
 _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
 
-def parse(pairs: Iterable[str]) -> dict[str, Any]:
+def parse(pairs: Iterable[str], flag: str = FLAG) -> dict[str, Any]:
     """Read `NAME=VALUE` pairs as keywords; of equal names the last counts. Raises `ValueError`.
 
     Values are None, bool, int, float, str, tuples of values, or dicts.
@@ -32,12 +37,28 @@ def parse(pairs: Iterable[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         name = name.strip()
         if not equals or not name.isidentifier():
-            raise ValueError(f"{FLAG} {pair}: write NAME=VALUE, such as view_size=5")
+            raise ValueError(f"{flag} {pair}: write NAME=VALUE, such as {EXAMPLES[flag]}")
         try:
             found[name] = _value(text.strip(), DEEPEST)
         except ValueError as error:
-            raise ValueError(f"{FLAG} {pair}: {error}") from error
+            raise ValueError(f"{flag} {pair}: {error}") from error
     return found
+
+
+def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
+    """Raise `ValueError` for a param behind `--set` or a constructor field behind `--param`."""
+    spec = registry.spec(id)
+    own = {field.name for field in constructor_fields(spec.env_class)}
+    for name in params:
+        if name in own:
+            raise ValueError(_swapped(PARAM, name, f"a constructor field of {id}", FLAG))
+    for name in fields:
+        if name not in own and name in names(spec.make()):
+            raise ValueError(_swapped(FLAG, name, f"a param of {id}", PARAM))
+
+
+def _swapped(given: str, name: str, kind: str, right: str) -> str:
+    return f"{given} {name}: {name} is {kind}; give it by {right}"
 
 
 def written(name: str, value: Any) -> str:
@@ -47,26 +68,30 @@ def written(name: str, value: Any) -> str:
 
 
 def gathered(argv: Iterable[str]) -> list[str]:
-    """Return the arguments with all pairs behind one `--set` at the end.
+    """Return the arguments with all pairs behind one `--set` and one `--param` at the end.
 
     `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1` mean the same to every command.
     """
+    return _gathered(_gathered(argv, PARAM), FLAG)
+
+
+def _gathered(argv: Iterable[str], flag: str) -> list[str]:
     rest: list[str] = []
     pairs: list[str] = []
     needed = allowed = False  # a pair, as the next argument
     for argument in argv:
-        if argument == FLAG:
+        if argument == flag:
             needed = allowed = True
-        elif argument.startswith(f"{FLAG}="):
+        elif argument.startswith(f"{flag}="):
             pairs.append(argument.partition("=")[2])
             needed = allowed = False
         elif (needed or (allowed and "=" in argument)) and not argument.startswith("-"):
             pairs.append(argument)
             needed = False
         else:
-            rest += [FLAG, argument] if needed else [argument]
+            rest += [flag, argument] if needed else [argument]
             needed = allowed = False
-    return [*rest, FLAG, *pairs] if pairs or needed else rest
+    return [*rest, flag, *pairs] if pairs or needed else rest
 
 
 def _read_alike(text: str) -> bool:

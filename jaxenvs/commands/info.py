@@ -5,6 +5,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 
+from ..core.typed import program
 from .page import Page, Section, page
 from .parser import Parser, guarded
 
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     made = Parser("jaxenvs info", SUMMARY, EXAMPLES)
-    made.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`, or an alias")
+    made.add_argument("id", metavar="ID", help=f"an id listed by `{program()} list`, or an alias")
     print("\n".join(plain(page(made.read(argv).id))))
     return 0
 

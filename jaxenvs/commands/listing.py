@@ -4,9 +4,13 @@ import re
 
 from ..core import registry
 from ..core.checks import suggestion
+from ..core.typed import program
 from .parser import Parser, UsageError, guarded
 
-SUMMARY = "List all registered ids, or those that have every WORD, with summaries."
+SUMMARY = (
+    "List all registered ids, or those that have every WORD, with summaries: first those that have "
+    "the words in the id or an alias, then those that have them in the summary."
+)
 EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
 
 
@@ -39,8 +43,15 @@ def _list(words: list[str]) -> list[str]:
             found = [spec for spec in found if word in _searched(spec).lower()]
     if not found:
         raise UsageError(_nothing_found(words, " ".join(map(_searched, specs))))
+    found.sort(key=lambda spec: not _is_named(spec, words))
     width = max(len(spec.id) for spec in found)
     return [f"{spec.id:<{width}}  {spec.summary}" for spec in found]
+
+
+def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
+    """Whether all words are in the id or in an alias."""
+    names = " ".join((spec.id, *spec.aliases)).lower()
+    return all(word.lower() in names for word in words)
 
 
 def _searched(spec: registry.EnvSpec) -> str:
@@ -57,4 +68,4 @@ def _nothing_found(words: list[str], text: str) -> str:
     known = sorted(set(re.findall(r"[A-Za-z]{3,}|[A-Za-z0-9]{4,}", text)))
     unknown = [word for word in words if word.lower() not in text.lower()]
     near = "".join(suggestion(word, known) for word in unknown)
-    return f"no id, alias or summary has {asked!r}{near} (`jaxenvs list` prints all ids)"
+    return f"no id, alias or summary has {asked!r}{near} (`{program()} list` prints all ids)"

@@ -20,8 +20,10 @@ from ..core import registry
 from ..core.checks import counted
 from ..core.controls import sign
 from ..core.env import Env
+from ..core.param_values import constructor_fields
 from ..core.registry import EnvSpec
 from ..core.spaces import Box, Dict, Space
+from .learned import ADDED, UNLEARNED, is_plain, with_additions
 
 REFERENCE = Path(__file__).with_name("reference.json")
 LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")
@@ -30,16 +32,6 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
-BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
-SCALED = "scaled rewards"
-ADDED = {*BONUSES.values(), SCALED}  # what leaves the task as it is
-MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
-EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
-UNLEARNED = (
-    "Not learned: the mean return is at most two standard errors of the difference above random "
-    "play's. The run was too short, or the task is too hard for this learner; the number in "
-    "brackets is no reference.",
-)
 Rows = tuple[tuple[str, ...], ...]
 
 
@@ -68,7 +60,7 @@ def page(id: str) -> Page:
     said = docstring(spec.env_class)
     sections = [
         Section("Rules", said["Rules"]),
-        Section("In short", (), ("", ""), _facts(spec, env)),
+        Section("In short", (), ("property", "value"), _facts(spec, env)),
         _actions(env, said["Actions"]),
         Section("Observation", said["Observation"], *_observations(spec, env)),
         Section("Observation layout", (), ("index", "meaning"), env.observation_layout),
@@ -241,8 +233,7 @@ def _fields(env: Env) -> Section:
     notes = comments(type(env))
     rows = tuple(
         (f"`{f.name}`", f"`{getattr(env, f.name)!r}`", notes.get(f.name, ""))
-        for f in dataclasses.fields(env)  # type: ignore[arg-type]
-        if f.init
+        for f in constructor_fields(env)
     )
     text = ("Keywords of `jaxenvs.make`, which change a shape or the program.",)
     return Section("Constructor fields", text, ("field", "here", "what"), rows)
@@ -255,7 +246,10 @@ def _params(env: Env) -> Section:
         (f"`{f.name}`", _shown(getattr(params, f.name)), notes.get(f.name, ""))
         for f in dataclasses.fields(params)
     )
-    text = ("Numbers of `env.default_params`, which may differ within a batch.",)
+    text = (
+        "Numbers of `env.default_params`, which may differ within a batch. Keywords of "
+        "`jaxenvs.make` and `--param NAME=VALUE` set them for a whole environment.",
+    )
     return Section("Params", text, ("param", "default", "what"), rows)
 
 
@@ -300,23 +294,9 @@ def _returns(id: str) -> Section:
     rows = [("random, legal actions", *_random_row(random))]
     if not any(map(is_plain, runs)):
         rows.append(("PPO", "not recorded", "", ""))
-    rows += [_trained_row(run, random) for run in runs]
-    text = () if all(is_learned(run, random) for run in runs) else UNLEARNED
+    rows += [_trained_row(run) for run in runs]
+    text = () if all(run["learned"] for run in runs) else UNLEARNED
     return Section("Reference returns", text, ("policy", "return", "over", "made by"), tuple(rows))
-
-
-def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
-    """Whether the mean return of a recorded run is above random play's by more than chance.
-
-    The margin is `MARGIN` standard errors of the difference, with the spread of random play for
-    both, since a policy that has learned nothing has the same. A run in a changed task is not
-    compared.
-    """
-    if random is None or not is_same_task(run):
-        return True
-    episodes = len(run["returns"]) * (EVALUATED if run["evaluated"] else LAST)
-    error = random["error"] * (1 + random["episodes"] / episodes) ** 0.5
-    return float(np.mean(run["returns"])) - random["return"] > MARGIN * error
 
 
 def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
@@ -326,37 +306,22 @@ def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
     return f"{row['return']:.4g} (standard error {row['error']:.2g})", over, _made(row)
 
 
-def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[str, str, str, str]:
+def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
     returns = run["returns"]
     mean = f"{np.mean(returns):.4g}"
     if len(returns) > 1:
         mean += f" ({min(returns):.4g} to {max(returns):.4g})"
-    if not is_learned(run, random):
+    if not run["learned"]:
         mean = f"not learned in {run['steps']:,} steps ({mean})"
     over = f"{counted(len(returns), 'seed')}, {run['steps']:,} steps each"
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
     names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
     names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero", "muzero": "MuZero"}
+    names |= {"rainbow": "Rainbow", "dyna": "Dyna", "crossq": "CrossQ"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
     policy += with_additions(run)
     policy += "".join(f", `{part}`" for part in run["apart"] if part not in ADDED)
     return policy, mean, over, _made(run)
-
-
-def with_additions(run: dict[str, Any]) -> str:
-    """What a recorded run had beside its learner, such as " with NovelD"; empty for nothing."""
-    added = [part for part in run["apart"] if part in ADDED]
-    return f" with {' and '.join(added)}" if added else ""
-
-
-def is_plain(run: dict[str, Any]) -> bool:
-    """Whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
-    return run["algorithm"] == "ppo" and not run["apart"]
-
-
-def is_same_task(run: dict[str, Any]) -> bool:
-    """Whether a recorded run acted in the unchanged id: no fields."""
-    return ADDED.issuperset(run["apart"])
 
 
 def _made(row: dict[str, Any]) -> str:

@@ -1,18 +1,22 @@
-"""What all commands share: the parser, `--set`, the form of errors."""
+"""What all commands share: the parser, `--set` and `--param`, the form of errors."""
 
 import argparse
+import contextlib
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 from ..core import registry
 from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.registry import IncompleteError
+from ..core.typed import PROGRAM, program
 from . import fields
 
+MOST_SIMULATIONS = 100_000
 _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
@@ -35,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
-        lines = "".join(f"\n  jaxenvs {example}" for example in examples)
+        lines = "".join(f"\n  {program()} {example}" for example in examples)
         super().__init__(
             prog=prog,
             description=description,
@@ -47,11 +51,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what to do and exit with code 2."""
         unknown = _UNKNOWN.match(message)
-        near = suggestion(unknown[1], self._option_string_actions) if unknown else ""
-        self.exit(2, f"{self.prog}: {message}{near}; `{self.prog} --help` lists the arguments\n")
+        near = suggested(unknown[1], self._option_string_actions) if unknown else ""
+        self.exit(
+            2, f"{self.prog}: {message}{near}; `{self._typed()} --help` lists the arguments\n"
+        )
+
+    def _typed(self) -> str:
+        """The command itself, as it can be typed here."""
+        return self.prog.replace(PROGRAM, program(), 1)
 
     def add_fields(self, example: str) -> None:
-        """Add `--set`, which `make_env` takes."""
+        """Add `--set` and `--param`, which `make_env` takes."""
         self.add_argument(
             fields.FLAG,
             dest="fields",
@@ -60,15 +70,56 @@ class Parser(argparse.ArgumentParser):
             metavar="NAME=VALUE",
             help=f"constructor fields of the environment, such as {example}",
         )
+        self.add_params()
+
+    def add_params(self) -> None:
+        """Add `--param`, numbers in the place of the environment's default params."""
+        self.add_argument(
+            fields.PARAM,
+            dest="params",
+            nargs="+",
+            default=[],
+            metavar="NAME=VALUE",
+            help=f"params of the environment, such as {fields.EXAMPLES[fields.PARAM]}",
+        )
 
     def add_best(self) -> None:
         """Add `--best`, which `load_policy` takes."""
         words = "the best policy of those evaluated while training, not the last"
         self.add_argument("--best", action="store_true", help=words)
 
+    def add_simulations(self) -> None:
+        """Add `--simulations`, which `load_policy` takes."""
+        words = (
+            "of the search for each action of MuZero and AlphaZero; 0: the network alone "
+            "(default: as in training)"
+        )
+        kind = number(0, MOST_SIMULATIONS)
+        self.add_argument("--simulations", type=kind, metavar="N", help=words)
+
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse the arguments; pairs of several `--set` are gathered."""
+        """Parse the arguments; pairs of several `--set` or `--param` are gathered."""
         return self.parse_args(fields.gathered(argv))
+
+
+def suggested(option: str, options: Iterable[str]) -> str:
+    """`; did you mean ...?` with the option of these initials (`--lr`), else with similar ones."""
+    known = list(options)
+    for name in known:
+        words = name.strip("-").split("-")
+        if len(words) > 1 and option.strip("-") == "".join(word[:1] for word in words):
+            return f"; did you mean {name!r}?"
+    return suggestion(option, known)
+
+
+def whole(text: str) -> int:
+    """Read a whole number, written such as 100000, 100_000 or 1e5; else raise `ValueError`."""
+    with contextlib.suppress(ValueError):
+        return int(text)
+    with contextlib.suppress(ValueError):
+        if (value := float(text)).is_integer():
+            return int(value)
+    raise ValueError(f"{text!r} is no whole number, such as 100000 or 1e5")
 
 
 def number(low: int, high: int) -> Callable[[str], int]:
@@ -76,7 +127,7 @@ def number(low: int, high: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         try:
-            value = int(text)
+            value = whole(text)
         except ValueError:
             value = low - 1
         if not low <= value <= high:
@@ -101,11 +152,22 @@ def decimal(low: float, high: float) -> Callable[[str], float]:
     return parse
 
 
-def make_env(id: str, pairs: Sequence[str]) -> Env:
-    """Build the environment of an id with fields given as `name=value`."""
+def make_env(id: str, pairs: Sequence[str], params: Sequence[str] = ()) -> Env:
+    """Build the environment of an id with fields and params given as `name=value`."""
     try:
-        return registry.make(id, **fields.parse(pairs))
+        given, numbers = fields.parse(pairs), fields.parse(params, fields.PARAM)
+        if given or numbers:
+            fields.check_kinds(id, given, numbers)
+        return registry.make(id, **given, **numbers)
     except (LookupError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def run_params(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read the pairs of `--param` for the environment of a run, see `load_policy`."""
+    try:
+        return fields.parse(pairs, fields.PARAM)
+    except ValueError as error:
         raise UsageError(str(error)) from error
 
 
@@ -120,6 +182,6 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     """Run a command; what the caller can fix becomes one sentence and exit code 2."""
     try:
         return run(argv)
-    except (MissingExtraError, UsageError, registry.UnknownIdError) as error:
+    except (MissingExtraError, UsageError, registry.UnknownIdError, IncompleteError) as error:
         print(f"jaxenvs {command}: {error}", file=sys.stderr)
         return 2

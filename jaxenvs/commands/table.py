@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..core.extras import MissingExtraError
-
-PROGRAM = "jaxenvs"
+from ..core.typed import PROGRAM
 
 
 class Command(NamedTuple):

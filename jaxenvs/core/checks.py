@@ -1,7 +1,9 @@
 """Checks made while tracing: each says what was given, what is allowed and how to fix it."""
 
+import contextlib
+import contextvars
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import jax
@@ -14,6 +16,7 @@ from .random import Key, Keys
 from .spaces import Box, Dict, Space
 
 BATCH_FIX = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
+_drawn: contextvars.ContextVar[bool] = contextvars.ContextVar("level_is_drawn", default=False)
 
 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
@@ -165,6 +168,42 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
             f"{where}: state{jax.tree_util.keystr(path)} is {given_dtype}{list(given_shape)}, "
             f"expected {wanted.dtype}{list(wanted.shape)}; {fix}"
         )
+
+
+@contextlib.contextmanager
+def level_is_drawn() -> Iterator[None]:
+    """Within this context, levels come from the environment itself: `level_like` checks nothing.
+
+    Otherwise the first reset of each environment would trace the generator of its levels twice.
+    """
+    before = _drawn.set(True)
+    try:
+        yield
+    finally:
+        _drawn.reset(before)
+
+
+def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
+    """Raise `TypeError` unless a level has the shapes of those that the environment draws.
+
+    `wanted` returns one, or its shapes. Leaves are compared by name: a level made by hand may lack
+    parts that the environment can add.
+    """
+    if _drawn.get():
+        return
+    like = {path: leaf.shape for path, leaf in jax.tree_util.tree_leaves_with_path(wanted())}
+    given = dict(jax.tree_util.tree_leaves_with_path(level))
+    if like and not like.keys() & given.keys():
+        raise TypeError(
+            f"{where}: the level must be like those of env.sample_level, got {_describe(level)}"
+        )
+    for path, expected in like.items():
+        shape = jnp.shape(given[path]) if path in given else expected
+        if shape != expected:
+            batched = shape[1:] == expected and len(shape) > len(expected)
+            fix = BATCH_FIX if batched else "was it made for another size?"
+            name = f"level{jax.tree_util.keystr(path)}"
+            raise TypeError(f"{where}: {name} has shape {shape}, expected {expected}; {fix}")
 
 
 def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Bool[Array, ""]]:

@@ -7,11 +7,14 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
+from . import observed
 from .env import Env
 from .pixels import compose
 from .starts import param_axes
 from .vector import over_rows
 from .wrapper import Wrapper
+
+UNDRAWN = "has no tiles to draw, and its observation is neither a matrix nor an image"
 
 
 def unwrapped(env: Env) -> Env:
@@ -20,40 +23,64 @@ def unwrapped(env: Env) -> Env:
 
 
 def is_drawn(env: Env) -> bool:
-    """Tell whether the environment draws itself."""
-    return type(unwrapped(env)).tiles is not Env.tiles
+    """Tell whether the environment can be drawn: by its tiles or by what is observed."""
+    return has_tiles(env) or observed.canvas(unwrapped(env).observation_space) is not None
+
+
+def has_tiles(env: Env) -> bool:
+    """Tell whether the environment draws itself: it has both tiles and their sprites."""
+    kind = type(unwrapped(env))
+    return kind.tiles is not Env.tiles and kind.atlas is not Env.atlas
 
 
 def has_picture(env: Env) -> bool:
-    """Tell whether the environment draws more than its tiles."""
-    return type(unwrapped(env)).picture is not Env.picture
+    """Tell whether more is drawn than tiles."""
+    return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
 
 @functools.lru_cache(maxsize=64)
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
     """Return the compiled function from (state, params) to uint8 pixels: the environment's
-    `picture` if it has one, else its tiles from the atlas.
+    `picture` if it has one, else its tiles from the atlas; without tiles, its observation.
 
     `batched` draws states with a leading axis, whose params may have one too; None stands for the
     default params.
     """
-    sheet = jax.device_put(env.atlas(tile_size))
+    # The atlas is an argument: as a constant it would be compiled into the program.
+    sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
 
-    def draw(sheet: Array, state: Any, params: Any) -> Array:
+    def draw(sheet: Array | None, state: Any, params: Any) -> Array:
+        if sheet is None:
+            return _observation(env, state, params, tile_size)
         picture = env.picture(state, tile_size, params)
         return compose(env.tiles(state), sheet) if picture is None else picture
 
-    def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
+    def draw_rows(sheet: Array | None, states: Any, params: Any) -> Array:
         axes = (None, 0, None if params is None else param_axes(env, params))
         return over_rows(draw, axes, len(states.time))(sheet, states, params)
 
-    # The atlas is an argument: as a constant it would be compiled into the program.
     return functools.partial(jax.jit(draw_rows if batched else draw), sheet)
+
+
+def _observation(env: Env, state: Any, params: Any, tile_size: int) -> Array:
+    """Draw the observation of the environment inside all wrappers."""
+    while isinstance(env, Wrapper):
+        env, state, params = env.env, env.inner(state), env.inner_params(params)
+    return _canvas(env).paint(env.observe(state, params), tile_size)
+
+
+def _canvas(env: Env) -> observed.Canvas:
+    found = observed.canvas(unwrapped(env).observation_space)
+    if found is None:
+        raise NotImplementedError(f"{env.name} {UNDRAWN}")
+    return found
 
 
 @functools.lru_cache(maxsize=64)
 def board_shape(env: Env) -> tuple[int, int]:
-    """Rows and columns of the world."""
+    """Rows and columns of the world, in tiles."""
+    if not has_tiles(env):
+        return _canvas(env).shape
     shape = jax.eval_shape(env.tiles, env.state_shape).shape
     return int(shape[0]), int(shape[1])
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
@@ -11,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt8
 
-from . import checks, eager
+from . import checks, eager, param_values
 from .controls import Controls, by_name
 from .facts import RGB, Effects, Fact, Features, identity, observed, sentences
 from .random import Key
@@ -19,6 +20,7 @@ from .spaces import Discrete, Space
 from .struct import Struct, struct
 from .vocabulary import Vocabulary, of_map
 
+BATCH = "envs"  # name of the axis over which `make_vec` maps steps
 ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
 
 
@@ -89,11 +91,12 @@ class Ending(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Env:
     """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
-    writes `draw_level`, `reset_state`, `step_state` and `observe`; `action_mask`, `tiles` and
+    writes the abstract methods, which `make` asks for; `draw_level`, `action_mask`, `tiles` and
     `atlas` where they apply. The base keeps the clock, the time limit, dtypes and checks.
     """
 
@@ -107,6 +110,8 @@ class Env:
     # What an illegal action counts as; None: it only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    # What `succeeded` tells, where "success" alone would mislead beside the return.
+    success_is: ClassVar[str] = "success"
     task_sets: ClassVar[tuple[str, ...]] = ()  # what `trials` takes, if the params hold a task
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
@@ -115,11 +120,17 @@ class Env:
     package: ClassVar[str] = ""
     # Rows of `tiles` at the bottom that repeat `facts`; a picture beside a panel leaves them out.
     status_rows: ClassVar[int] = 0
+    carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
+    resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    # Params that differ from the class's defaults, see `with_params`.
+    given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)
+
+    def __init_subclass__(cls, kw_only: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         eager.compile_overrides(cls)
-        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
+        param_values.apply_to_defaults(cls)
 
     def __post_init__(self) -> None:
         """Check the fields; an author's override calls `super().__post_init__()`."""
@@ -127,16 +138,19 @@ class Env:
     # The author's part.
 
     @property
+    @abstractmethod
     def default_params(self) -> Params:
         """The numbers of the original environment."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def action_space(self) -> Space:
         """The space of one action."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def observation_space(self) -> Space:
         """The space of one observation."""
         raise NotImplementedError
@@ -221,15 +235,18 @@ class Env:
         """Tell whether a drawn level may be played; if not, another one is drawn."""
         return jnp.ones((), jnp.bool_)
 
+    @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
         """Return the first state of an episode in `level`."""
         raise NotImplementedError
 
+    @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
         """Apply a valid action; `state.time` already counts this step."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         raise NotImplementedError
@@ -335,7 +352,16 @@ class Env:
     @property
     def name(self) -> str:
         """The class with its settings, as messages and tables show it."""
-        return repr(self)
+        given = ", ".join(f"{name}={value}" for name, value in self.given_params)
+        return f"{self!r} with {given}" if given else repr(self)
+
+    def with_params(self, **numbers: Any) -> Any:
+        """Return this environment with other default params, such as `max_steps_in_episode=50`.
+
+        Raises `TypeError` for an unknown name or a value that is no number of its dtype, and
+        `ValueError` for a time limit below 1.
+        """
+        return param_values.with_params(self, f"{type(self).__name__}.with_params", numbers)
 
     @eager.compiled
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
@@ -369,13 +395,19 @@ class Env:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
-        return self.reset_to(key_state, self.sample_level(key_level, params), params)
+        level = self.sample_level(key_level, params)
+        with checks.level_is_drawn():
+            return self.reset_to(key_state, level, params)
 
     @eager.compiled
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
+        """Start an episode in the given level (from `sample_level`, a file or a curriculum).
+
+        Raises `TypeError` for a level of other shapes than `sample_level` draws.
+        """
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
+        checks.level_like(level, lambda: self.level_shape, f"{type(self).__name__}.reset_to")
         state = self.reset_state(key, level, params)
         state = jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
@@ -400,6 +432,24 @@ class Env:
         info = {**moved.info, "invalid_action": invalid}
         return Step(self.observe(after, params), after, reward, terminated, truncated, info)
 
+    def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
+        """Return the state `begun` of a new episode with the statistics of `ended`, the last state.
+
+        By default nothing outlives an episode. An environment that overrides this, such as
+        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
+        restart.
+        """
+        return begun
+
+    @eager.compiled
+    def restart(self, key: Key, ended: Any, params: Any = None) -> Reset:
+        """Start the episode after `ended`, the last state of the one before: see `carry_over`."""
+        begun = self.reset(key, params)
+        if not self.carries_over:
+            return begun
+        state = self.carry_over(ended, begun.state, params)
+        return Reset(self.observe(state, params), state)
+
     def checked_params(self, params: Any, where: str) -> Any:
         """Return `params`, or the defaults, as arrays of the right dtypes."""
         defaults = self.default_params
@@ -414,6 +464,11 @@ class Env:
         """The state as `jax.ShapeDtypeStruct`s."""
         return _state_shape(self)
 
+    @property
+    def level_shape(self) -> Any:
+        """A level as `jax.ShapeDtypeStruct`s."""
+        return _level_shape(self)
+
 
 @functools.lru_cache(maxsize=512)
 def _check_once(env: Env, params: Any, where: str) -> None:
@@ -424,6 +479,11 @@ def _check_once(env: Env, params: Any, where: str) -> None:
 def _state_shape(env: Env) -> Any:
     # The key is abstract: only shapes are traced here.
     return jax.eval_shape(eager.shared(env.reset), jax.random.key(0)).state
+
+
+@functools.lru_cache(maxsize=512)
+def _level_shape(env: Env) -> Any:
+    return jax.eval_shape(eager.shared(env.sample_level), jax.random.key(0))
 
 
 def _strong(leaf: Any) -> Array:

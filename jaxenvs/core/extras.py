@@ -4,6 +4,8 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Iterable
 
+from .typed import installation
+
 
 class MissingExtraError(ImportError):
     """Packages of an extra are missing; the message is a sentence that says how to install them."""
@@ -11,8 +13,7 @@ class MissingExtraError(ImportError):
     def __init__(self, packages: Iterable[str], extra: str) -> None:
         """Name the packages, and the extra that brings them."""
         super().__init__(
-            f"this needs {', '.join(packages)}, not installed here: "
-            f'run pip install "jaxenvs[{extra}]"'
+            f"this needs {', '.join(packages)}, not installed here: run {installation(extra)}"
         )
 
 

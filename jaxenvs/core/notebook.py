@@ -71,7 +71,7 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # it has no tiles to draw, say
+    except Exception:  # it cannot be drawn, say
         return ""
     return f'<img alt="a level" src="{png.address(file)}">'
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from . import checks
+from . import checks, param_values
 from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
@@ -26,8 +26,16 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
+# Public methods by abstract ones that they call: an override makes the abstract one needless.
+_INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
+
+
 class UnknownIdError(LookupError):
     """No environment is registered under the given id."""
+
+
+class IncompleteError(TypeError):
+    """The class of an environment lacks methods that its author must write."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +63,12 @@ class EnvSpec:
     @property
     def reset_source(self) -> str:
         """Where `make_vec` takes new levels from by default."""
-        return self.env_class.reset_source
+        return self.make().reset_source
 
     @property
     def achievements(self) -> tuple[str, ...]:
         """Names of the flags in `info["achievements"]`, in order; empty where there are none."""
-        return self.env_class.achievements
+        return self.make().achievements
 
     @property
     def summary(self) -> str:
@@ -70,18 +78,30 @@ class EnvSpec:
         sentence = _SENTENCE.match(line)
         return sentence[0] if sentence else line
 
-    def make(self, **fields: Any) -> Env:
-        """Build the environment; keywords override the fields that the id sets."""
-        allowed = [f.name for f in dataclasses.fields(self.env_class) if f.init]  # type: ignore[arg-type]
-        for name in fields:
-            if name not in allowed:
-                near = checks.suggestion(name, allowed)
-                raise TypeError(
-                    f"make({self.id!r}): {self.env_class.__name__} has no field {name!r}; its "
-                    f"fields are {', '.join(allowed)}{near} (numbers such as the time limit are "
-                    f"in env.default_params)"
-                )
-        return self.env_class(**{**self.fields, **fields})
+    def make(self, **settings: Any) -> Env:
+        """Build the environment; keywords are constructor fields, which override those that the id
+        sets, or params, such as `max_steps_in_episode`.
+        """
+        check_complete(self.env_class, f"make({self.id!r})")
+        allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
+        fields = {name: value for name, value in settings.items() if name in allowed}
+        env = self.env_class(**{**self.fields, **fields})
+        given = {name: value for name, value in settings.items() if name not in allowed}
+        if not given:
+            return env
+        numbers = param_values.names(env)
+        for name in given:
+            if name not in numbers:
+                raise TypeError(self._unknown(name, allowed, numbers))
+        return param_values.with_params(env, f"make({self.id!r})", given)
+
+    def _unknown(self, name: str, fields: Iterable[str], numbers: Iterable[str]) -> str:
+        """The message for a keyword that is neither a field nor a param."""
+        near = checks.suggestion(name, [*fields, *numbers])
+        return (
+            f"make({self.id!r}): {self.env_class.__name__} has no field or param {name!r}; its "
+            f"fields are {', '.join(fields) or 'none'}; its params are {', '.join(numbers)}{near}"
+        )
 
 
 def register(
@@ -90,7 +110,8 @@ def register(
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
     `representative` makes the id stand for its class, see `representatives`. An alias, the id of
-    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`.
+    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`;
+    something other than a subclass of `Env` raises `TypeError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -106,6 +127,8 @@ def register(
             )
 
     def add(env_class: EnvClass) -> EnvClass:
+        if not (isinstance(env_class, type) and issubclass(env_class, Env)):
+            raise TypeError(f"register({id!r}): {env_class!r} must be a subclass of jaxenvs.Env")
         _specs[id] = EnvSpec(id, env_class, fields, aliases, representative)
         _aliases.update(dict.fromkeys(aliases, id))
         return env_class
@@ -146,12 +169,35 @@ def _import(id: str, module: str) -> None:
         ) from error
 
 
-def make(id: str, **fields: Any) -> Env:
-    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"`.
+def make(id: str, **settings: Any) -> Env:
+    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"` and
+    params such as `max_steps_in_episode=50`.
 
-    Raises `UnknownIdError`, `TypeError` for an unknown field and `ValueError` for a bad value.
+    Raises `UnknownIdError`, `TypeError` for an unknown name, `ValueError` for a bad value, and
+    `IncompleteError` if the class lacks a required method.
     """
-    return spec(id).make(**fields)
+    return spec(id).make(**settings)
+
+
+def check_complete(env_class: type[Env], where: str) -> None:
+    """Raise `IncompleteError` if a class lacks abstract methods of its bases, and name them."""
+
+    def inherits(name: str) -> bool:
+        return getattr(env_class, name) is getattr(Env, name)
+
+    lacking = [
+        name
+        for name in dir(env_class)
+        if getattr(getattr(env_class, name), "__isabstractmethod__", False)
+        and (name not in _INSTEAD or inherits(_INSTEAD[name]))
+    ]
+    if lacking:
+        *most, last = lacking
+        names = f"{', '.join(most)} and {last}" if most else last
+        raise IncompleteError(
+            f"{where}: {env_class.__name__} lacks {names}; every environment defines "
+            f"{'them' if most else 'it'} (see 'Write your own environment' in the documentation)"
+        )
 
 
 def families() -> list[str]:

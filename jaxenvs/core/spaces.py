@@ -172,6 +172,17 @@ class Dict(Space):
         return f"Dict({self.spaces})"
 
 
+def batched(space: Space, count: int) -> Space:
+    """Return the space of `count` elements, along a new first axis."""
+    if isinstance(space, Dict):
+        return Dict({name: batched(part, count) for name, part in space.spaces.items()})
+    if isinstance(space, MultiDiscrete):
+        return MultiDiscrete(np.broadcast_to(space.nvec, (count, *space.shape)))
+    if isinstance(space, Box):
+        return Box(space.low, space.high, (count, *space.shape), space.dtype)
+    raise TypeError(f"a batch cannot have the space {space}")
+
+
 def _check_representable(low: Any, high: Any, dtype: np.dtype) -> None:
     """Refuse an integer bound outside its dtype, which would wrap around silently."""
     limits = np.iinfo(dtype)

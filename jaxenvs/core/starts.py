@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
+from . import checks
 from .env import Env, Reset
 from .random import Keys
 
@@ -65,7 +66,8 @@ class Starts(NamedTuple):
 
     def begin_with(self, keys: Keys, levels: Any, params: Any) -> Reset:
         """Start an episode in each level, with its key."""
-        return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
+        with checks.level_is_drawn():
+            return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
     def states(self, rows: Int32[Array, " rows"], levels: Any) -> Any:
         """Return first states of rows in the given levels."""

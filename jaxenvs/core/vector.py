@@ -10,14 +10,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
-from .env import Env, Reset, Step
+from .env import BATCH, Env, Reset, Step
 from .masking import has_illegal
 from .platforms import has_accelerator
 from .random import Keys
 from .registry import make
-from .starts import POOL, PURPOSE_SHIFT, STEP, Starts, along, param_axes
+from .spaces import Space, batched
+from .starts import POOL, PURPOSE_SHIFT, STEP, Starts, along, param_axes, select
 from .stock import Stock
 from .struct import Struct, struct
+from .wrapper import refuse_self_resetting
+from .wrappers.normalisation import refuse_shared
 
 AUTORESETS = ("same_step", "next_step", "none")
 RESET_SOURCES = ("fresh", "exact", "auto", "pool", "stock")
@@ -85,6 +88,35 @@ class VectorEnv:
                 )
         checks.one_of("make_vec", "autoreset", self.autoreset, AUTORESETS)
         checks.one_of("make_vec", "reset_source", self.reset_source, RESET_SOURCES)
+        if self.autoreset != "none":
+            advice = "leave AutoReset out, or give autoreset='none'"
+            refuse_self_resetting(self.env, "make_vec", advice)
+        if self.autoreset == "next_step":
+            advice = (
+                "needs autoreset='same_step' or 'none': with 'next_step' some environments of a "
+                "batch only begin anew, and have no values"
+            )
+            refuse_shared(self.env, "make_vec", advice)
+
+    @property
+    def action_space(self) -> Space:
+        """Space of the actions of all environments."""
+        return batched(self.env.action_space, self.num_envs)
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the observations of all environments."""
+        return batched(self.env.observation_space, self.num_envs)
+
+    @property
+    def single_action_space(self) -> Space:
+        """Action space of one environment."""
+        return self.env.action_space
+
+    @property
+    def single_observation_space(self) -> Space:
+        """Observation space of one environment."""
+        return self.env.observation_space
 
     @property
     def default_params(self) -> Any:
@@ -114,14 +146,14 @@ class VectorEnv:
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
         """Advance every environment by its action; restart those whose episode ended."""
+        action = _arrays(action)
         self._check_rows(state, action)
         key = self._key(key, "step")
         params = self.checked_params(params, "step")
         starts = self._starts(key, params)
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
-        stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
-            row_keys, state.env, action, params
-        )
+        over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
+        stepped = over_batch(row_keys, state.env, action, params)
         # Made once, as data: otherwise each selection reads the old state again, and a scan must
         # then copy the state before it is overwritten (two kernels of fourteen in DoorKey).
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
@@ -132,6 +164,8 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
+            if self.env.carries_over:  # nothing of the step that only begins anew
+                stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:
             ended = stepped.done
@@ -195,7 +229,16 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each row that ended."""
+        """Begin a new episode in each row that ended, and carry over its statistics."""
+        begun = self._begun(starts, state, ended)
+        if not self.env.carries_over:
+            return begun
+        carry = jax.vmap(self.env.carry_over, in_axes=(0, 0, starts.axes))
+        kept = carry(state.env, begun.env, starts.params)
+        return begun.replace(env=select(ended, kept, begun.env))
+
+    def _begun(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
+        """Take first states from the reset source."""
         source, rows = self.reset_source, state.env
         if source == "stock" and state.stock is not None and starts.has_one_setting:
             rows, left = self._ring(starts).restart(state.stock, rows, ended)
@@ -327,6 +370,17 @@ def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..
         return jax.tree.map(lambda leaf: leaf[None], function(*one))
 
     return run
+
+
+def _arrays(action: Any) -> Any:
+    """Arrays of lists and tuples, which would be trees of single numbers."""
+
+    def is_list(part: Any) -> bool:
+        return isinstance(part, (list, tuple))
+
+    return jax.tree.map(
+        lambda part: jnp.asarray(part) if is_list(part) else part, action, is_leaf=is_list
+    )
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:

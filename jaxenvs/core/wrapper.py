@@ -1,43 +1,51 @@
-"""The base of all wrappers: what a wrapper does not change comes from the environment inside."""
+"""The base of all wrappers: it passes every member of the environment inside on."""
 
-from typing import Any
+import dataclasses
+import functools
+import inspect
+from typing import Any, dataclass_transform
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int32, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from .controls import Controls
-from .env import Env, Reset, Step
+from .env import Ending, Env, Reset, Step
 from .facts import RGB, Effects, Fact, Features
 from .random import Key
 from .spaces import Space
-from .struct import Struct, struct
 from .vocabulary import Vocabulary
 
-
-@struct
-class WrappedState(Struct):
-    """State of the environment inside, and what the wrapper remembers."""
-
-    env: Any
-    memory: Any
-
-    @property
-    def time(self) -> Int32[Array, "*batch"]:
-        """Steps since reset."""
-        return self.env.time
+_STATES = ("state", "before", "after")  # parameters of methods that take a state
 
 
-class Wrapper(Env):
+def _inside(name: str) -> Any:
+    """A property of the environment inside."""
+    return property(lambda wrapper: getattr(wrapper.env, name), doc=f"`{name}` of `env`.")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+class Wrapper(Env, kw_only=False):
     """An environment that passes everything on to `env`; the base of all wrappers.
 
-    A subclass overrides what it changes: `transform` for an observation that follows from the one
-    inside; `inner`, `reset_to` and `step` if it remembers something, in a `WrappedState`;
-    `default_params` and `inner_params` if it adds params; `fully_observed` if its observation
-    leaves out something, such as what it remembers.
+    `env` and the fields of subclasses may be given by position. A subclass overrides the members
+    that change: `transform` for an observation that follows from the one inside; `step` and
+    `reset_to`, perhaps with `inner`; `default_params` and `inner_params` if it adds params;
+    `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
+    wrappers that remember something.
+
+    Members of a family that `Env` does not have, such as `mission_text`, come from `env` too. They
+    take states and params of the wrapper.
     """
 
     env: Env
+
+    def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
+        """`kw_only`: give the fields of this subclass by name; None: where Python demands it."""
+        by_name = _needs_names(cls) if kw_only is None else kw_only
+        super().__init_subclass__(kw_only=by_name, **kwargs)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -46,50 +54,32 @@ class Wrapper(Env):
             kind = type(self.env).__name__
             raise TypeError(f"{type(self).__name__}: env must come from jaxenvs.make, got {kind}")
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a member of the environment inside that `Env` does not have."""
+        if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
+            return object.__getattribute__(self, name)  # raises
+        return _of_wrapper(self, getattr(self.env, name))
+
     @property
     def unwrapped(self) -> Env:
         """The environment at the bottom."""
         return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
 
-    @property
-    def reset_source(self) -> str:  # type: ignore[override]  # follows the environment inside
-        """Reset source of the environment inside."""
-        return self.env.reset_source
-
-    @property
-    def rows_per_lane(self) -> int:  # type: ignore[override]
-        """`rows_per_lane` of the environment inside."""
-        return self.env.rows_per_lane
-
-    @property
-    def levels_at_once(self) -> int:  # type: ignore[override]
-        """Levels drawn together, of the environment inside."""
-        return self.env.levels_at_once
-
-    @property
-    def level_budget(self) -> int:  # type: ignore[override]
-        """Levels drawn for a reset, at most, of the environment inside."""
-        return self.env.level_budget
-
-    @property
-    def achievements(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the achievements of the environment inside."""
-        return self.env.achievements
-
-    @property
-    def idle_action(self) -> int | None:  # type: ignore[override]
-        """What a masked action counts as in the environment inside."""
-        return self.env.idle_action
-
-    @property
-    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Reward range of the environment inside."""
-        return self.env.reward_range
-
-    @property
-    def fully_observed(self) -> bool:  # type: ignore[override]
-        """Whether an observation of the environment inside determines its state."""
-        return self.env.fully_observed
+    reset_source = _inside("reset_source")
+    observations = _inside("observations")
+    rows_per_lane = _inside("rows_per_lane")
+    levels_at_once = _inside("levels_at_once")
+    level_budget = _inside("level_budget")
+    achievements = _inside("achievements")
+    idle_action = _inside("idle_action")
+    reward_range = _inside("reward_range")
+    success_is = _inside("success_is")
+    task_sets = _inside("task_sets")
+    fully_observed = _inside("fully_observed")
+    package = _inside("package")
+    status_rows = _inside("status_rows")
+    carries_over = _inside("carries_over")
+    resets_itself = _inside("resets_itself")
 
     @property
     def default_params(self) -> Any:
@@ -112,11 +102,6 @@ class Wrapper(Env):
         return self.env.observation_space
 
     @property
-    def status_rows(self) -> int:  # type: ignore[override]
-        """Rows of the tiles that repeat the facts, of the environment inside."""
-        return self.env.status_rows
-
-    @property
     def controls(self) -> Controls:
         """Keys and mouse of the environment inside, unless the wrapper changes the actions."""
         if type(self).action_space is not Wrapper.action_space:
@@ -130,6 +115,16 @@ class Wrapper(Env):
             return pointing.action(self.inner(state), *pointed)
 
         return controls._replace(pointing=pointing._replace(action=action))
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """Layout of the environment's observation; empty for a changed one."""
+        return () if self._shows_another() else self.env.observation_layout
+
+    @property
+    def full_observations(self) -> tuple[str, ...]:
+        """Values of the field `obs` that make the environment inside fully observed."""
+        return self.env.full_observations
 
     @property
     def features(self) -> Features:
@@ -147,9 +142,9 @@ class Wrapper(Env):
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
-        """Whether the wrapper changes the observation."""
-        changes = ("observation_space", "transform", "observe")
-        return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in changes)
+        """Tell whether the wrapper changes the observation."""
+        names = ("observation_space", "transform", "observe")
+        return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return the facts of the environment inside."""
@@ -176,6 +171,10 @@ class Wrapper(Env):
         """Params of the environment inside; None stands for the defaults."""
         return params
 
+    def _keeps_state(self) -> bool:
+        """Tell whether a state is the same inside and outside."""
+        return type(self).inner is Wrapper.inner
+
     def check_values(self, params: Any, where: str) -> None:
         """Also check the params of the environment inside."""
         super().check_values(params, where)
@@ -193,15 +192,32 @@ class Wrapper(Env):
         """Tell whether a drawn level may be played, as the environment inside does."""
         return self.env.accepts(level)
 
+    def ending(self, level: PyTree[Array]) -> Ending | None:
+        """Return the ending of the environment inside."""
+        return self.env.ending(level)
+
+    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
+        """Return the trials of the environment inside, in this wrapper."""
+        return dataclasses.replace(self, env=self.env.trials(tasks, part, **lengths))
+
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""
         obs, state = self.env.reset_to(key, level, self.inner_params(params))
         return Reset(self.transform(obs), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action; never resets."""
+        """Advance by one action; resets only if `env` does."""
         stepped = self.env.step(key, state, action, self.inner_params(params))
-        return stepped._replace(obs=self.transform(stepped.obs))
+        info = stepped.info
+        if self.env.resets_itself:
+            info = {**info, "final_obs": self.transform(info["final_obs"])}
+        return stepped._replace(obs=self.transform(stepped.obs), info=info)
+
+    def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
+        """Carry over the state inside, which is the field `env` of a changed state."""
+        states = self.inner(ended), self.inner(begun)
+        inside = self.env.carry_over(*states, self.inner_params(params))
+        return inside if self._keeps_state() else begun.replace(env=inside)
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
@@ -223,9 +239,28 @@ class Wrapper(Env):
         """Tell whether a step accomplished the task of the environment inside."""
         return self.env.succeeded(step._replace(state=self.inner(step.state)))
 
+    def from_upstream(self, state: Any) -> Any:
+        """Turn a state of `package` into this environment's, unless the wrapper adds to states."""
+        inside = self.env.from_upstream(state)
+        return inside if self._keeps_state() else super().from_upstream(state)
+
+    def upstream_obs(self, shown: Any) -> PyTree[Any]:
+        """Turn an observation of `package` into this environment's."""
+        return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
+
     def picture(self, state: Any, tile_size: int, params: Any = None) -> Array | None:
         """Return the picture that the environment inside draws of its state, if any."""
         return self.env.picture(self.inner(state), tile_size, self.inner_params(params))
+
+    def picture_between(
+        self, state: Any, action: int, share: float, tile_size: int
+    ) -> Array | None:
+        """Return the picture of the environment inside when a share of an action is done."""
+        return self.env.picture_between(self.inner(state), action, share, tile_size)
+
+    def trail(self, state: Any, action: int) -> Any:
+        """Return the points of the latest step in the environment inside."""
+        return self.env.trail(self.inner(state), action)
 
     def view_tiles(self, state: Any) -> Array | None:
         """Return the tiles that the agent inside sees, if it sees any."""
@@ -238,3 +273,41 @@ class Wrapper(Env):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
         return self.env.atlas(tile_size)
+
+
+def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
+    """Raise `ValueError` for an environment that begins its next episode by itself."""
+    if env.resets_itself:
+        raise ValueError(f"{where}: {env.name} begins its next episode by itself; {advice}")
+
+
+def _needs_names(cls: type) -> bool:
+    """Tell whether a required field of a subclass comes after an optional one.
+
+    Python takes such fields by name only.
+    """
+    bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
+    fields = [field for base in bases for field in dataclasses.fields(base) if not field.kw_only]
+    own = [n for n, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)]
+    names = dict.fromkeys([*(field.name for field in fields), *own])
+    optional = [hasattr(cls, name) for name in names]
+    return optional != sorted(optional)
+
+
+def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
+    """A member of the environment inside, as a function of the wrapper's states and params."""
+    if not inspect.isroutine(member):
+        return member
+    signature = inspect.signature(member)
+    if not {*_STATES, "params"} & {*signature.parameters}:
+        return member
+
+    @functools.wraps(member)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        for name in {*_STATES, "params"} & {*given.arguments}:
+            change = wrapper.inner_params if name == "params" else wrapper.inner
+            given.arguments[name] = change(given.arguments[name])
+        return member(*given.args, **given.kwargs)
+
+    return call

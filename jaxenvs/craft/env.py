@@ -207,7 +207,10 @@ class CraftEnv(Env):
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
-        """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
+        """Actions that may do more than noop; DO, moving and noop always may, but in sleep.
+
+        In the full game REST may too: after a blow in the same step, a healthy player rests.
+        """
         world = self.world(state)
         awake = ~player.is_idle(world)
         mask = [awake] * len(self.rules.actions)
@@ -217,7 +220,7 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Whether each action would do something; not DO and moves, which always may."""
+        """Whether each action would do something; not DO, REST and moves, which always may."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}

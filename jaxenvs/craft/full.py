@@ -261,12 +261,11 @@ class CraftFull(CraftEnv):
         return Ground(state.map, world.floor)
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Whether each action would do something; not DO and moves, which always may."""
+        """Whether each action would do something; not DO, REST and moves, which always may."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
             **super().able(state, world, params),
-            Action.REST: world.vitals["health"] < body.most(self.rules, world, "health"),
             **ladders.able(self.rules, world, ground, params.god_mode),
             **magic.able(world, player.look(ground, world)),
             **growth.able(world, params.max_attribute),

@@ -5,6 +5,7 @@ ids; randomness comes from JAX keys, with the package's distribution of levels.
 """
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -78,20 +79,24 @@ class GridEnv(Env):
     # A family's part.
 
     @property
+    @abstractmethod
     def height(self) -> int:
         """Rows of the grid, walls included."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """Columns of the grid, walls included."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def max_steps(self) -> int:
         """Time limit of the original."""
         raise NotImplementedError
 
+    @abstractmethod
     def generate(self, key: Key) -> Level:
         """Generate a level in closed form (no rejection), with MiniGrid's distribution."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ action mask are derived from it. What stays the same in an episode (walls, targe
 the instance. It is separate from the board, and a search stores and hashes only boards.
 """
 
+from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -58,9 +59,9 @@ class PuzzleState(State):
 class Puzzle(Env):
     """Base of deterministic puzzles: everything is known, and only actions change the board.
 
-    An author writes `apply`, `is_goal`, `pack`, `unpack`, `observe_board`, `action_names`,
-    `draw_level`, `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`,
-    `heuristic`, `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
+    An author writes the abstract methods and `observation_space`, `tiles` and `atlas`, and where
+    they exist `inverse` or `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`,
+    `text` with its `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
@@ -73,16 +74,24 @@ class Puzzle(Env):
     # The author's part.
 
     @property
+    @abstractmethod
     def action_names(self) -> tuple[str, ...]:
         """A short name for each action."""
         raise NotImplementedError
 
+    @abstractmethod
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a board, and what stays the same in its episode."""
+        raise NotImplementedError
+
     @eager.compiled
+    @abstractmethod
     def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
         """Apply the rules; an invalid action leaves the board unchanged."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
         """Tell whether the board is solved."""
         raise NotImplementedError
@@ -93,16 +102,19 @@ class Puzzle(Env):
         return jnp.zeros((), jnp.bool_)
 
     @eager.compiled
+    @abstractmethod
     def pack(self, board: Any) -> UInt32[Array, " words"]:
         """Write the board as 32-bit words, different for each board."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def unpack(self, words: UInt32[Array, " words"]) -> Any:
         """Undo `pack`."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def observe_board(self, instance: Any, board: Any) -> PyTree[Array]:
         """Return the observation: one for each board, unless `fully_observed = False`."""
         raise NotImplementedError

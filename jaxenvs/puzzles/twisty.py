@@ -4,6 +4,7 @@ A board is the colour of every sticker; an action permutes them. The group's sta
 levels uniformly from all boards that can be reached, without a random walk or rejection.
 """
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -41,6 +42,7 @@ class TwistyPuzzle(Puzzle):
             checks.integer_field(type(self).__name__, "scramble", self.scramble, 0)
 
     @property
+    @abstractmethod
     def tables(self) -> Permutations:
         """Stickers and turns."""
         raise NotImplementedError
@@ -90,6 +92,7 @@ class TwistyPuzzle(Puzzle):
         return f"The stickers, a line for each face ({colours}); {lines}"
 
     @property
+    @abstractmethod
     def faces(self) -> tuple[tuple[str, str], ...]:
         """(index, meaning) of each face: where its stickers are."""
         raise NotImplementedError

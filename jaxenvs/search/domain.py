@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt32
 
+from ..core.stateful import WrappedState
 from ..puzzles.puzzle import Move, Puzzle, PuzzleLevel
 
 
@@ -61,16 +62,19 @@ def checked_domain(domain: Any, where: str) -> Any:
 
 def board_shape(domain: Any) -> Any:
     """The board as `jax.ShapeDtypeStruct`s."""
-    if isinstance(domain, Puzzle):
-        return domain.state_shape.board
+    inside = getattr(domain, "unwrapped", domain)
+    if isinstance(inside, Puzzle):
+        return inside.state_shape.board
     return jax.eval_shape(domain.unpack, jax.ShapeDtypeStruct((domain.num_words,), np.uint32))
 
 
 def as_levels(domain: Any, level: Any, where: str) -> tuple[PuzzleLevel, bool]:
     """Return the level, or levels, with a leading axis, and whether there was one.
 
-    Takes a `PuzzleLevel`, a state of the environment, or a board alone.
+    Takes a `PuzzleLevel`, a state of the environment or of a wrapper, or a board alone.
     """
+    while isinstance(level, WrappedState):
+        level = level.env
     if not hasattr(level, "board"):
         level = PuzzleLevel(board=level)
     wanted = board_shape(domain)

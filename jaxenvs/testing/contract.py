@@ -19,7 +19,7 @@ from ..core.eager import op_by_op
 from ..core.env import Env, Reset, Step
 from ..core.extras import MissingExtraError
 from ..core.facts import Fact
-from ..core.registry import make
+from ..core.registry import check_complete, make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
@@ -85,14 +85,15 @@ def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str
 
     `steps` is the number of random and hostile steps (see `fuzzing`) besides the fixed checks;
     `seed` determines the levels. Returns the names of the checks that passed; raises
-    `ContractError` with a line for each that failed. An environment of 100 actions takes about ten
-    seconds to compile.
+    `ContractError` with a line for each that failed, and `registry.IncompleteError` if the class
+    lacks required methods. An environment of 100 actions takes about ten seconds to compile.
     """
     if isinstance(env, str):
         env = make(env)
     elif not isinstance(env, Env):
         kind = type(env).__name__
         raise TypeError(f"check_env: needs an id or an environment, got {kind} {env!r}")
+    check_complete(type(env), "check_env")
     subject, broken = Subject.of(env), []
     trials = {**CHECKS, "hostile_steps": lambda subject: check_fuzzed(subject, steps, seed)}
     for name, check in trials.items():

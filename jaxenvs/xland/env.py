@@ -188,7 +188,7 @@ class XLand(Env):
         """Return the observation named by the field `obs`."""
         return _OBSERVE[self.obs](self, state, params)
 
-    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Trials:
+    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
         """Return trials under tasks of a set, in the order that `sets.part` fixes."""
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)

@@ -74,6 +74,8 @@ class Trials(Wrapper):
     task_set: str = ""  # what the default params hold; without one, the default task everywhere
     part: tuple[float, float] = (0.0, 1.0)  # of the set, see `sets.part`
 
+    task_sets = ()  # trials of trials cannot be made
+
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
@@ -84,6 +86,12 @@ class Trials(Wrapper):
         checks.integer_field("Trials", "num_tasks", self.num_tasks, 1)
         if not hasattr(self.env.default_params, "ruleset"):
             raise TypeError(f"Trials: needs an environment with rulesets, got {self.env.name}")
+
+    @property
+    def episode_is(self) -> str:
+        """What an episode of the outer environment consists of, for statements of results."""
+        unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
+        return f"trial of {unit}"
 
     @classmethod
     def of(
@@ -140,6 +148,9 @@ class Trials(Wrapper):
         given = self.params_of(index, params)
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
 
+    def ending(self, level: TrialLevel) -> None:
+        """Return None: a trial ends after several episodes."""
+
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
         """Return a state of which this share of its trial is over, in steps and episodes.
 
@@ -151,6 +162,7 @@ class Trials(Wrapper):
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Begin a trial in the given level."""
+        checks.level_like(level, lambda: self.level_shape, "Trials.reset_to")
         params = self.checked_params(params, "reset_to")
         obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))
         zero = jnp.zeros_like(level.task)
@@ -170,9 +182,10 @@ class Trials(Wrapper):
         is_last = finished & (episode >= self.episodes) & (self.episodes > 0)
         is_cut = (time >= self.steps) & (self.steps > 0) & ~is_last
         is_over = is_last | is_cut
+        begun = self.env.restart(key_reset, stepped.state, inner)
         obs, env_state = jax.tree.map(
             lambda new, old: jnp.where(finished & ~is_over, new, old),
-            tuple(self.env.reset(key_reset, inner)),
+            tuple(begun),
             (stepped.obs, stepped.state),
         )
         after = TrialState(time=time, env=env_state, task=state.task, episode=episode)

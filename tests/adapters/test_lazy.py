@@ -12,6 +12,7 @@ LAZY = """
 import sys
 import jaxenvs
 from jaxenvs import adapters
+from jaxenvs.core.typed import installation
 assert dir(adapters) == sorted(adapters.__all__), dir(adapters)
 loaded = {"dm_env", "gymnasium", "gymnax", "mctx", "stable_baselines3"} & set(sys.modules)
 assert not loaded, loaded
@@ -25,7 +26,7 @@ for name, extra in EXTRAS.items():
     try:
         getattr(adapters, name)
     except ImportError as error:
-        assert f'pip install "jaxenvs[{extra}]"' in str(error), error
+        assert installation(extra) in str(error), error
         assert f"jaxenvs.adapters.{name} needs " in str(error), error
     else:
         raise SystemExit(f"{name} needs nothing")

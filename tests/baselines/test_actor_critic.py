@@ -174,6 +174,33 @@ def test_the_actor_may_wait_for_the_critics(fallen):
     assert (np.abs(metrics["entropy"]) > 0.3).all()  # not a quarter of it
 
 
+def test_losses_are_means_over_the_gradient_steps_that_had_them():
+    """Of four rounds the last two learned, the actor in half of the gradient steps of the last."""
+    losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
+    losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
+    runner = actor_critic.Runner(*[()] * len(actor_critic.Runner._fields))
+    losses = {name: jnp.float32(values) for name, values in losses.items()}
+    found = {k: float(v) for k, v in actor_critic.measured(runner, losses).items()}
+    assert (found["critic_loss"], found["actor_loss"]) == (3.0, 6.0)
+    nothing = actor_critic.measured(runner, {k: 0 * v for k, v in losses.items()})
+    assert np.isnan(nothing["critic_loss"]) and nothing["critic_loss_known"] == 0
+
+
+def test_learning_goes_on_beyond_2_31_steps(fallen):
+    """After 2**33 steps; their number, and that of the rounds, are more than int32 holds."""
+    agent, _, _, _, after, _ = fallen
+    assert agent.settings.steps_per_update == 32
+    late = jnp.full_like(after.updates, 2**33 // 32)
+    before = jax.tree.map(jnp.copy, after)
+    runners, metrics = loop.run_chunk(agent, before._replace(updates=late))
+    for old, new in zip(*map(jax.tree.leaves, (after.critic, runners.critic)), strict=True):
+        assert (np.asarray(old) != np.asarray(new)).any()
+    assert (np.asarray(metrics["critic_loss"]) > 0).all()
+    counts = [x for x in jax.tree.leaves(runners.optimiser["critic"]) if x.dtype == jnp.int32]
+    counted = [x for x in jax.tree.leaves(after.optimiser["critic"]) if x.dtype == jnp.int32]
+    np.testing.assert_array_equal(counts[0] - counted[0], agent.settings.gradient_steps)
+
+
 def test_seeds_are_independent(fallen):
     """The second of two learns as it does alone."""
     agent, _, _, _, after, _ = fallen
@@ -188,7 +215,7 @@ def test_seeds_are_independent(fallen):
 
 def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
     settings = sac.Settings(total_steps=1000, rollout_steps=10, replays=2, actor_every=4)
-    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0)
+    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0, warm_up=1)
     of_critic = minibatches.learning_rate(settings)
     of_actor = minibatches.learning_rate(settings, settings.actor_every)
     for update in (0, 40, 99):

@@ -72,8 +72,20 @@ def test_a_resample_keeps_the_runs_of_each_task():
     assert (low, high) == (0.5, 0.5)
 
 
-def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, fields=None, **settings):
-    """A run's folder as far as it is compared."""
+FACTS = {"actions": "sampled", "search": False, "simulations": 0, "observation": "image"}
+
+
+def run(
+    folder,
+    scores,
+    algorithm="ppo",
+    id="Grid-Empty-5x5-v0",
+    first=0,
+    fields=None,
+    facts=FACTS,
+    **settings,
+):
+    """A run's folder as far as it is compared; `facts` of its policy, None in older versions."""
     folder.mkdir(parents=True)
     config = {"id": id, "seed": first, "seeds": len(scores), "settings": settings}
     config["fields"] = fields or {}
@@ -85,7 +97,8 @@ def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, fields
         {"seed": first + i, "mean_return": score, "success_rate": None, "mean_length": 9.0}
         for i, score in enumerate(scores)
     ]
-    (folder / "eval.json").write_text(json.dumps({"per_seed": seeds}))
+    stated = {} if facts is None else {"policy": facts}
+    (folder / "eval.json").write_text(json.dumps({**stated, "per_seed": seeds}))
     return str(folder)
 
 
@@ -110,6 +123,21 @@ def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys, monkeypatch)
     known = json.loads(written.read_text())
     assert known["methods"]["ppo"]["scores"] == [[0.1, 0.2, 0.3, 0.4, 0.2]]
     assert [pair["probability"] for pair in known["improvement"]] == [0.0, 1.0]
+
+
+def test_policies_are_stated_and_of_one_kind_in_a_method(tmp_path, capsys):
+    sampled = run(tmp_path / "sampled", [0.1, 0.2])
+    greedy = run(tmp_path / "greedy", [0.3], first=2, facts={**FACTS, "actions": "greedy"})
+    older = run(tmp_path / "older", [0.4], "pqn", facts=None)
+    assert cli.main(["compare", sampled, greedy]) == 2
+    said = capsys.readouterr().err
+    assert "were evaluated by different policies (actions sampled, no search, " in said
+    file = tmp_path / "all.json"
+    assert cli.main(["compare", sampled, f"best={greedy}", older, "--json", str(file)]) == 0
+    said, known = capsys.readouterr().out, json.loads(file.read_text())["methods"]
+    stated = "actions greedy, no search, observation image"
+    assert f"best: {stated}" in said and known["best"]["policies"] == [stated]
+    assert "pqn: not stated (by an older version)" in said
 
 
 def test_normalised_scores_are_random_play_at_0_and_the_best_method_at_1(tmp_path):

@@ -126,7 +126,8 @@ def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
 @pytest.mark.slow
 def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
     out = shutil.copytree(eight[0], tmp_path / "run")
-    assert train.main(["--resume", str(out), "--total-steps", "512"]) == 0
+    more = ["--total-steps", "512", "--learning-rate", "1e-3"]
+    assert train.main(["--resume", str(out), *more]) == 0
     assert [row["steps"] for row in Run.open(out).records()] == [128, 256, 384, 512]
 
 
@@ -134,7 +135,7 @@ def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
     """Both go on from the checkpoint of eight devices."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
-    together = ["--total-steps", "512", "--devices", "all"]
+    together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)
     address = f"127.0.0.1:{free_port()}"
     joined = ["--resume", str(two), *together, "--coordinator", address, "--processes", "2"]
@@ -267,7 +268,7 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     assert rows[-1]["steps"] >= 512
     low, high = (-2000, 0) if flags in REAL else (0, 1)
     assert all(row["episodes"] == [0] or low <= row["return"][0] <= high for row in rows)
-    more = ["--resume", str(tmp_path / "two"), "--total-steps", "1024"]
+    more = ["--resume", str(tmp_path / "two"), "--total-steps", "1024", "--learning-rate", "1e-3"]
     end(learn(more, **usual))
     assert Run.open(tmp_path / "two").records()[-1]["steps"] >= 1024
 

@@ -1,6 +1,8 @@
 """Dyna: what the model sees and learns is that of plain NumPy; imagination asks no environment."""
 
+import dataclasses
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import tiny
 from jaxtyping import Array, UInt8
 
 import jaxenvs
-from jaxenvs.baselines import dyna, dyna_network, ppo_rnn, train, two_hot
+from jaxenvs.baselines import acting, dyna, dyna_network, ppo_rnn, train, two_hot
 from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.dyna import Window
 from jaxenvs.baselines.run import loop
@@ -288,7 +290,8 @@ def test_imagination_and_learning_read_the_same_reward():
         over = jnp.zeros(1, jnp.bool_)
         foretold, _ = model.apply(weights, cells, rest, history, action, over)
         known = (foretold.token, rest, history, after, ended)
-        return two_hot.mean(model.apply(weights, *known, method="reward"), dyna.SPACING)[0]
+        reward = model.apply(weights, *known, method="reward")
+        return two_hot.mean(reward, agent.settings.spacing)[0]
 
     seen = (cells, rest, now.history, action, after, step.terminated)
     expected = jax.jit(jax.vmap(of_window))(*seen)
@@ -352,26 +355,29 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
         np.zeros((batch, steps, 8), np.float32),
     )
     reward = rng.normal(size=(batch, steps, 9)).astype(np.float32)
-    errors = jax.jit(jax.vmap(dyna.errors))(
-        foretold, reward, np.int32(cells), np.int32(rest), window
-    )
+    find = jax.jit(jax.vmap(functools.partial(dyna.errors, spacing=0.1)))
+    errors = find(foretold, reward, np.int32(cells), np.int32(rest), window)
     sums = {name: [] for name in errors}
-    shares = np.asarray(two_hot.two_hot(window.reward, 4, dyna.SPACING))
+    shares = np.asarray(two_hot.two_hot(window.reward, 4, 0.1))
     for b in range(batch):
         for s in range(steps):
             if not window.is_step[b, s]:
                 continue
             log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
-            chance = 1 / (1 + np.exp(-foretold.end[b, s]))
-            ended = window.terminated[b, s]
+            sums["clipped_targets"].append(two_hot.squeezed(abs(window.reward[b, s])) > 0.4)
+            chance, ended = 1 / (1 + np.exp(-foretold.end[b, s])), window.terminated[b, s]
             sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
             if ended:
                 continue
             numbers = [
-                (foretold.cells[b, s, i, c], cells[b, s, i, c]) for i in range(6) for c in (0, 1)
+                *(
+                    (foretold.cells[b, s, i, c], cells[b, s, i, c])
+                    for i in range(6)
+                    for c in (0, 1)
+                ),
+                *((foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)),
             ]
-            numbers += [(foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)]
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
@@ -612,8 +618,9 @@ def test_imagination_waits_for_the_warm_up():
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
         made = int(dyna.minibatches.counted(alone))
-        seen.append((float(metrics["imagined_kl"][0, 0]) != 0.0, made))
-        assert all(np.isfinite(value).all() for value in metrics.values())
+        seen.append((bool(np.isfinite(metrics["imagined_kl"][0, 0])), made))
+        known = [value for name, value in metrics.items() if not name.startswith("imagined_")]
+        assert all(np.isfinite(value).all() for value in known)
     assert seen == [(False, 8), (True, 16 + 16), (True, 24 + 32)]
     assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
 
@@ -628,12 +635,36 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         warm_up=256,
         imagined_rollouts=3,
     )
-    assert settings.updates == 10
-    assert settings.gradient_steps == -(-2 * (10 + 3 * 8) // 10)
-    made = 2 * (10 + 3 * 8)
+    assert settings.updates == 10 and settings.warm_up == 2 * settings.steps_per_update
+    assert settings.gradient_steps == 2 * (1 + 3)
+    made = [0, 2, *range(2 + 8, 2 + 8 * 10, 8)]  # after each update; the second one imagines
     rate = dyna.minibatches.learning_rate(settings)
-    assert rate(0) == pytest.approx(settings.learning_rate)
-    assert 0.0 <= float(rate(made - 1)) < 0.2 * settings.learning_rate
+    seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
+    np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
+    more = dataclasses.replace(settings, total_steps=2560, plans=((6, 10),))
+    assert float(dyna.minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
+        float(rate(np.int32(made[6])))
+    )
+
+
+@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
+def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, updates):
+    """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
+    large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
+    rollout = acting.Rollout(reward=jnp.ones(3))
+    monkeypatch.setattr(dyna, "imagined", lambda learner, runner, *_: (runner, (), rollout))
+    learn = lambda learner, runner, *_: (runner, {"kl": jnp.float32(0.1)})  # noqa: E731
+    monkeypatch.setattr(dyna.ppo_rnn, "learn", learn)
+    agent = types.SimpleNamespace(settings=dyna.Settings(**large))
+
+    def imagine(updates):
+        model = dyna.Model((), (), updates)
+        runner = dyna.Runner(weights=jnp.zeros(1), model=model)
+        return dyna.imagine_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
+
+    seen = jax.vmap(imagine, axis_name=SEEDS)(jnp.int32([updates]))
+    assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0
 
 
 @pytest.mark.full

@@ -110,8 +110,8 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
 @pytest.mark.parametrize(
     ("id", "package", "says"),
     [
-        ("Classic-CartPole-v0", "gymnasium", r"this needs gymnasium, not .*jaxenvs\[gym\]"),
-        ("Grid-Empty-5x5-v0", "minigrid", r"this needs minigrid, not .*jaxenvs\[bench\]"),
+        ("Classic-CartPole-v0", "gymnasium", r"this needs gymnasium, not .*\[gym\]"),
+        ("Grid-Empty-5x5-v0", "minigrid", r"this needs minigrid, not .*\[minigrid\]"),
         ("Craft-Classic-Ids-v0", "craftax", "this needs craftax, not .*--no-deps craftax"),
     ],
 )

@@ -13,7 +13,7 @@ import tensorstore
 from small_run import ROW, TREES, names, saved_run, trees
 
 from jaxenvs.baselines import runs
-from jaxenvs.baselines.run import checkpoints
+from jaxenvs.baselines.run import checkpoints, folder
 from jaxenvs.baselines.runs import Run, RunError
 
 
@@ -61,7 +61,7 @@ def test_files_that_nobody_wrote_are_damage_but_what_file_managers_leave_is_not(
     assert run.restore(TREES)[0] == 1
 
 
-@pytest.mark.parametrize("name", runs.WRITTEN)
+@pytest.mark.parametrize("name", folder.WRITTEN)
 def test_a_run_whose_parts_are_links_is_refused(run, tmp_path, name):
     other = tmp_path / "mine"
     if (run.path / name).exists():

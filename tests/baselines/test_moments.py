@@ -13,7 +13,7 @@ from gymnasium.wrappers.vector import NormalizeReward
 from tiny import Clock, Countdown, learner
 
 import jaxenvs
-from jaxenvs.baselines import acting, moments, ppo, runs, train
+from jaxenvs.baselines import acting, moments, ppo, reward_scaling, runs, train, value_scales
 from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.moments import Moments, Normalised
@@ -125,14 +125,15 @@ class Replayed(gymnasium.vector.VectorEnv):
 def scaled(gamma, length, rewards, done):
     """Rewards by the rollout, scaled."""
     asked = SimpleNamespace(settings=SimpleNamespace(gamma=gamma), devices=ALONE)
-    none = moments.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
-    runner, parts = acting.Runner((), **none), []
+    none = reward_scaling.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
+    scales = {value_scales.SCALES: value_scales.Scales.begin(targets=False, rewards=True)}
+    runner, parts = acting.Runner(scales, **none), []
     for i in range(0, len(rewards), length):
         part = slice(i, i + length)
         rollout = acting.Rollout(
             reward=rewards[part], terminated=done[0][part], truncated=done[1][part]
         )
-        runner, rollout = moments.scaled(asked, runner, rollout)
+        runner, rollout = reward_scaling.scaled(asked, runner, rollout)
         parts.append(rollout.reward)
     return jnp.concatenate(parts)
 

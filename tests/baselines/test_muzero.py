@@ -486,7 +486,7 @@ def test_chance_is_learned_where_it_was_seen_alone():
     goals = muzero_loss.targets(ended, values(ended)[:, : ended.policy.shape[1]], 2, 0.9)
     parts = jax.jit(lambda window: muzero_loss.loss(agent, weights, window, goals)[1])
     before = parts(ended)
-    assert set(before) == {*muzero_loss.parts_of(agent.settings), "error"}
+    assert set(before) == {*muzero_loss.parts_of(agent.settings), "clipped_targets", "error"}
     same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
     other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
     for name in muzero_loss.OF_CHANCE:

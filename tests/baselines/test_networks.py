@@ -102,7 +102,7 @@ def test_actions_without_bounds_are_refused():
 def test_learners_of_numbered_actions_name_those_of_real_ones(algorithm):
     row = ALGORITHMS[algorithm]
     settings = vars(row.load().Settings())
-    with pytest.raises(ValueError, match=f"{algorithm} needs a Discrete one: give --algo ppo or"):
+    with pytest.raises(ValueError, match=f"{algorithm} needs a Discrete one: give --algo ppo, "):
         row.network(jaxenvs.make("Classic-Pendulum-v0"), settings)
 
 

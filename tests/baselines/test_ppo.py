@@ -338,8 +338,9 @@ def test_an_update_carries_episodes_over_and_keeps_types():
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     totals = np.zeros(2)
-    for _ in range(5):  # 35 steps
+    for update in range(5):  # 35 steps
         runners, metrics = loop.run_chunk(ppo_, runners)
+        assert metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2  # steps under way
         assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]

@@ -131,7 +131,7 @@ def test_files_are_those_of_any_run(finished):
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_actors(finished):
     argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
-    assert main(argv) == 0
+    assert main([*argv, "--learning-rate", "1e-3"]) == 0
     assert [row["update"] for row in rows(finished)] == list(range(1, 43))
     assert evaluation(finished)["mean_return"] > 7
 
@@ -186,7 +186,7 @@ def test_ape_x_learns(tmp_path, id):
     assert [row["update"] for row in log] == list(range(1, 51))
     # Of each environment two steps are open; the first fragment of an actor lacks them.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
-    assert log[1]["q_loss"] == [0] and log[2]["q_loss"][0] > 0  # 300 steps are held then
+    assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0  # 300 steps are held then
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
     least = {EMPTY: 0.3}.get(id, 7)
     assert evaluation(out)["mean_return"] > least

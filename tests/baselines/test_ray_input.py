@@ -6,6 +6,7 @@ import pytest
 
 from jaxenvs.baselines.ray.ppo import Settings
 from jaxenvs.baselines.train import main
+from jaxenvs.core.typed import installation
 
 SIGNAL = "gym:tiny_gym:Signal-v0"
 
@@ -75,4 +76,4 @@ def test_without_ray_there_is_the_command_that_installs_it(monkeypatch, capsys):
     )
     assert main([SIGNAL, "--ray"]) == 2
     error = capsys.readouterr().err
-    assert 'needs ray, not installed here: run pip install "jaxenvs[ray]"' in error
+    assert f"needs ray, not installed here: run {installation('ray')}" in error

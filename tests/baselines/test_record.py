@@ -121,12 +121,14 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     assert "nowhere is not a run" in capsys.readouterr().err
 
 
-def evaluated(folder, seed: int, episodes: int = 8):
+def evaluated(folder, seed: int, episodes: int = 8, actions: str = "sampled"):
     """Keep a run of one seed, evaluated with a search and without."""
+    policy = {"actions": actions, "search": True, "simulations": 8, "observation": "image"}
     known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
     known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
     alone = {"episodes": episodes, "per_seed": [{"seed": seed, "mean_return": 0.5 * seed}]}
-    found = {"episodes": episodes, **known, "per_seed": [{"seed": seed, **known}]}
+    found = {"policy": policy, "episodes": episodes, **known}
+    found["per_seed"] = [{"seed": seed, **known}]
     run = run_of(folder / f"{seed}", "Grid-v0", seeds=1, seed=seed)
     run.write_json("eval.json", {**found, "without_search": alone})
 
@@ -138,6 +140,16 @@ def test_seeds_evaluated_over_other_episodes_stay_apart(tmp_path):
     assert record.main([str(table), *(str(tmp_path / f"{seed}") for seed in range(3))]) == 0
     found = [known["evaluation"] for known in json.loads(table.read_text())]
     assert [(x["episodes"], len(x["per_seed"])) for x in found] == [(8, 2), (4, 1)]
+
+
+def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
+    for seed, actions in enumerate(("sampled", "greedy", "sampled")):
+        evaluated(tmp_path, seed, actions=actions)
+    table = tmp_path / "table.json"
+    assert record.main([str(table), *(str(tmp_path / f"{seed}") for seed in range(3))]) == 0
+    found = [known["evaluation"] for known in json.loads(table.read_text())]
+    kinds = [(x["policy"]["actions"], len(x["per_seed"])) for x in found]
+    assert kinds == [("sampled", 2), ("greedy", 1)]
 
 
 def test_runs_without_an_evaluation_by_seed_share_a_panel():

@@ -1,5 +1,6 @@
 """RL²: memory lasts for a trial, tasks are held out, evaluation goes by episode."""
 
+import dataclasses
 import functools
 import json
 import shutil
@@ -13,6 +14,7 @@ import jaxenvs
 from jaxenvs import xland
 from jaxenvs.baselines import acting, ppo, rl2, runs, train
 from jaxenvs.baselines.algorithms import SEEDS, Learner
+from jaxenvs.baselines.hidden_tasks import shows_task
 from jaxenvs.baselines.run import checkpoints, loop
 from jaxenvs.baselines.task_memory import Belief
 from jaxenvs.core.wrappers import PreviousStep
@@ -191,6 +193,11 @@ def test_the_command_trains_and_writes_down_the_evaluation(tmp_path, capsys):
     assert "Evaluated under 3 held-out tasks, 2 episodes each: sum of returns" in said
     result = json.loads((out / "eval.json").read_text())
     assert len(result["by_episode"]["median"]) == 2 and result["mean_length"] > 2
+    seen = "image, previous action and reward"
+    facts = {"actions": "sampled", "search": False, "simulations": 0, "observation": seen}
+    assert result["policy"] == {**facts, "episode": "trial of 2 episodes"}
+    assert "mean_return is of an episode in a trial" in result["unit"]
+    assert f"no search, observation {seen}, each episode a trial of 2 episodes)" in said
     assert [row["steps"] for row in runs.Run.open(out).records()] == [32, 64]
     policy = runs.load_policy(out)
     obs = jax.eval_shape(policy.env.reset, KEY).obs
@@ -229,6 +236,12 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
             ["--set", "obs=rgb"],
             "--task-loss and --told need an observation with a map of few kinds",
         ),
+        (
+            ["--set", "obs=dict"],
+            "obs=dict shows the task, and rl2 learns to find it out: its evaluation under held-out "
+            "tasks would show them too; give --set obs=image or obs=heading or obs=rgb or "
+            "obs=rgb_full",
+        ),
         (["--test-episodes", "0"], "test_episodes=0 must be at least 1"),
         (["--held-out", "0.0001"], "--eval-episodes 3: each is a trial under a held-out task, and"),
         (["--minibatches", "3"], "does not split into minibatches=3; choose a divisor of 4"),
@@ -237,6 +250,19 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
 def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
     assert train.main([*ARGV, *flags, "--out", str(tmp_path / "run")]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_run_that_saw_the_task_is_not_evaluated(tmp_path):
+    """As older versions made them."""
+    settings = dataclasses.asdict(rl2.Settings(task_set="trivial-21k"))
+    run = runs.Run.create(tmp_path / "run", runs.Config(ID, {"obs": "dict"}, 0, 1, settings, "rl2"))
+    with pytest.raises(runs.RunError, match="obs=dict shows the task"):
+        runs.load_policy(run.path)
+
+
+def test_what_shows_the_task_is_found_by_tracing():
+    shown = [name for name in ENV.observations if shows_task(dataclasses.replace(ENV, obs=name))]
+    assert shown == ["dict"]
 
 
 def test_an_environment_without_tasks_is_refused(tmp_path, capsys):

@@ -138,7 +138,7 @@ def test_a_high_replay_ratio_takes_as_many_gradient_steps(runners, agent):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["Grid-Empty-5x5-v0"], "sac needs a Box one: give --algo ppo or"),
+        (["Grid-Empty-5x5-v0"], "sac needs a Box one: give --algo ppo, "),
         (["Classic-CartPole-v0"], "action space Discrete(2); sac needs a Box one"),
         (["Classic-Pendulum-v0", "--capacity", "7", "--num-envs", "4"], "capacity=8 or more"),
         (["Classic-Pendulum-v0", "--warm-up", "3", "--num-envs", "4"], "give at least 4"),
@@ -169,3 +169,7 @@ def test_the_replay_buffer_holds_actions_of_any_shape_and_a_number_without_an_ax
         held,
     )
     assert isinstance(found, Batch) and found.action.shape == (5, *stored)
+
+
+def test_the_log_does_not_average_the_warm_up(agent):
+    tiny.warm_up_is_not_averaged(agent, ("actor_loss", "entropy"))

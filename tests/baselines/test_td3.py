@@ -85,3 +85,7 @@ def test_actions_in_acting_have_noise_within_their_bounds(agent):
     wild = jnp.full((1000, 4), 5.0)
     action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(wild, noise))
     assert (action <= HIGH).all() and (action >= LOW).all()
+
+
+def test_the_log_does_not_average_the_warm_up(agent):
+    tiny.warm_up_is_not_averaged(agent)

@@ -77,6 +77,7 @@ def test_it_learns_from_its_replay_buffer():
         same = jax.tree.map(np.array_equal, getattr(before, name), getattr(runners, name))
         assert not all(jax.tree.leaves(same)), name
     assert np.isfinite(metrics["critic_loss"]).all()
+    tiny.warm_up_is_not_averaged(agent, ("actor_loss", "entropy"))
 
 
 def test_no_quantile_left_is_refused(tmp_path, capsys):

@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from jaxenvs.baselines import evaluate, evaluating, export, runs
 from jaxenvs.baselines.run import checkpoints, keeping, options, progress, sinks, tracking
 from jaxenvs.baselines.train import main
 from jaxenvs.core.extras import MissingExtraError
+from jaxenvs.core.typed import installation
 
 GROUP = "tiny_runs"  # the worker that has compiled such a run
 ID = "Grid-Empty-Random-5x5-v0"
@@ -117,14 +119,13 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
     _, _, learner = options.prepare([ID, *FLAGS, "--out", str(tmp_path / "same")])
-    act = evaluate.drawn(run.config.env, learner.network)
-    played = evaluate.player(run.config.env, act, run.config, 16, ())(weights)
+    played = evaluate.Evaluated.of(run, learner).player(run.config, 16)(weights)
     np.testing.assert_allclose(played.returns.mean(axis=1), saved["best.return"], atol=1e-6)
 
 
 @pytest.mark.parametrize("command", ["eval", "export", "watch"])
 def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, command):
-    def load(run, seed, best):
+    def load(run, seed, best, params=None, simulations=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)
@@ -258,7 +259,7 @@ def test_seeds_have_a_mean_and_a_name_each():
 @pytest.mark.parametrize(("name", "package"), sinks.NEEDED.items())
 def test_the_extra_of_a_sink_is_named(monkeypatch, name, package):
     monkeypatch.setitem(sinks.NEEDED, name, "no_such_package")
-    with pytest.raises(MissingExtraError, match=rf'pip install "jaxenvs\[{name}\]"'):
+    with pytest.raises(MissingExtraError, match=re.escape(installation(name))):
         options.parse(["Grid-v0", "--log", name])
 
 

@@ -26,6 +26,7 @@ from jaxenvs.baselines.run import checkpoints, keeping, loop, options, progress
 from jaxenvs.baselines.train import main
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
+from jaxenvs.core.typed import installation
 from jaxenvs.render import replay
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
@@ -101,7 +102,8 @@ def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeyp
     again = tmp_path / "again"
     shutil.copytree(finished, again)
     assert main(["--resume", str(again), "--html", "--eval-episodes", "16"]) == 0
-    assert f"episodes: {again / 'replay.html'}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"episodes: {again / 'replay.html'}" in said and "v0: evaluating ...\n" in said
     assert '"player":"policy, sampled"' in (again / "replay.html").read_text("utf-8")
     with pytest.raises(runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: omit --html"):
         options.parse(["Puzzle-Cube-2x2-v0", "--html"], "davi")
@@ -121,9 +123,13 @@ def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys
 def test_the_total_may_be_raised(finished, tmp_path, capsys):
     longer = tmp_path / "longer"
     shutil.copytree(finished, longer)
-    assert main(["--resume", str(longer), *total(5), "--eval-episodes", "16"]) == 0
+    more = ["--resume", str(longer), *total(5), "--eval-episodes", "16"]
+    assert main(more) == 2
+    assert "has finished and its learning rate has fallen to 0" in capsys.readouterr().err
+    assert main([*more, "--learning-rate", "1e-4"]) == 0
     assert [row["update"] for row in runs.Run.open(longer).records()] == [1, 2, 3, 4, 5]
-    assert runs.Run.open(longer).config.settings["total_steps"] == 5 * 256
+    kept = runs.Run.open(longer).config.settings
+    assert (kept["total_steps"], kept["plans"], kept["rate_since"]) == (5 * 256, ((4, 4),), 4)
     assert main(["--resume", str(longer), *total(3)]) == 2
     assert "has already made 1,280 steps; give more --total-steps" in capsys.readouterr().err
 
@@ -252,6 +258,7 @@ def told(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
 
 def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path, monkeypatch):
     events = []
+    monkeypatch.setattr(loop, "_trace", lambda *_: None)  # it calls `run_chunk`, too
     told(monkeypatch, loop, "run_chunk", events, "run")
     told(monkeypatch, progress.ProgressLine, "update", events, "tell")
     told(monkeypatch, keeping, "draw", events, "draw")
@@ -523,5 +530,5 @@ def test_progress_shows_speed_return_and_time_left(capsys):
 
 
 def test_missing_packages_get_the_command_that_installs_them():
-    with pytest.raises(ImportError, match=r'needs flaxx, .*pip install "jaxenvs\[train\]"'):
+    with pytest.raises(ImportError, match="needs flaxx, .*" + re.escape(installation("train"))):
         require(["json", "flaxx"], "train")

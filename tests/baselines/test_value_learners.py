@@ -101,7 +101,10 @@ def test_c51s_targets_are_the_projection_for_the_best_legal_action(double):
     for row in range(ROWS):
         values = float(batch.reward[row]) + float(batch.discount[row]) * support
         expected = project_by_the_book(support, values, slow[row, action[row]])
-        np.testing.assert_allclose(got[row], expected, atol=1e-5)
+        np.testing.assert_allclose(got.mass[row], expected, atol=1e-5)
+        mean = float(np.asarray(slow[row, action[row]]) @ np.asarray(values))
+        assert float(got.clipped[row]) == (mean < -1.001 or mean > 2.001)
+    assert 0 < got.clipped.mean() < 1
 
 
 def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
@@ -110,13 +113,19 @@ def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
     worth = np.random.default_rng(1).dirichlet(np.ones(5), ROWS).astype(np.float32)
     worth[0] = [0, 0, 1, 0, 0]
     said = softmax(answers_of(agent, weights, batch.obs))[np.arange(ROWS), batch.action]
-    got, parts = compiled(c51.loss)(agent, weights, batch, jnp.asarray(worth))
+    share = jnp.linspace(0.0, 1.0, ROWS)
+    target = c51.Target(jnp.asarray(worth), share)
+    got, parts = compiled(c51.loss)(agent, weights, batch, target)
+    is_step = np.asarray(batch.weight) > 0
+    of_steps = np.asarray(share)[is_step].mean()
+    np.testing.assert_allclose(parts["clipped_targets"], of_steps, rtol=1e-5)
     crossed = -(worth * np.log(said)).sum(axis=1)
     np.testing.assert_allclose(got, (crossed * batch.weight).mean(), rtol=1e-4)
     known = np.where(worth > 0, worth * np.log(np.where(worth > 0, worth, 1.0)), 0.0)
     np.testing.assert_allclose(parts["error"], crossed + known.sum(axis=1), rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(parts["q"], (said @ agent.network.support).mean(), rtol=1e-4)
-    exact = compiled(c51.loss)(agent, weights, batch, jnp.asarray(said, jnp.float32))[1]["error"]
+    known = c51.Target(jnp.asarray(said, jnp.float32), share)
+    exact = compiled(c51.loss)(agent, weights, batch, known)[1]["error"]
     np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # nothing surprises who knows it all
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -295,9 +296,13 @@ def test_the_command_learns_goes_on_and_plans(tmp_path, capsys):
     found = json.loads((whole / "eval.json").read_text())
     assert found["boards"] == 4 and 0.0 <= found["greedy"][0]["foretold"] <= 1.0
     learner = world.of_puzzle(runs.Run.open(whole).config.env, world.Settings(**TINY))
-    assert train.main([*asked, "--checkpoint-every", "1", "--out", str(part)]) == 0
-    assert train.main(["--resume", str(part), "--total-steps", "8", "--eval-episodes", "4"]) == 0
+    eight = [*asked, "--total-steps", "8", "--checkpoint-every", "1"]
+    assert train.main([*eight, "--out", str(part)]) == 0
+    shutil.rmtree(part / "checkpoints" / "00000004")
+    assert train.main(["--resume", str(part), "--eval-episodes", "4"]) == 0
     assert len(runs.Run.open(part).records()) == 4
+    assert train.main(["--resume", str(part), "--total-steps", "12"]) == 2
+    assert "train again with --out NEW --total-steps 12" in capsys.readouterr().err
     assert learner.settings.model_updates == 1
     capsys.readouterr()
     given = ["--model", str(whole), "--batch-size", "8", "--node-budget", "64"]

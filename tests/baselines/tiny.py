@@ -6,12 +6,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jaxtyping import Array, Int32
 
 import jaxenvs
 from jaxenvs.baselines import acting, ppo
 from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
 from jaxenvs.baselines.devices import ALONE, Devices
+from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run.progress import ProgressLine
+from jaxenvs.baselines.runs import Config
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
@@ -163,6 +167,32 @@ def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settin
     """A learner, of PPO unless another algorithm is named."""
     chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
     return Learner.of(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
+
+
+def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
+    """Rows of the log of the first updates."""
+    runners, rows = loop.start(agent, jax.random.key(0)[None]), []
+    config = Config("Classic-Pendulum-v0", {}, 0, 1, {}, agent.algorithm.name)
+    line = ProgressLine(config, agent.settings.steps_per_update, updates, 0)
+    for _ in range(updates):
+        runners, metrics = loop.run_chunk(agent, runners)
+        rows += line.update(jax.device_get(metrics))
+    return rows
+
+
+def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
+    """Rows before the first gradient step have no losses; the first one with some has their mean.
+
+    The first update must end before the warm-up, and the second learn in each round.
+    """
+    first, second = rows_of(agent, 2)
+    for name in ("critic_loss", "q", *of_turns):
+        assert first[name] == [None], name
+        assert np.isfinite(second[name]).all() and second[name] != [0.0], name
+    assert not [name for name in (*first, *second) if "known" in name]
+    if agent.algorithm.name != "td3":
+        assert first["temperature"] == pytest.approx([agent.settings.temperature])
+        assert 0.0 < abs(second["temperature"][0] - agent.settings.temperature) < 0.1
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3))

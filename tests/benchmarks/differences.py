@@ -1,6 +1,7 @@
 """Report the first difference between two rollouts of the same actions."""
 
 import operator
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -8,31 +9,43 @@ import numpy as np
 FLOATS = (2**23, 0x7F800000)  # words between them can be positive, normal float32 numbers
 
 
-def assert_alike(here, there, rounding=0.0):
+class Rounding(NamedTuple):
+    """The largest difference of floats that are alike."""
+
+    units: int = 0  # in the last place of the larger one
+    absolute: float = 0.0
+
+
+def assert_alike(here, there, rounding=None):
     """Raise `AssertionError` that describes the earliest difference between two dicts of arrays.
 
-    Floats are compared with a tolerance, `rounding` absolute and 1e-6 relative, all else exactly.
-    Under the key `steps` the first axis of every leaf counts environment steps; leaves under other
-    keys are reported where no step differs.
+    Integers are compared exactly. So are floats, unless `rounding` names their output: `reset`,
+    `end`, or a key under `steps` such as `obs`. Under the key `steps` the
+    first axis of every leaf counts environment steps; leaves under other keys are reported where no
+    step differs.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
     found = []
     pairs = zip(jax.tree_util.tree_leaves_with_path(here), jax.tree.leaves(there), strict=True)
     for order, ((path, a), b) in enumerate(pairs):
         assert a.shape == b.shape and a.dtype == b.dtype, jax.tree_util.keystr(path)
-        different = np.argwhere(~_alike(a, b, rounding))
+        stepped = path[0].key == "steps"
+        allowed = (rounding or {}).get(path[1 if stepped else 0].key, Rounding())
+        different = np.argwhere(~_alike(a, b, allowed))
         if len(different):
-            stepped = path[0].key == "steps"
             step = different[0][0] if stepped else np.inf
             found.append((step, order, path, different, a, b, stepped))
     if found:
         raise AssertionError(_described(*min(found, key=operator.itemgetter(0, 1))[2:], found))
 
 
-def _alike(a, b, rounding):
-    if a.dtype == np.float32:
-        return np.isclose(a, b, rtol=1e-6, atol=rounding, equal_nan=True)
-    return np.asarray(a == b)
+def _alike(a, b, allowed):
+    same = np.asarray(a == b)
+    if not np.issubdtype(a.dtype, np.floating):
+        return same
+    with np.errstate(invalid="ignore"):  # infinities are the same or not
+        most = allowed.units * np.spacing(np.maximum(abs(a), abs(b))) + allowed.absolute
+        return same | (abs(a - b) <= most) | (np.isnan(a) & np.isnan(b))
 
 
 def _described(path, different, a, b, stepped, found):

@@ -3,6 +3,7 @@
 import differences
 import numpy as np
 import pytest
+from differences import Rounding
 
 
 @pytest.fixture
@@ -41,8 +42,28 @@ def test_without_a_step_the_end_is_named(plays):
     assert "['end']['map'] differs first in row 2, index (4,)" in text and "GPU 3" in text
 
 
-def test_floats_have_a_tolerance(plays):
-    for play, value in zip(plays, (0.1, 0.1001), strict=True):
-        play["steps"]["reward"] = np.full((4, 3), value, np.float32)
-    differences.assert_alike(*plays, rounding=1e-3)
-    assert "reward" in message(plays)
+def test_floats_are_exact_unless_their_output_is_named(plays):
+    one = np.ones((4, 3), np.float32)
+    for play, value in zip(plays, (one, np.nextafter(one, np.float32(2))), strict=True):
+        play["steps"] |= {"reward": value, "obs": value}
+    assert "['obs']: 12" in message(plays) and "['reward']: 12" in message(plays)
+    unit = {"obs": Rounding(units=1)}
+    assert "['reward'] differs" in message(plays, rounding=unit)
+    plays[1]["steps"]["reward"] = one
+    differences.assert_alike(*plays, rounding=unit)
+    plays[1]["steps"]["obs"] = one + np.float32(3e-7)
+    assert "['obs'] differs" in message(plays, rounding=unit)
+    differences.assert_alike(*plays, rounding={"obs": Rounding(absolute=4e-7)})
+
+
+def test_integers_are_exact_whatever_is_named(plays):
+    plays[1]["steps"]["words"][0, 0, 0] += 1
+    assert "['words'] differs" in message(plays, rounding={"words": Rounding(9, 9.0)})
+
+
+def test_what_is_no_number_is_the_same_only_as_itself(plays):
+    for play in plays:
+        play["steps"]["obs"] = np.array([[np.nan, np.inf]], np.float32)
+    differences.assert_alike(*plays)
+    plays[1]["steps"]["obs"] = np.array([[0.0, -np.inf]], np.float32)
+    assert "2 of 2 elements differ" in message(plays, rounding={"obs": Rounding(1)})

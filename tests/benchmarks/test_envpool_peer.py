@@ -78,7 +78,7 @@ def test_a_ratio_per_core_is_one_of_processor_time():
 
 def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypatch, capsys):
     class Ours(timing.Runner):
-        def __init__(self, env_id, num_envs, source, obs, seconds):
+        def __init__(self, env_id, num_envs, source, obs, params, seconds):
             self.record = Record("jaxenvs", env_id, num_envs, source, obs, 10, 1, 0.0)
 
         def run(self):

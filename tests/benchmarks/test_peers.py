@@ -115,5 +115,5 @@ def test_crafter_is_a_game_of_one_environment():
 
 def test_what_is_missing_names_its_own_mend():
     assert "--no-deps" in peers.install("craftax (no reset)")
-    assert "jaxenvs[bench]" in peers.install("NAVIX")
-    assert "jaxenvs[bench]" in peers.install("crafter")
+    assert "[bench]" in peers.install("NAVIX")
+    assert "[bench]" in peers.install("crafter")

@@ -42,6 +42,13 @@ def test_random_play_takes_only_legal_actions(monkeypatch):
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")
     assert (row["return"], row["length"]) == (0.0, 4.0)
+    assert (row["succeeded"], row["episodes"]) == (None, 8)  # success is not defined
+
+
+def test_random_play_counts_successes(monkeypatch):
+    monkeypatch.setattr(reference, "EPISODES", 64)
+    row = reference.random_play("Grid-DoorKey-5x5-v0")
+    assert 0 < row["succeeded"] < 32 and row["return"] < row["succeeded"] / 64
 
 
 @pytest.fixture
@@ -94,7 +101,8 @@ def test_a_second_try_is_made_once_and_only_where_nothing_was_learned(table, mon
     ]
     rows.append({**rows[3], "command": "c --bonus 0.1"})
     (table.parent / "other.json").write_text(json.dumps(rows), "utf-8")
-    random = {id: {"return": 1.0, "error": 0.1, "episodes": 1024} for id in ids}
+    chance = {"return": 1.0, "error": 0.1, "succeeded": None, "episodes": 1024}
+    random = dict.fromkeys(ids, chance)
     table.write_text(json.dumps({"random": random}), "utf-8")
     asked = []
 
@@ -133,9 +141,19 @@ def test_what_a_run_has_of_its_own_is_told(table):
     assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]  # its preset has a bonus
 
 
+def test_successes_are_summed_over_seeds(table):
+    row = {"id": "Grid-v0", "command": "c", "steps": 1, "date": "d", "last_returns": [0.5, 0.5]}
+    row |= {"versions": {"jaxenvs": "0", "jax": "0"}}
+    shares = [{"mean_return": 0.5, "success_rate": share} for share in (0.5, 0.25)]
+    evaluated = {"episodes": 64, "per_seed": shares}
+    found = [reference.kept({**row, "evaluation": each}) for each in (evaluated, None)]
+    assert [(run["succeeded"], run["episodes"]) for run in found] == [(48, 128), (None, 400)]
+
+
 def test_the_table_has_the_runs_that_are_recorded():
-    kept = json.loads(reference.REFERENCE.read_text("utf-8"))["trained"]
-    assert kept == reference.recorded(reference.RESULTS)  # else: python -m ... .reference --ids
+    kept = json.loads(reference.REFERENCE.read_text("utf-8"))
+    made = reference.table(kept["random"], reference.RESULTS)
+    assert kept == made  # else: python -m jaxenvs.benchmarks.reference --ids
 
 
 @pytest.mark.slow

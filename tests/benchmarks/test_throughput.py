@@ -10,6 +10,7 @@ import pytest
 from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
 from jaxenvs.benchmarks.tables.turns import faster
 from jaxenvs.benchmarks.timing import Record
+from jaxenvs.core.typed import installation
 
 LEVEL = "Grid-Empty-5x5-v0"
 
@@ -174,7 +175,7 @@ def test_a_missing_peer_is_named_unless_it_is_not_asked_for(tmp_path, monkeypatc
     shown = capsys.readouterr().out
     names = ["minigrid", "NAVIX", "EnvPool"]
     for name in names:
-        assert f'{name}, {LEVEL}: not installed (pip install "jaxenvs[bench]")' in shown
+        assert f"{name}, {LEVEL}: not installed ({installation('bench')})" in shown
     results = json.loads((tmp_path / "bench.json").read_text())
     assert {m["contestant"] for m in results["missing"]} == set(names)
 

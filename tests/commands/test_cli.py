@@ -1,5 +1,6 @@
 """The `jaxenvs` command: its table, its help, and what completes it in three shells."""
 
+import dataclasses
 import importlib.metadata
 import io
 import json
@@ -17,8 +18,10 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.run import options
 from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
+from jaxenvs.core.typed import installation
 
 IDS = jaxenvs.registry.list()
 
@@ -100,17 +103,17 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     absent = table.Command("nothing", "no_such_package.of_a_test", {}, "train")
     monkeypatch.setitem(cli.COMMANDS, "absent", absent)
     code, _, err = run(["absent"], capsys)
-    assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
+    needed = f"no_such_package, not installed here: run {installation('train')}"
+    assert code == 2 and needed in err
 
 
-TRAIN = ("chex", "flax", "matplotlib", "optax", "orbax", "rich", "tyro")
+TRAIN = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
 EXTRAS = (
     *TRAIN,
     "PIL",
     "gymnasium",
     "imageio",
     "imageio_ffmpeg",
-    "mctx",
     "minigrid",
     "pygame",
     "ray",
@@ -138,7 +141,9 @@ def without(hidden: tuple[str, ...], commands: list[list[str]], folder) -> list[
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path):
+def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    there = {extra: installation(extra) for extra in ("play", "train")}
     (tmp_path / "run").mkdir()
     drawn = ["--gif", "a.gif"]
     asked = [["train", "Grid-v0"], ["train", "--help"], ["watch", "run", *drawn]]
@@ -151,7 +156,7 @@ def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path):
         assert (code, out) == (2, "") and err.count("\n") == 1
         extra = "play" if command == "play" else "train"
         assert err.startswith(f"jaxenvs {command}: this needs ")
-        assert err.endswith(f'not installed here: run pip install "jaxenvs[{extra}]"\n')
+        assert err.endswith(f"not installed here: run {there[extra]}\n")
         assert extra == "play" or ", ".join(TRAIN) in err
     for code, out, err in (bash, zsh, fish):
         assert (code, err) == (0, "") and "train" in out and "tile-size" in out
@@ -291,6 +296,27 @@ def test_the_words_are_those_of_the_help(scripts):
     valued = {option for option, takes_value in known["watch"].options.items() if takes_value}
     assert valued == set(known["watch"].options) - {"--panel", "--greedy", "--best", "--help"}
     assert known["train"].options["--resume"] and not known["train"].options["--overwrite"]
+
+
+def accepted(name: str) -> set[str]:
+    """Flags of a learner, from its dataclasses."""
+    fields = dataclasses.fields(ALGORITHMS[name].load().Settings)
+    names = [field.name for field in (*fields, *dataclasses.fields(options.Options))]
+    flags = {"--" + name.replace("_", "-") for name in names}
+    return flags | {flag.replace("--", "--no-") for flag in flags}
+
+
+def test_every_completed_flag_of_train_is_one(scripts):
+    offered = scripts[1]["train"].options
+    known = set().union(*map(accepted, ALGORITHMS)) | {"--help", "--algo", "--ray"}
+    assert not set(offered) - known
+    assert {"--bfloat16", "--no-bfloat16", "--param"} <= set(offered)
+
+
+def test_every_flag_of_train_is_completed(scripts):
+    offered = scripts[1]["train"].options
+    settings = {"--" + f.name.replace("_", "-") for f in dataclasses.fields(options.Options)}
+    assert settings - {"--settings", "--id"} <= set(offered)
 
 
 def test_puzzles_to_solve_are_those_that_solve_takes(scripts):

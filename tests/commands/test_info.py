@@ -1,7 +1,6 @@
 """`jaxenvs list` and `info`: a page says what the code says, and everything of it."""
 
 import inspect
-import json
 
 import jax
 import numpy as np
@@ -10,15 +9,12 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.commands import info
+from jaxenvs.commands.learned import UNLEARNED
 from jaxenvs.commands.page import (
-    EVALUATED,
     LABELS,
-    REFERENCE,
-    UNLEARNED,
     Section,
     comments,
     docstring,
-    is_learned,
     page,
     reference,
 )
@@ -182,16 +178,6 @@ def test_what_was_not_recorded_is_said(monkeypatch):
     assert [other[0] for other in others] == names
 
 
-def test_returns_of_recorded_runs_are_those_of_the_results():
-    """`python -m jaxenvs.benchmarks.reference --ids` copies them again."""
-    benchmark = pytest.importorskip("jaxenvs.benchmarks.reference")
-    if not benchmark.RESULTS.is_dir():
-        pytest.skip("an installed package has no results of runs")
-    assert (
-        benchmark.recorded(benchmark.RESULTS) == json.loads(REFERENCE.read_text("utf-8"))["trained"]
-    )
-
-
 def test_info_prints_the_page_within_the_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "72")
     text = printed(capsys, "info", "MiniGrid-DoorKey-8x8-v0")
@@ -252,7 +238,7 @@ def learned(id: str) -> list[bool]:
 def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
     assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # 0, as random play
     assert learned("Grid-DistShift2-v0") == [False, True]  # alone less than random play
-    assert learned("Grid-DoorKey-5x5-v0") == [True, True, True]
+    assert all(learned("Grid-DoorKey-5x5-v0"))
     assert learned("Craft-Classic-Ids-v0")[0]
     _, alone, more = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")
     assert alone[:2] == ("PPO", "not learned in 114,688 steps (0)")
@@ -262,25 +248,6 @@ def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
         for id in ("Grid-KeyCorridorS6R3-v0", "Grid-DoorKey-5x5-v0")
     }
     assert texts == {"Grid-KeyCorridorS6R3-v0": [UNLEARNED], "Grid-DoorKey-5x5-v0": [()]}
-
-
-@pytest.mark.parametrize(
-    ("mean", "seeds", "apart", "expected"),
-    [
-        (0.2, 1, [], False),
-        (0.2 + 0.0999, 1, [], False),  # two standard errors: 0.01 of 1,024 episodes, and 0.02 of
-        (0.2 + 0.1001, 1, [], True),  # the 4 times fewer of a seed
-        (0.2 + 0.0708, 4, [], True),
-        (-1.0, 1, [], False),
-        (-1.0, 1, ["RND"], False),
-        (-1.0, 1, ["size=5"], True),  # another task: nothing to compare it with
-    ],
-)
-def test_the_margin_is_two_standard_errors_of_the_difference(mean, seeds, apart, expected):
-    random = {"return": 0.2, "error": 0.05 / 5**0.5, "episodes": 4 * EVALUATED}
-    run = {"returns": [mean] * seeds, "evaluated": True, "apart": apart}
-    assert is_learned(run, random) == expected
-    assert is_learned(run, None)
 
 
 BAD = [

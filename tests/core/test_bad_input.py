@@ -11,6 +11,7 @@ import pytest
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.core import checks
+from jaxenvs.xland.trials import Trials
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 KEY = jax.random.key(0)
@@ -158,6 +159,52 @@ def test_a_batch_of_params_to_one_environment_points_to_make_vec(env):
     assert "max_steps_in_episode" in text and "make_vec" in text
 
 
+# An environment of each family, and puzzles of each kind of level.
+LEVELS = (
+    "BabyAI-OpenRedDoor-v0",
+    "Classic-Acrobot-v0",
+    "Classic-CartPole-v0",
+    "Classic-MountainCar-v0",
+    "Classic-MountainCarContinuous-v0",
+    "Classic-Pendulum-v0",
+    "Craft-Classic-Ids-v0",
+    "Craft-Ids-v0",
+    DOOR_KEY,
+    *jaxenvs.registry.representatives("Puzzle"),
+    "XLand-R1-9x9-v0",
+)
+
+
+@pytest.mark.parametrize("id", LEVELS)
+def test_a_level_of_another_size_is_refused(id):
+    """Each array of a level in turn has one more element along its last axis."""
+    env = jaxenvs.make(id)
+    leaves, structure = jax.tree.flatten(env.level_shape)
+    assert leaves
+    for i, leaf in enumerate(leaves):
+        wide = (*leaf.shape[:-1], leaf.shape[-1] + 1) if leaf.shape else (1,)
+        wrong = [*leaves[:i], jax.ShapeDtypeStruct(wide, leaf.dtype), *leaves[i + 1 :]]
+        text = refused(jax.eval_shape, env.reset_to, KEY, jax.tree.unflatten(structure, wrong))
+        assert f"has shape {wide}, expected {leaf.shape}; " in text
+        assert ("another size" in text) == bool(leaf.shape), text
+
+
+def test_a_level_of_a_larger_world_is_refused_before_it_makes_a_state(env):
+    larger = jaxenvs.make("Grid-DoorKey-8x8-v0").sample_level(KEY)
+    text = refused(env.reset_to, KEY, larger)
+    assert "DoorKey.reset_to: level.grid has shape (8, 8), expected (5, 5); " in text
+    levels = jax.vmap(env.sample_level)(KEYS)
+    assert "make_vec" in refused(env.reset_to, KEY, levels)
+    assert "env.sample_level" in refused(env.reset_to, KEY, None)
+
+
+def test_a_level_of_trials_of_another_size_is_refused():
+    trials = Trials(env=jaxenvs.make("XLand-R1-9x9-v0"), num_tasks=2)
+    level = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), trials.level_shape)
+    text = refused(trials.reset_to, KEY, level.replace(task=jnp.zeros(1, jnp.int32)))
+    assert "Trials.reset_to: level.task has shape (1,), expected ()" in text
+
+
 @pytest.mark.parametrize("limit", [5, np.int64(5), jnp.uint8(5)])
 def test_numbers_of_any_integer_type_are_params(env, limit):
     params = env.default_params.replace(max_steps_in_episode=limit)
@@ -189,7 +236,7 @@ VECTORS = [
     ({"num_envs": 2, "autoreset": "samestep"}, ValueError, "'same_step'"),
     ({"num_envs": 2, "reset_source": "pools"}, ValueError, "did you mean 'pool'"),
     ({"num_envs": 2, "pool_size": 0}, ValueError, "at least 1"),
-    ({"num_envs": 2, "chunk": 0}, ValueError, "at least 1"),
+    ({"num_envs": 2, "chunk": 0}, ValueError, "from 1 to"),
     ({"num_envs": 2, "sise": 5}, TypeError, "did you mean 'size'"),
 ]
 

@@ -69,7 +69,8 @@ def test_a_wrong_keyword_names_the_fields():
     assert "'viewsize'" in text and "did you mean 'view_size'" in text
     for field in ("size", "obs", "see_through_walls"):
         assert field in text
-    assert "default_params" in message(TypeError, jaxenvs.make, "Grid-v0", max_steps=5)
+    text = message(TypeError, jaxenvs.make, "Grid-v0", max_steps=5)
+    assert "its params are max_steps_in_episode; did you mean 'max_steps_in_episode'" in text
 
 
 def test_a_bad_value_names_the_good_ones():

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import lockstep_full as lockstep
 import numpy as np
+import peer_full as peer
 import pytest
 import starts_full as starts
 from test_full_differential import ROWS
@@ -14,6 +15,7 @@ from jaxenvs.craft.tables import Achievement, Action, Block, Item
 
 GROUP = "lockstep_full"  # one worker compiles both games for both files
 UP, RIGHT = 3, 2
+ROUNDS = 4  # of forbidden actions
 AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
@@ -45,6 +47,28 @@ def naked(start):
     start.put(tuple(start.position + AHEAD), Block.ENCHANTMENT_TABLE_ICE)
     start.items |= {"sapphire": 1, "armour": np.array([1, 0, 0, 0])}
     start.change["armour_enchantments"] = np.array([2, 0, 0, 0])
+
+
+def enchanted(start):
+    """At a table of ice, with all armour enchanted, one piece with fire."""
+    naked(start)
+    start.change["armour_enchantments"] = np.array([2, 1, 2, 2])
+
+
+def hoard(start):
+    """A chest ahead, and the best tools in the bag."""
+    start.change["player_direction"] = RIGHT
+    start.put(tuple(start.position + AHEAD), Block.CHEST)
+    start.items |= {"pickaxe": 4, "sword": 4}
+
+
+def beaten(start):
+    """A healthy player with a zombie ahead that is about to strike."""
+    empty(start)
+    cell = start.position + AHEAD
+    start.put(tuple(cell), Block.PATH)
+    start.mob("melee", 0, cell, type=0, cooldown=0)
+    start.change["player_health"] = np.float32(9)
 
 
 def wise(start):
@@ -139,7 +163,40 @@ QUIRKS = {  # start, floor, action, what holds before and after a step of the pa
             and (b.item_map[3] == a.item_map[3]).all()
         ),
     ),
+    "with all armour enchanted only a piece of the other kind changes": (
+        enchanted,
+        3,
+        Action.ENCHANT_ARMOUR,
+        lambda a, b: (b.armour_enchantments == 2).all(),
+    ),
+    "a healthy player who is hit in the same step rests": (
+        beaten,
+        0,
+        Action.REST,
+        lambda a, b: b.is_resting and a.player_health == 9 and b.player_health < 9,
+    ),
+    "a chest's worse pickaxe does not replace a better one": (
+        hoard,
+        3,
+        Action.DO,
+        lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.pickaxe == 4,
+    ),
+    "a chest's worse sword does not replace a better one": (
+        hoard,
+        3,
+        Action.DO,
+        lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.sword == 4,
+    ),
 }
+# Seeds with which the package's chests hold a tool of the first three levels.
+LUCK = {"pickaxe": 41, "sword": 71}
+SEEDS = [
+    next((seed for tool, seed in LUCK.items() if tool in name), row)
+    for row, name in enumerate(QUIRKS)
+]
+
+
+masks = jax.jit(jax.vmap(peer.ENV.action_mask))
 
 
 @functools.cache
@@ -151,23 +208,53 @@ def played():
         edit(start)
         states.append(start.state())
         ways.append(-1 - action)
-    rows = [*range(len(states))] * ROWS
-    theirs = starts.stacked([states[row] for row in rows[:ROWS]])
+    rows = ([*range(len(states))] * ROWS)[:ROWS]
+    theirs = starts.stacked([states[row] for row in rows])
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(theirs, params)
-    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))
-    ways = jnp.asarray([ways[row] for row in rows[:ROWS]], jnp.int32)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.asarray([SEEDS[row] for row in rows], jnp.int32))
+    ways = jnp.asarray([ways[row] for row in rows], jnp.int32)
     outputs, action, draws, *_ = run.theirs(theirs, keys, ways, params)
     found = run.compare(outputs, run.ours(ours, action, draws, params), params)
-    return jax.device_get((theirs, outputs[1], outputs[0], found))
+    return jax.device_get((theirs, outputs[1], outputs[0], found, draws.loot))
 
 
 @pytest.mark.parametrize("name", QUIRKS)
 def test_quirk(name):
-    before, after, obs, found = played()
+    before, after, obs, found, loot = played()
     row = list(QUIRKS).index(name)
     pick = lambda tree: jax.tree.map(lambda leaf: leaf[row], tree)  # noqa: E731
     assert QUIRKS[name][-1](pick(before), pick(after))
     assert not [field for field, differs in found.items() if differs[row]]
+    for tool in (tool for tool in LUCK if tool in name):
+        assert 0 < getattr(loot, tool)[row] < 4
     if "hides" in name:  # two rows above the player, as a snail: channel 52
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
+
+
+def test_an_action_that_the_mask_forbids_does_what_noop_does():
+    """In states of all kinds, with an action in each that is forbidden there, a few times."""
+    run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
+    theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))
+    noop = jnp.zeros(ROWS, jnp.int32)
+    draws = run.theirs(theirs, keys, noop - 1, params)[2]
+    forbidden = ~np.asarray(masks(ours))
+    rng = np.random.default_rng(0)
+
+    def after(actions):
+        return jax.tree.leaves(
+            jax.device_get(run.ours(ours, jnp.asarray(actions), draws, params)[1])
+        )
+
+    idle = after(noop)
+    for _ in range(ROUNDS):
+        actions = np.argmax(forbidden * rng.random(forbidden.shape), axis=1).astype(np.int32)
+        for leaf, as_idle in zip(after(actions), idle, strict=True):
+            differ = (leaf != as_idle).reshape(ROWS, -1).any(axis=1)
+            assert not [Action(action).name for action in actions[differ]]
+
+
+def test_a_healthy_player_may_rest_for_a_blow_in_the_same_step():
+    row = list(QUIRKS).index("a healthy player who is hit in the same step rests")
+    assert masks(jax.vmap(peer.from_craftax)(played()[0]))[row, Action.REST]

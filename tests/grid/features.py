@@ -88,7 +88,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            colour = flat[np.arange(count), index] >> 4
+            colour = flat[np.arange(count), index].astype(int) >> 4  # signed: -1 is for none
             for part, value in zip(
                 ("row", "column", "colour"),
                 (index // columns, index % columns, colour),

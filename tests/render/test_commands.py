@@ -14,6 +14,7 @@ from PIL import Image
 
 import jaxenvs
 from jaxenvs.core.files import replacing
+from jaxenvs.core.typed import installation
 from jaxenvs.render import play, watch
 
 ID = "Grid-Empty-5x5-v0"
@@ -47,7 +48,7 @@ def runs(monkeypatch, tmp_path):
     """A run folder, and a stand-in for `runs.py` that loads it."""
     module = types.ModuleType("jaxenvs.baselines.runs")
 
-    def load_policy(run_dir, seed=0, best=False):
+    def load_policy(run_dir, seed=0, best=False, params=None, simulations=None):
         if seed == 9:
             raise RunError(f"{run_dir} has no seed 9; it has seeds 0 to 3")
         return Policy(ID, jaxenvs.make(ID))
@@ -123,7 +124,7 @@ BAD = [
     ("watch", ["--random", ID, "--gif", "."], "name a file"),
     ("watch", ["--random", ID, "--frames", "5"], "--frames needs --gif"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size=4"], "view_size=4 must be odd"),
-    ("play", [ID, "--gif", "a.gif", "--set", "colour=1"], "has no field 'colour'"),
+    ("play", [ID, "--gif", "a.gif", "--set", "colour=1"], "has no field or param 'colour'"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size"], "write NAME=VALUE"),
     ("play", [ID, "--keys", "up"], "--keys needs"),
     ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' does nothing here"),
@@ -187,7 +188,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, capsys):
     for name in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, name, None)
     assert play.main([ID, "--gif", str(tmp_path / "a.gif"), "--frames", "1"]) == 2
-    assert 'pip install "jaxenvs[play]"' in capsys.readouterr().err
+    assert installation("play") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -156,6 +156,8 @@ class Other(jaxenvs.Env):
     def action_space(self):
         return spaces.Box(-1.0, 1.0, (2,), jnp.float32) if self.continuous else spaces.Discrete(12)
 
+    observation_space = spaces.Box(0, 1, (3,), jnp.int32)
+
 
 def test_an_unknown_family_has_number_keys_or_is_refused():
     rows = playable(Other()).actions
@@ -165,11 +167,13 @@ def test_an_unknown_family_has_number_keys_or_is_refused():
 
 
 @pytest.mark.parametrize("command", [play, watch])
-def test_one_without_tiles_is_refused_where_it_would_be_drawn(command, monkeypatch, capsys):
+def test_one_without_tiles_or_image_is_not_drawn(command, monkeypatch, capsys):
     monkeypatch.setattr(command, "make_env", lambda *_: Other())
     asked = ["Mine-v0"] if command is play else ["--random", "Mine-v0"]
     assert command.main([*asked, "--screenshot", "mine.png"]) == 2
-    assert "has no tiles to draw; `jaxenvs play ID --text`" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "has no tiles to draw, and its observation is neither a matrix nor an image; " in said
+    assert "`jaxenvs play ID --text` describes it in words" in said
 
 
 def test_a_session_moves_no_state_to_another_device():

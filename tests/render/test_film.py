@@ -11,6 +11,7 @@ from PIL import Image
 
 from jaxenvs import cli
 from jaxenvs.core.extras import MissingExtraError
+from jaxenvs.core.typed import installation
 from jaxenvs.render import film, play, watch
 
 GRID, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
@@ -126,7 +127,7 @@ def test_what_is_not_written_is_refused(option, name, says, tmp_path, capsys):
 def test_a_video_without_its_package_names_the_extra(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     assert play.main([GRID, "--gif", str(tmp_path / "a.mp4"), "--frames", "1"]) == 2
-    said = 'this needs imageio_ffmpeg, not installed here: run pip install "jaxenvs[play]"\n'
+    said = f"this needs imageio_ffmpeg, not installed here: run {installation('play')}\n"
     assert capsys.readouterr().err == f"jaxenvs play: {said}"
     with pytest.raises(MissingExtraError, match="imageio_ffmpeg"):
         film.write(tmp_path / "a.webm", [(pictures(1)[0], 0.1)], 10)

@@ -17,6 +17,7 @@ import jaxenvs
 from jaxenvs.core.env import Reset
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.png import Picture
+from jaxenvs.core.typed import installation
 from jaxenvs.core.vector import VectorState
 from jaxenvs.render import frames
 from jaxenvs.testing.contract import plan
@@ -91,7 +92,7 @@ def test_nothing_beyond_the_core_is_needed_for_pictures_and_replays(played, monk
     assert jaxenvs.animate(env, states, tmp_path / "a.html").stat().st_size > 5_000
     shown = jaxenvs.animate(env, states)
     for call in (shown._repr_html_, lambda: shown.save(tmp_path / "a.gif")):
-        with pytest.raises(MissingExtraError, match=r'PIL.*pip install "jaxenvs\[play\]"'):
+        with pytest.raises(MissingExtraError, match="PIL.*" + re.escape(installation("play"))):
             call()
     with pytest.raises(MissingExtraError, match="imageio_ffmpeg"):
         shown.save(tmp_path / "a.mp4")

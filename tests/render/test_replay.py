@@ -28,6 +28,7 @@ GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update"
+WINDOW = (1280, 800)  # pixels of the page
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
 MOMENTS = 12
 
@@ -219,11 +220,13 @@ PROBE = """
 """
 
 
-def probed(tmp_path, page, do: str) -> list[dict]:
+def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[dict]:
     """What the script records in a browser, with pixels as arrays."""
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
-    command = [BROWSER, *ALONE.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    size = "--window-size={},{}".format(*window)
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
     for seconds in (30, 300):  # by the page's clock, which lags on a busy machine
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
@@ -296,6 +299,23 @@ def test_a_browser_shows_the_mission_and_what_the_agent_sees(tmp_path):
     seen = np.array(noted["view"], np.uint8).reshape(56, 56, 4)[..., :3]
     assert noted["shown"]
     np.testing.assert_array_equal(seen, paint(session.history[1].state)[0])
+
+
+@in_a_browser
+@pytest.mark.parametrize("window", [WINDOW, (1000, 600)])
+def test_the_controls_are_in_sight(tmp_path, window):
+    film(tmp_path / "a.html", GRID)
+    do = """
+      const of = part => { const {left, top, right, bottom} = part.getBoundingClientRect();
+                           return [left, top, innerWidth - right, innerHeight - bottom]; };
+      note({parts: [...document.querySelectorAll("nav *:not(option), dl, #board")].map(of),
+            board: look("board").getBoundingClientRect().width,
+            inner: [innerWidth, innerHeight], wide: document.documentElement.scrollWidth});"""
+    (noted,) = probed(tmp_path, tmp_path / "a.html", do, window)
+    width, height = noted["inner"]
+    assert width == window[0] and height <= window[1]
+    assert len(noted["parts"]) == 8 and min(map(min, noted["parts"])) >= 0, noted["parts"]
+    assert noted["wide"] <= width and noted["board"] > 150
 
 
 @in_a_browser

@@ -1,0 +1,84 @@
+"""The search of a planner's policy (MuZero, AlphaZero), with the settings that it was trained with.
+
+Sampled actions come from the search that acts in training, without its extra exploration (epsilon,
+Dirichlet noise). Greedy actions come from the same search without any random draws.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from jaxtyping import Array, Int32, PyTree
+
+from jaxenvs.core.extras import require
+from jaxenvs.core.masking import Mask
+from jaxenvs.core.random import Key
+
+LEARNED = "learned model"
+TRUE = "true environment"
+HIDDEN = "true environment with its hidden state"
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """A search from a batch of observations. Static and hashable, as `Learner` is."""
+
+    learner: Any  # a `Learner` whose module has `decide`
+
+    @property
+    def simulations(self) -> int:
+        """Simulations for each action."""
+        return self.learner.settings.simulations
+
+    @property
+    def model(self) -> str:
+        """The model that the search steps."""
+        if self.learner.algorithm.searches == LEARNED:
+            return LEARNED
+        return TRUE if self.learner.env.env.fully_observed else HIDDEN
+
+    @property
+    def needs_state(self) -> bool:
+        """True if the search needs the true state, which other packages do not show."""
+        return self.model != LEARNED
+
+    def plan(
+        self,
+        weights: PyTree[Array],
+        key: Key,
+        obs: PyTree[Array],
+        mask: Mask,
+        state: Any,
+        params: Any,
+        greedy: bool,
+    ) -> Int32[Array, " batch"]:
+        """Actions of a batch; `params` of the environments are None for the defaults."""
+        given = (obs, mask, state, params)
+        return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)
+
+    def under(self, swept: Mapping[str, Any]) -> "Search":
+        """The search with settings of one agent of a sweep, which may be arrays of a trace."""
+        return Search(self.learner.under(swept)) if swept else self
+
+
+def search_of(learner: Any, simulations: int | None = None) -> Search | None:
+    """Return the search of a learner's policy, None if it has none.
+
+    `simulations` None is the number of training; 0 leaves the network alone. Raises `ValueError`
+    if a learner without a search is asked for simulations.
+    """
+    algorithm = learner.algorithm
+    if not algorithm.searches:
+        if simulations:
+            raise ValueError(
+                f"{algorithm.name} has no search: omit simulations={simulations}, or give 0"
+            )
+        return None
+    if simulations == 0:
+        return None
+    require(["mctx"], "search")
+    if simulations is None:
+        return Search(learner)
+    settings = dataclasses.replace(learner.settings, simulations=simulations)
+    settings.check()
+    return Search(dataclasses.replace(learner, settings=settings))

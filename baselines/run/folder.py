@@ -1,0 +1,43 @@
+"""The directory of a run as a place to write to: whether it is free, and how it is emptied."""
+
+import shutil
+from pathlib import Path
+
+from jaxenvs.core.files import unfinished
+
+from .checkpoints import RunError
+
+WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
+WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Raise `RunError` unless a new run may use a directory: one of a run needs `overwrite`."""
+    if not path.exists() or _is_empty(path):
+        return
+    if not (path / "config.json").is_file():
+        raise RunError(f"{path} has files but is not a run; give another directory with --out")
+    if not overwrite:
+        raise RunError(
+            f"{path} already holds a run; continue it with --resume {path}, replace it with "
+            f"--overwrite, or give another directory with --out"
+        )
+
+
+def remove(path: Path) -> None:
+    """Remove the files of a run from its directory; other files are never touched."""
+    for written in (path / name for name in WRITTEN):
+        if written.is_dir() and not written.is_symlink():
+            shutil.rmtree(written)
+        else:
+            written.unlink(missing_ok=True)
+
+
+def _is_empty(path: Path) -> bool:
+    """Tell whether a directory holds no more than an interrupted `Run.create` leaves."""
+    if not path.is_dir():
+        return False
+    rest = {*path.iterdir()} - {*unfinished(path)}
+    return not rest or (
+        rest == {path / "checkpoints"} and not any((path / "checkpoints").iterdir())
+    )

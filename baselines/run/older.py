@@ -1,0 +1,68 @@
+"""Checkpoints of older versions: where they hold what has moved since.
+
+The scales of values (value_scales.py) are part of the weights. Older versions saved them with the
+rest of the runner, and not at all with the best policy of `--eval-every`.
+"""
+
+import re
+from typing import Any
+
+import jax
+import numpy as np
+
+MOVED = {  # tree and leaf: where older versions have it
+    ("weights", "scales.targets"): ("learner", "scale"),
+    **{
+        ("weights", f"scales.rewards.{name}"): ("learner", f"gains.{name}")
+        for name in ("number", "mean", "variance")
+    },
+}
+NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))  # tree and leaves
+
+Leaves = dict[str, dict[str, Any]]  # arrays or their shapes, by tree and leaf
+
+
+def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
+    """Shapes of the leaves to read, by the trees and names that the checkpoint has for them.
+
+    `stored` describes its leaves, see `shape`.
+    """
+    asked = {tree: dict(leaves) for tree, leaves in wanted.items()}
+    for tree, leaves in wanted.items():
+        for leaf in leaves.keys() - stored.get(tree, {}).keys():
+            place = MOVED.get((tree, leaf))
+            if place and place[1] in stored.get(place[0], {}):
+                old_tree, old_leaf = place
+                if old_tree not in asked:  # which is read whole
+                    asked[old_tree] = {k: shape(text) for k, text in stored[old_tree].items()}
+                asked[old_tree][old_leaf] = asked[tree].pop(leaf)
+            elif tree in stored and _was_never_saved(tree, leaf):
+                asked[tree].pop(leaf)
+    return asked
+
+
+def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
+    """The leaves that were read, by their names in this version; NaN for those never saved."""
+
+    def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:
+        if leaf in found[tree]:
+            return found[tree][leaf]
+        if _was_never_saved(tree, leaf):
+            return np.full(like.shape, np.nan, like.dtype)
+        old_tree, old_leaf = MOVED[tree, leaf]
+        return found[old_tree][old_leaf]
+
+    return {
+        tree: {leaf: leaf_of(tree, leaf, like) for leaf, like in leaves.items()}
+        for tree, leaves in wanted.items()
+    }
+
+
+def _was_never_saved(tree: str, leaf: str) -> bool:
+    return tree == NEVER_SAVED[0] and NEVER_SAVED[1].fullmatch(leaf) is not None
+
+
+def shape(text: str) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of a leaf that a manifest describes, such as `float32[2, 3]`."""
+    dtype, sizes = text.rstrip("]").split("[")
+    return jax.ShapeDtypeStruct([int(size) for size in sizes.split(",") if size], dtype)

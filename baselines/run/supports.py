@@ -1,0 +1,119 @@
+"""Warnings about targets beyond a learner's fixed support, to whose ends they are clipped.
+
+A learner with such a support logs the share of clipped targets as `clipped_targets`. Its module has
+`support(settings)`, the support in words, and `wider(settings, paid)`, the settings to change.
+"""
+
+import collections
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..algorithms import Learner
+from ..runs import Config
+from . import processes
+
+CLIPPED = "clipped_targets"  # metric, from 0 to 1
+MOST = 1e-3  # share of clipped targets without a warning
+WINDOW = 10  # updates that it is averaged over
+ROOM = 10.0  # factor by which a later policy may earn more than the buffer shows
+
+
+class Paid(NamedTuple):
+    """Least and largest rewards and returns to expect, from the replay buffer of an agent."""
+
+    reward: tuple[float, float]
+    returns: tuple[float, float]  # discounted
+    least: float  # absolute value of the smallest reward that is not 0; infinity if there is none
+
+
+class Supports:
+    """Warns once of each agent whose targets are clipped, and names the settings to change."""
+
+    def __init__(self, config: Config, learner: Learner[Any]) -> None:
+        self._names, self._learner = config.names, learner
+        self._module = learner.algorithm.load()
+        self._recent = collections.deque[list[float]](maxlen=WINDOW)
+        self._warned = set[int]()
+
+    def look(self, records: list[dict[str, Any]], runners: Any) -> None:
+        """Read new records of the log; `runners` hold the replay buffers of all agents."""
+        for record in records:
+            if None in record.get(CLIPPED, [None]):  # another learner, or nothing learned yet
+                continue
+            self._recent.append(record[CLIPPED])
+            if len(self._recent) < WINDOW:
+                continue
+            for i, share in enumerate(np.mean(self._recent, axis=0)):
+                if share > MOST and i not in self._warned:
+                    self._warned.add(i)
+                    self._warn(i, float(share), record["steps"], runners)
+
+    def _warn(self, i: int, share: float, steps: int, runners: Any) -> None:
+        if not processes.first():
+            return
+        settings = self._learner.settings
+        found = paid(runners.replay_buffer, i, settings.gamma, self._learner.env.env.reward_range)
+        flags = written(self._module.wider(settings, found))
+        print(
+            f"warning: {self._names[i]}: {share:.1%} of the targets before step {steps:,} lie "
+            f"beyond {self._module.support(settings)} and are clipped, which makes values wrong; "
+            f"start a new run with {flags}",
+            file=sys.stderr,
+        )
+
+
+def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
+    """Return the rewards and returns in the replay buffer of agent i, with room for better ones.
+
+    The returns continue over time limits, and after the newest step at the mean reward. The room
+    ends where the environment, or the largest reward in every step, allows no more.
+    """
+    here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
+    reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
+    if not is_step.any():
+        return Paid((0.0, 0.0), (0.0, 0.0), math.inf)
+    seen, horizon = reward[is_step], 1.0 / max(1.0 - gamma, 1.0 / reward.shape[1])
+    order = np.argsort((np.arange(reward.shape[1]) - written[:, None]) % reward.shape[1], axis=1)
+    reward, is_step, terminated = (
+        np.take_along_axis(leaf, order, axis=1) for leaf in (reward, is_step, terminated)
+    )
+    total = np.full(len(reward), seen.mean(dtype=float) * horizon)
+    low = high = 0.0
+    for t in reversed(range(reward.shape[1])):
+        after = reward[:, t] + gamma * np.where(terminated[:, t], 0.0, total)
+        total = np.where(is_step[:, t], after, total)
+        low, high = min(low, float(total.min())), max(high, float(total.max()))
+    ends = min(0.0, float(seen.min())), max(0.0, float(seen.max()))
+    sizes = np.abs(seen[seen != 0])
+    return Paid(
+        (max(ROOM * ends[0], min(0.0, reward_range[0])), min(ROOM * ends[1], reward_range[1])),
+        (max(ROOM * low, ends[0] * horizon), min(ROOM * high, ends[1] * horizon)),
+        float(sizes.min()) if len(sizes) else math.inf,
+    )
+
+
+def _of_agent(leaf: Any, i: int) -> np.ndarray:
+    """An array of one agent; of several processes, the environments of this one."""
+    if leaf.is_fully_addressable:
+        return np.asarray(jax.device_get(leaf[i]))
+    return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])
+
+
+def written(settings: Mapping[str, float]) -> str:
+    """Settings as flags, rounded away from 0 to two digits."""
+    return " ".join(
+        f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
+    )
+
+
+def outward(value: float) -> float:
+    """A number rounded away from 0 to two digits, but for errors of float32."""
+    if not value:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return math.copysign(math.ceil(abs(value) / unit * (1 - 1e-5)) * unit, value)

@@ -1,0 +1,67 @@
+"""Statement of the evaluated policy: in eval.json, in `jaxenvs eval --json` and in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxenvs.core.wrapper import Wrapper
+from jaxenvs.core.wrappers import PreviousStep
+
+from .planning import Search
+from .policy import Policy
+
+
+def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
+    """Return the statement of a policy for JSON, see `of_network`."""
+    return of_network(policy.env, policy.epsilon, greedy, policy.search)
+
+
+def of_network(
+    env: Any, epsilon: float, greedy: bool, search: Search | None = None
+) -> dict[str, Any]:
+    """Return the statement of a network that acts in an environment, also one of Gymnasium.
+
+    `actions` are sampled or greedy; `epsilon` is the share of random ones among sampled actions of
+    a learner of action values. Without a search `simulations` is 0; a search steps its `model`.
+    `episode` is there if one is a trial of several.
+    """
+    found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
+    if epsilon and not greedy and search is None:
+        found["epsilon"] = epsilon
+    found |= {"search": search is not None, "simulations": search.simulations if search else 0}
+    found |= {"model": search.model} if search else {}
+    found["observation"] = observation(env)
+    episode = getattr(env, "episode_is", "")
+    return found | ({"episode": episode} if episode else {})
+
+
+def greedily(env: Any, shown: str = "") -> dict[str, Any]:
+    """The statement of a greedy descent; `shown` names the observation where it is not `env`'s."""
+    facts = {"actions": "greedy", "search": False, "simulations": 0}
+    return {**facts, "observation": shown or observation(env)}
+
+
+def observation(env: Any) -> str:
+    """Name an observation: by the field `obs` where there is one, otherwise by its space."""
+    if isinstance(env, PreviousStep):
+        return f"{observation(env.env)}, previous action and reward"
+    if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:
+        return observation(env.env)
+    is_named = getattr(env, "observations", ()) and not isinstance(env, Wrapper)
+    return str(vars(env)["obs"] if is_named else env.observation_space)
+
+
+def words(facts: Mapping[str, Any]) -> str:
+    """The statement as a phrase, such as "actions sampled, no search, observation image"."""
+    parts = [f"actions {facts['actions']}"]
+    if "epsilon" in facts:
+        parts = [f"best action but for {facts['epsilon']:.0%} random ones"]
+    search = f"search with {facts['simulations']} simulations in the {facts.get('model')}"
+    parts.append(search if facts["search"] else "no search")
+    parts.append(f"observation {facts['observation']}")
+    parts += [f"each episode a {facts['episode']}"] if "episode" in facts else []
+    return ", ".join(parts)
+
+
+def in_words(result: Mapping[str, Any]) -> str:
+    """The statement of an evaluation in brackets; older evaluations have none."""
+    return f" ({words(result['policy'])})" if "policy" in result else ""

@@ -1,0 +1,119 @@
+"""Params given when an environment is made: `make(id, max_steps_in_episode=50)`.
+
+They are a field of the environment, so that environments with different params are unequal and
+nothing that is compiled for one serves the other.
+"""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import checks
+
+FIELD = "given_params"  # of every environment: pairs of name and number, sorted
+LIMIT = "max_steps_in_episode"
+
+
+def constructor_fields(env: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the fields of an environment, or of its class, that `make` takes by keyword."""
+    return tuple(f for f in dataclasses.fields(env) if f.init and f.name != FIELD)
+
+
+def settings(env: Any) -> dict[str, Any]:
+    """Return the constructor fields and the given params of an environment, by name."""
+    fields = {field.name: getattr(env, field.name) for field in constructor_fields(env)}
+    return {**fields, **dict(getattr(env, FIELD))}
+
+
+def names(env: Any) -> tuple[str, ...]:
+    """Return the names of params that are single numbers; others need an array or a struct.
+
+    Those of a wrapper come before those of the environment inside.
+    """
+    params = env.default_params
+    if not dataclasses.is_dataclass(params):
+        kind = type(params).__name__
+        raise TypeError(f"{type(env).__name__}: default_params must be a struct, got {kind}")
+    fields = [field.name for field in dataclasses.fields(params)]
+    own = [name for name in fields if _is_number(getattr(params, name))]
+    return tuple(dict.fromkeys([*own, *(names(env.env) if _is_wrapper(env) else ())]))
+
+
+def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
+    """Return `env` with numbers by name in the place of its default params.
+
+    A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
+    value of another kind, and `ValueError` for a time limit below 1; `owner` begins the message.
+    A wrapper keeps the numbers of params that it adds, and passes the others inside.
+    """
+    allowed = names(env)
+    if _is_wrapper(env):
+        inside = names(env.env)
+        passed = {name: value for name, value in given.items() if name in inside}
+        env = dataclasses.replace(env, env=with_params(env.env, owner, passed)) if passed else env
+        given = {name: value for name, value in given.items() if name not in inside}
+    params = env.default_params
+    pairs = dict(getattr(env, FIELD))
+    for name, value in given.items():
+        if name not in allowed:
+            near = checks.suggestion(name, allowed)
+            raise TypeError(
+                f"{owner}: {type(env).__name__} has no param {name!r}; its params are "
+                f"{', '.join(allowed)}{near}"
+            )
+        pairs[name] = _number(value, np.asarray(getattr(params, name)), f"{owner}: {name}")
+        if name == LIMIT and pairs[name] < 1:
+            raise ValueError(f"{owner}: {name}={value} must be at least 1")
+    if _has_field_of_params(env):
+        return dataclasses.replace(env, default_params=params.replace(**pairs))
+    return dataclasses.replace(env, **{FIELD: tuple(sorted(pairs.items()))})
+
+
+class _Given(property):
+    """`default_params` with the given params."""
+
+
+def apply_to_defaults(cls: type) -> None:
+    """Make `default_params` of a class return the given params, wherever it is defined."""
+    own = inspect.getattr_static(cls, "default_params")
+    is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
+    if is_applied or _has_field_of_params(cls):
+        return
+
+    @functools.wraps(getattr(own, "fget", None) or cls, updated=())
+    def default_params(env: Any) -> Any:
+        params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
+        given = dict(getattr(env, FIELD))
+        # A subclass may add params to `super().default_params`.
+        known = {name: given[name] for name in given if hasattr(params, name)}
+        return params.replace(**known) if known else params
+
+    cls.default_params = _Given(default_params)  # type: ignore[attr-defined]
+
+
+def _has_field_of_params(env: Any) -> bool:
+    """Tell whether `default_params` is a field, which then takes the numbers itself."""
+    return any(field.name == "default_params" for field in dataclasses.fields(env))
+
+
+def _is_wrapper(env: Any) -> bool:
+    return hasattr(env, "unwrapped")
+
+
+def _number(value: Any, default: np.ndarray, where: str) -> Any:
+    """The value as a NumPy scalar with the dtype of the default."""
+    if isinstance(value, float) and value.is_integer() and default.dtype.kind in "iu":
+        value = int(value)
+    if value is None:
+        raise TypeError(f"{where}: it must be a number of dtype {default.dtype}, got None")
+    return np.asarray(checks.tree_like(value, default, where, "it"))[()]
+
+
+def _is_number(value: Any) -> bool:
+    leaves = jax.tree.leaves(value)
+    return len(leaves) == 1 and leaves[0] is value and np.ndim(value) == 0

@@ -1,0 +1,111 @@
+"""The base of wrappers that remember something from step to step."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, PyTree
+
+from .env import Reset, Step
+from .random import Key
+from .struct import Struct, struct
+from .wrapper import Wrapper
+
+
+@struct
+class WrappedState(Struct):
+    """State of the environment inside, and the wrapper's memory."""
+
+    env: Any
+    memory: Any
+
+    @property
+    def time(self) -> Int32[Array, "*batch"]:
+        """Steps since reset."""
+        return self.env.time
+
+
+class StatefulWrapper(Wrapper):
+    """Base of wrappers that remember something: a state is a `WrappedState`.
+
+    A subclass writes `begin` and `after`, and `shown` if the agent sees the memory. If
+    `begin` uses `ended`, so that something outlives episodes, it sets `remembers_episodes`.
+    """
+
+    remembers_episodes: ClassVar[bool] = False
+
+    def begin(self, obs: PyTree[Array], ended: Any | None) -> Any:
+        """Return the memory at the start of an episode, as arrays.
+
+        obs: first observation inside. ended: memory in which the previous episode ended, or None.
+        """
+        raise NotImplementedError
+
+    def after(self, memory: Any, action: Any, step: Step) -> tuple[Any, Step]:
+        """Return the memory after a step inside, and the step with changed reward or info."""
+        raise NotImplementedError
+
+    def shown(self, obs: PyTree[Array], memory: Any) -> PyTree[Array]:
+        """Turn an observation inside into the wrapper's."""
+        return obs
+
+    def _shows_another(self) -> bool:
+        """Tell whether the wrapper changes the observation."""
+        names = ("observation_space", "observe", "shown")
+        return any(
+            getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names
+        )
+
+    @property
+    def carries_over(self) -> bool:  # type: ignore[override]
+        """True if something outlives episodes, here or inside."""
+        return self.remembers_episodes or self.env.carries_over
+
+    def inner(self, state: WrappedState) -> Any:
+        """State of the environment inside."""
+        return state.env
+
+    def observe(self, state: WrappedState, params: Any = None) -> PyTree[Array]:
+        """Return what the agent sees of `state`."""
+        obs = self.env.observe(state.env, self.inner_params(params))
+        return self.shown(obs, state.memory)
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
+        """Start an episode in the given level."""
+        obs, state = self.env.reset_to(key, level, self.inner_params(params))
+        memory = self.begin(obs, None)
+        return Reset(self.shown(obs, memory), WrappedState(env=state, memory=memory))
+
+    def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
+        """Advance, and update the memory, which begins anew where `env` resets itself."""
+        check_wrapped(state, type(self).__name__)
+        stepped = self.env.step(key, state.env, action, self.inner_params(params))
+        if not self.env.resets_itself:
+            memory, told = self.after(state.memory, action, stepped)
+            after = WrappedState(env=stepped.state, memory=memory)
+            return told._replace(obs=self.shown(stepped.obs, memory), state=after)
+        last = stepped.info["final_obs"]
+        memory, told = self.after(state.memory, action, stepped._replace(obs=last))
+        info = {**told.info, "final_obs": self.shown(last, memory)}
+        begun = self.begin(stepped.obs, memory)
+        memory = jax.tree.map(lambda new, old: jnp.where(stepped.done, new, old), begun, memory)
+        after = WrappedState(env=stepped.state, memory=memory)
+        return told._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
+
+    def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
+        """Carry over the state inside and the memory."""
+        inner = self.inner_params(params)
+        state = self.env.carry_over(ended.env, begun.env, inner)
+        memory = self.begin(self.env.observe(state, inner), ended.memory)
+        return WrappedState(env=state, memory=memory)
+
+    def upstream_obs(self, shown: Any) -> PyTree[Any]:
+        """Refuse: the package does not show what this wrapper remembers."""
+        raise NotImplementedError(f"{self.name} takes no observations of another package")
+
+
+def check_wrapped(state: Any, name: str) -> None:
+    """Raise `TypeError` for a state that is not a wrapper's."""
+    if not isinstance(state, WrappedState):
+        kind = type(state).__name__
+        raise TypeError(f"step: {name} needs a state from its reset or step, got {kind}")

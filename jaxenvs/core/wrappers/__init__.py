@@ -1,0 +1,41 @@
+"""Wrappers: statistics of episodes, changed observations, actions, rewards and ends."""
+
+from ..stateful import StatefulWrapper, WrappedState
+from ..wrapper import Wrapper
+from .actions import ActionRepeat, StickyAction, StickyParams
+from .episodes import (
+    AutoReset,
+    EpisodeStatistics,
+    EpisodeTotals,
+    LogWrapper,
+    TimeLimit,
+    mean_over_finished,
+)
+from .normalisation import NormalizeObservation, NormalizeReward
+from .observations import Flatten, FrameStack, OneHot
+from .previous import Previous, PreviousStep
+from .rewards import ClipReward, TransformReward
+
+__all__ = [
+    "ActionRepeat",
+    "AutoReset",
+    "ClipReward",
+    "EpisodeStatistics",
+    "EpisodeTotals",
+    "Flatten",
+    "FrameStack",
+    "LogWrapper",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "OneHot",
+    "Previous",
+    "PreviousStep",
+    "StatefulWrapper",
+    "StickyAction",
+    "StickyParams",
+    "TimeLimit",
+    "TransformReward",
+    "WrappedState",
+    "Wrapper",
+    "mean_over_finished",
+]

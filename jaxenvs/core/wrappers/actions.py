@@ -1,0 +1,170 @@
+"""Wrappers that change actions."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int32, PyTree
+
+from .. import checks
+from ..env import Reset, Step, varying_like
+from ..facts import Effects
+from ..random import Key
+from ..stateful import WrappedState, check_wrapped
+from ..struct import Struct, struct
+from ..wrapper import Wrapper
+from .normalisation import refuse_shared
+from .success import SuccessInInfo, with_success
+
+
+@struct
+class StickyParams(Struct):
+    """Params of the environment inside, and the probability of a repeat."""
+
+    env: Any
+    repeat_probability: Float[Any, "*batch"] | float  # of repeating the previous action instead
+
+    @property
+    def max_steps_in_episode(self) -> Any:
+        """Time limit of the environment inside."""
+        return self.env.max_steps_in_episode
+
+
+class StickyAction(Wrapper):
+    """Repeats the previous action with a probability (0.25 by default), never in the first step.
+
+    (Machado et al. 2018, "Revisiting the Arcade Learning Environment".) The probability is in the
+    params; `info["repeated_action"]` tells when it happened.
+    """
+
+    @property
+    def fully_observed(self) -> bool:  # type: ignore[override]
+        """The previous action is not observed."""
+        return False
+
+    @property
+    def default_params(self) -> StickyParams:
+        """Params inside, and the usual probability."""
+        return StickyParams(env=self.env.default_params, repeat_probability=np.float32(0.25))
+
+    def ending(self, level: PyTree[Array]) -> None:
+        """Return None: another action than the given one may be taken."""
+
+    def inner(self, state: WrappedState) -> Any:
+        """State of the environment inside."""
+        return state.env
+
+    def inner_params(self, params: StickyParams | None) -> Any:
+        """Params of the environment inside."""
+        return None if params is None else params.env
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
+        """Start an episode in the given level."""
+        params = self.checked_params(params, "reset_to")
+        obs, state = self.env.reset_to(key, level, params.env)
+        spaces = self.action_space
+        previous, _ = spaces.clip(jax.tree.map(jnp.zeros_like, spaces.sample(jax.random.key(0))))
+        return Reset(obs, WrappedState(env=state, memory=previous))
+
+    def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
+        """Advance by the action or by the one before."""
+        check_wrapped(state, "StickyAction")
+        params = self.checked_params(params, "step")
+        action, invalid = checks.action_in(self.action_space, action, "step")
+        key_repeat, key_step = jax.random.split(checks.single_key(key, "step"))
+        drawn = jax.random.uniform(key_repeat, dtype=jnp.float32) < params.repeat_probability
+        repeats = drawn & (state.time > 0)
+        action = jax.tree.map(lambda old, new: jnp.where(repeats, old, new), state.memory, action)
+        stepped = self.env.step(key_step, state.env, action, params.env)
+        info = {**stepped.info, "invalid_action": invalid, "repeated_action": repeats}
+        return stepped._replace(state=WrappedState(env=stepped.state, memory=action), info=info)
+
+
+@struct
+class RepeatedState(Struct):
+    """State of the environment inside, and the clock of the agent's actions."""
+
+    time: Int32[Array, "*batch"]  # actions since reset
+    env: Any
+
+
+class ActionRepeat(SuccessInInfo):
+    """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
+
+    Gymnasium calls it `RepeatAction`. The clock counts the agent's actions, `max_steps_in_episode`
+    counts steps inside. The observation and the info come from the last step inside.
+    """
+
+    num_repeats: int
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("ActionRepeat", "num_repeats", self.num_repeats, 1)
+        advice = (
+            "belongs around ActionRepeat: inside, environments whose episode has ended miss the "
+            "steps that the others still make"
+        )
+        refuse_shared(self.env, "ActionRepeat", advice)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
+        """Sums of up to `num_repeats` rewards."""
+        low, high = self.env.reward_range
+        return min(low, low * self.num_repeats), max(high, high * self.num_repeats)
+
+    def inner(self, state: RepeatedState) -> Any:
+        """State of the environment inside."""
+        return state.env
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
+        """Start an episode in the given level."""
+        obs, state = self.env.reset_to(key, level, self.inner_params(params))
+        return Reset(obs, RepeatedState(time=jnp.zeros_like(state.time), env=state))
+
+    def step(self, key: Key, state: RepeatedState, action: Any, params: Any = None) -> Step:
+        """Advance by up to `num_repeats` steps of one action."""
+        if not isinstance(state, RepeatedState):
+            kind = type(state).__name__
+            raise TypeError(f"step: ActionRepeat needs a state from its reset or step, got {kind}")
+        key = checks.single_key(key, "step")
+
+        def advance(key: Key, state: Any) -> Step:
+            stepped = self.env.step(key, state, action, self.inner_params(params))
+            return with_success(self.env, stepped)
+
+        def once(before: Step, key: Key) -> tuple[Step, None]:
+            new = advance(key, before.state)
+            new = new._replace(reward=before.reward + new.reward)
+            return jax.tree.map(lambda a, b: jnp.where(before.done, a, b), before, new), None
+
+        shapes = jax.eval_shape(advance, key, state.env)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        start = jax.tree.map(lambda leaf: varying_like(key, leaf), nothing)
+        keys = jax.random.split(key, self.num_repeats)
+        stepped, _ = jax.lax.scan(once, start._replace(state=state.env), keys)
+        time = state.time + jnp.int32(1)
+        if self.env.resets_itself:
+            time = jnp.where(stepped.done, jnp.zeros_like(time), time)
+        return stepped._replace(state=RepeatedState(time=time, env=stepped.state))
+
+    def time_limit(self, state: RepeatedState, params: Any) -> ArrayLike:
+        """Return the agent's actions after which the episode is truncated."""
+        limit = self.env.time_limit(state.env, self.inner_params(params))
+        return -(-limit // np.int32(self.num_repeats))  # type: ignore[operator]
+
+    def shortest_limit(self, params: Any) -> int:
+        """Return the least time limit, in actions of the agent."""
+        return -(-self.env.shortest_limit(self.inner_params(params)) // self.num_repeats)
+
+    def ending(self, level: PyTree[Array]) -> None:
+        """Return None: endings are actions taken once."""
+
+    def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
+        """Return nothing: states inside are several steps apart."""
+        return Effects()
+
+    def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
+        """Return None: states inside are several steps apart."""

@@ -1,0 +1,137 @@
+"""Wrappers that change the form of observations."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .. import checks
+from ..env import Step
+from ..spaces import Box, Dict, Space
+from ..stateful import StatefulWrapper
+from ..wrapper import Wrapper
+
+
+class Flatten(Wrapper):
+    """One vector for each observation: its leaves, flattened and joined in order of their names.
+
+    A single array keeps its dtype; several leaves become float32.
+    """
+
+    @property
+    def observation_space(self) -> Box:
+        """Vectors with the bounds of their entries."""
+        parts = boxes(self.env.observation_space, "Flatten")
+        dtype = parts[0].dtype if len(parts) == 1 else np.float32
+        low, high = (
+            np.concatenate([np.ravel(getattr(b, end)) for b in parts]) for end in ("low", "high")
+        )
+        return Box(low.astype(dtype), high.astype(dtype), low.shape, dtype)
+
+    def transform(self, obs: PyTree[Array]) -> Array:
+        """Join the leaves."""
+        leaves = jax.tree.leaves(obs)
+        if len(leaves) == 1:
+            return leaves[0].ravel()
+        return jnp.concatenate([leaf.ravel().astype(jnp.float32) for leaf in leaves])
+
+
+class OneHot(Wrapper):
+    """One-hot uint8 vectors for integer observations.
+
+    Each entry along the last axis is expanded by its range, and the results are joined: MiniGrid's
+    (7, 7, 3) image becomes (7, 7, 20), and a `Discrete(n)` becomes (n,).
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse observations that are not integers of a small range."""
+        super().__post_init__()
+        for box in boxes(self.env.observation_space, "OneHot"):
+            if not np.issubdtype(box.dtype, np.integer) or sum(_counts(box)) > 65_536:
+                raise ValueError(f"OneHot: needs observations of small integers, got {box}")
+
+    @property
+    def observation_space(self) -> Space:
+        """Zeros and ones, the last axis as long as the ranges together."""
+        return map_space(
+            lambda box: Box(0, 1, (*box.shape[:-1], sum(_counts(box))), np.uint8),
+            self.env.observation_space,
+        )
+
+    def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
+        """Expand the integers."""
+        return map_obs(_onehot, self.env.observation_space, obs)
+
+
+class FrameStack(StatefulWrapper):
+    """The last `count` observations along a new first axis, oldest first; a reset fills it."""
+
+    count: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("FrameStack", "count", self.count, 1)
+
+    @property
+    def observation_space(self) -> Space:
+        """The space inside, with a first axis of `count`."""
+
+        def stacked(box: Box) -> Box:
+            shape = (self.count, *box.shape)
+            return Box(box.low, box.high, shape, box.dtype)
+
+        return map_space(stacked, self.env.observation_space)
+
+    def begin(self, obs: PyTree[Array], ended: PyTree[Array] | None) -> PyTree[Array]:
+        """Fill the stack with the first observation."""
+        return jax.tree.map(lambda x: jnp.repeat(x[None], self.count, axis=0), obs)
+
+    def after(self, memory: PyTree[Array], action: Any, step: Step) -> tuple[PyTree[Array], Step]:
+        """Move the frames on."""
+        frames = jax.tree.map(
+            lambda old, new: jnp.concatenate([old[1:], new[None]]), memory, step.obs
+        )
+        return frames, step
+
+    def shown(self, obs: PyTree[Array], memory: PyTree[Array]) -> PyTree[Array]:
+        """Return the frames."""
+        return memory
+
+
+def boxes(space: Space, owner: str) -> list[Box]:
+    """Leaves of a space in the order in which JAX flattens its elements."""
+    if isinstance(space, Dict):
+        return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
+    if not isinstance(space, Box):
+        raise ValueError(f"{owner}: does not support the space {space}")
+    return [space]
+
+
+def map_space(change: Any, space: Space) -> Space:
+    if isinstance(space, Dict):
+        return Dict({name: map_space(change, part) for name, part in space.spaces.items()})
+    return change(space)
+
+
+def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
+    if isinstance(space, Dict):
+        return {name: map_obs(change, part, obs[name]) for name, part in space.spaces.items()}
+    return change(space, obs)
+
+
+def _counts(box: Box) -> list[int]:
+    """Number of values of each entry of the last axis, over all other axes."""
+    span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
+    return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()
+
+
+def _onehot(box: Box, obs: Array) -> Array:
+    values = jnp.atleast_1d(obs.astype(jnp.int32) - jnp.asarray(box.low.astype(np.int32)))
+    parts = [
+        jax.nn.one_hot(values[..., i], count, dtype=jnp.uint8)
+        for i, count in enumerate(_counts(box))
+    ]
+    return jnp.concatenate(parts, axis=-1)

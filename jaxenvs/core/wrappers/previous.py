@@ -1,0 +1,90 @@
+"""Observe the previous action and reward."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from .. import checks
+from ..env import Step
+from ..facts import Features
+from ..spaces import Box, Dict, Discrete, Space
+from ..stateful import StatefulWrapper
+from ..struct import Struct, struct
+
+
+@struct
+class Previous(Struct):
+    """What the agent did last, and what that brought."""
+
+    action: Int32[Array, ""]  # one more than its number; 0 before the first step
+    reward: Float32[Array, ""]
+
+
+class PreviousStep(StatefulWrapper):
+    """Also observe the previous action and reward, as agents with memory that learn a task do.
+
+    Observation: a dict of `obs`, what is seen inside; `action` int32, one more than the previous
+        action, 0 at the start, which tells that an episode has ended before; `reward` float32, the
+        previous reward, 0 at the start.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse actions that are not Discrete."""
+        super().__post_init__()
+        if not isinstance(self.action_space, Discrete):
+            raise ValueError(f"PreviousStep: needs Discrete actions, got {self.action_space}")
+
+    @property
+    def observation_space(self) -> Dict:
+        """The space inside, an action or none, a reward."""
+        return Dict({"obs": self.env.observation_space, **self._before})
+
+    @property
+    def features(self) -> Features:
+        """Features of the environment inside, the action and the reward."""
+        space, read = self.env.features
+        return Features(Dict({"obs": space, **self._before}), _Beside(read))
+
+    @property
+    def map_features(self) -> Features:
+        """Map features of the environment inside, the action and the reward, all side by side."""
+        space, read = self.env.map_features
+        parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}
+        return Features(Dict({**parts, **self._before}), _Beside(read, flat=True))
+
+    @property
+    def _before(self) -> dict[str, Space]:
+        inside: Any = self.action_space
+        low, high = self.reward_range
+        reward = Box(min(low, 0.0), max(high, 0.0), (), np.float32)
+        return {"action": Discrete(inside.n + 1), "reward": reward}
+
+    def begin(self, obs: PyTree[Array], ended: Previous | None) -> Previous:
+        """Start with no action and no reward."""
+        return Previous(action=jnp.int32(0), reward=jnp.float32(0))
+
+    def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
+        """Remember the action and its reward."""
+        taken, _ = checks.action_in(self.action_space, action, "step")
+        return Previous(action=taken + jnp.int32(1), reward=step.reward), step
+
+    def shown(self, obs: PyTree[Array], memory: Previous) -> dict[str, PyTree[Array]]:
+        """Add the previous action and reward."""
+        return {"obs": obs, "action": memory.action, "reward": memory.reward}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beside:
+    """Reads the observation inside; the action and the reward stay as they are."""
+
+    read: Callable[[Any], Any]
+    flat: bool = False  # whether the parts of what is read stand beside them
+
+    def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
+        inside = self.read(obs["obs"])
+        parts = inside if self.flat and isinstance(inside, dict) else {"obs": inside}
+        return {**parts, "action": obs["action"], "reward": obs["reward"]}

@@ -1,0 +1,72 @@
+"""Wrappers that change rewards."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32
+
+from ..env import Step
+from ..random import Key
+from .success import SuccessInInfo, with_success
+
+
+class TransformReward(SuccessInInfo):
+    """Replaces each reward by `func(reward)`, a traceable function of a float32 scalar.
+
+    The environment is hashed by its fields: give a function that you keep, such as one with a name,
+    not a new lambda in each call.
+    """
+
+    func: Callable[[Array], Any]
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
+        """Any number."""
+        return -float("inf"), float("inf")
+
+    def reward(self, reward: Float32[Array, ""]) -> Float32[Array, ""]:
+        """Apply `func`."""
+        changed = jnp.asarray(self.func(reward))
+        if changed.shape != ():
+            raise TypeError(f"TransformReward: func must return one number, got {changed.shape}")
+        return changed.astype(jnp.float32)
+
+    def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
+        """Advance and change the reward."""
+        stepped = with_success(self.env, super().step(key, state, action, params))
+        return stepped._replace(reward=self.reward(stepped.reward))
+
+
+class ClipReward(SuccessInInfo):
+    """Clips each reward to `min_reward` and `max_reward`; None is no bound."""
+
+    min_reward: float | None = None
+    max_reward: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        super().__post_init__()
+        if self.min_reward is None and self.max_reward is None:
+            raise ValueError("ClipReward: give min_reward, max_reward or both")
+        low, high = self._bounds
+        if not low <= high:
+            raise ValueError(f"ClipReward: min_reward={low} must not exceed max_reward={high}")
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        low, high = self.min_reward, self.max_reward
+        return -np.inf if low is None else low, np.inf if high is None else high
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
+        """The range inside, clipped."""
+        low, high = (float(np.clip(end, *self._bounds)) for end in self.env.reward_range)
+        return low, high
+
+    def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
+        """Advance and clip the reward."""
+        stepped = with_success(self.env, super().step(key, state, action, params))
+        low, high = map(np.float32, self._bounds)
+        return stepped._replace(reward=jnp.clip(stepped.reward, low, high))

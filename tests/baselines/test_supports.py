@@ -1,0 +1,64 @@
+"""Settings that a warning about a fixed support recommends."""
+
+import math
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs.baselines import c51, dyna
+from jaxenvs.baselines.run import supports
+
+INFINITE = (-math.inf, math.inf)
+
+
+def buffer(reward, terminated=(), is_step=None, written=None):
+    """A replay buffer of one agent in one environment."""
+    reward = np.float32(reward)
+    ends = np.isin(np.arange(len(reward)), terminated)
+    steps = np.ones(len(reward), bool) if is_step is None else np.array(is_step, bool)
+    written = len(reward) if written is None else written
+    fields = {"reward": reward, "terminated": ends, "is_step": steps, "written": np.int32(written)}
+    return SimpleNamespace(**{k: jnp.asarray(v)[None, None] for k, v in fields.items()})
+
+
+def test_returns_end_with_the_task_and_continue_over_time_limits():
+    found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
+    assert found.least == 1 and found.reward == (0, 40)
+    assert found.returns == (0, 8)  # 4 in every step; 10 times 4 is more
+    found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
+    assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
+
+
+def test_the_ring_is_read_from_its_oldest_step():
+    """The newest one, in slot 0, ends the task: nothing of it is earned later."""
+    around = supports.paid(buffer([5, 0, 1, 0], terminated=[0], written=5), 0, 0.1, INFINITE)
+    plain = supports.paid(buffer([0, 1, 0, 5], terminated=[3]), 0, 0.1, INFINITE)
+    assert around == plain
+    half = supports.paid(buffer([7, 0, 0], is_step=[1, 0, 0], written=1), 0, 0.0, INFINITE)
+    assert half.returns == (0, 7)
+    none = supports.paid(buffer([0, 0], is_step=[0, 0], written=0), 0, 0.9, INFINITE)
+    assert none.returns == (0, 0) and none.least == math.inf
+
+
+def test_only_the_bound_that_is_passed_changes():
+    paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
+    found = c51.wider(c51.Settings(), paid)
+    assert supports.written(found) == "--v-min -100"
+    inside = supports.Paid((0, 1), (0, 1), 1.0)  # values are too large, not what was earned
+    assert supports.written(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
+
+
+@pytest.mark.parametrize(
+    ("largest", "least", "expected"),
+    [
+        (640, 4.0, "--spacing 0.32"),
+        (10_240, 4.0, "--spacing 1.3 --atoms 90"),  # 1.24 is 4 squeezed
+        (100, 0.1, "--atoms 190"),  # 0.05 is 0.1 squeezed
+        (1, 1.0, "--spacing 0.1"),  # values are too large, not what was earned
+    ],
+)
+def test_atoms_are_wider_apart_unless_that_hides_small_rewards(largest, least, expected):
+    paid = supports.Paid((0, largest), (0, 0), least)
+    assert supports.written(dyna.wider(dyna.Settings(), paid)) == expected

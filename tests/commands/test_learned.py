@@ -1,0 +1,78 @@
+"""When a recorded run has learned: it beats random play, by enough and not by chance."""
+
+import itertools
+
+import pytest
+from scipy import stats
+
+from jaxenvs.commands.learned import chance, is_learned, is_same_task
+from jaxenvs.commands.page import reference
+
+NEVER = {"return": 0.0, "error": 0.0, "succeeded": 0, "episodes": 1024}
+SELDOM = {"return": 0.03, "error": 0.005, "succeeded": 40, "episodes": 1024}
+SCORED = {"return": 20.0, "error": 0.3, "succeeded": None, "episodes": 1024}
+FALLEN = {"return": -1.0, "error": 0.0, "succeeded": 0, "episodes": 1024}
+
+
+def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[str, ...] = ()):
+    return {"returns": [mean], "succeeded": succeeded, "episodes": episodes, "apart": apart}
+
+
+@pytest.mark.parametrize(
+    ("made", "random", "expected"),
+    [
+        (run(0.003, 1), NEVER, False),  # one success proves nothing
+        (run(0.04, 14), NEVER, False),  # not chance, but too little
+        (run(0.06, 17), NEVER, True),
+        (run(0.1, 5, episodes=32), NEVER, True),
+        (run(0.2, 1, episodes=4), NEVER, False),  # much, but by chance
+        (run(0.079, 30), SELDOM, False),  # p < 0.001, but too little
+        (run(0.081, 20), SELDOM, True),  # p = 0.008, but four standard errors: faster successes
+        (run(0.12, 20, episodes=64), SELDOM, True),
+        (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002
+        (run(0.12, 9, episodes=64), SELDOM, False),  # p = 0.0015; 4 standard errors do not count
+        (run(0.12, None, episodes=64), SELDOM, True),  # they do if successes are unknown
+        (run(21.9, None), SCORED, False),  # three standard errors of the difference: 2.0
+        (run(22.1, None), SCORED, True),
+        (run(22.1, 1), SCORED, True),  # random play has no record of successes
+        (run(-0.1, 0), FALLEN, True),  # no success yet, but a far higher return
+        (run(-1.0, 0), FALLEN, False),
+        (run(0.003, 1, apart=("RND",)), NEVER, False),  # the same task
+        (run(0.003, 1, apart=("size=5",)), NEVER, True),  # another task: nothing to compare with
+    ],
+)
+def test_a_run_has_learned_by_enough_and_not_by_chance(made, random, expected):
+    assert is_learned(made, random) == expected
+    assert is_learned(made, None)
+
+
+@pytest.mark.parametrize("episodes", [1, 64, 256, 16_384])
+@pytest.mark.parametrize("others", [64, 1024])
+def test_the_p_value_is_that_of_fishers_exact_test(episodes, others):
+    for share, by_chance in itertools.product([0.0, 0.02, 0.5, 1.0], [0.0, 0.01, 0.5, 1.0]):
+        won, lucky = round(share * episodes), round(by_chance * others)
+        table = [[won, episodes - won], [lucky, others - lucky]]
+        expected = stats.fisher_exact(table, alternative="greater").pvalue
+        found = chance(run(share, won, episodes), {"succeeded": lucky, "episodes": others})
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-12), table
+
+
+def test_every_record_has_what_the_rule_reads():
+    table = reference()
+    for id, random in table["random"].items():
+        for record in (random, *table["trained"].get(id, [])):
+            assert record["succeeded"] is None or 0 <= record["succeeded"] <= record["episodes"], id
+            assert record["episodes"] > 0
+
+
+def test_a_few_successes_of_recorded_runs_are_not_called_learned():
+    """Runs with 1 to 7 successes in 256 episodes, where random play seldom succeeds."""
+    table = reference()
+    few = [
+        is_learned(made, table["random"][id])
+        for id, runs in table["trained"].items()
+        for made in runs
+        if (table["random"].get(id, SCORED)["succeeded"] or 0) < 8 and is_same_task(made)
+        if made["episodes"] == 256 and 0 < (made["succeeded"] or 0) < 8
+    ]
+    assert few and not any(few)

@@ -1,0 +1,121 @@
+"""Arguments that new users type first, such as `--lr` or 1e5, and the answers of the commands."""
+
+import argparse
+import re
+
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import cli
+from jaxenvs.baselines import evaluate
+from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.run import flags, options
+from jaxenvs.commands import listing, parser
+from jaxenvs.commands.page import page
+from jaxenvs.core import registry
+
+
+def refused(capsys, *argv: str) -> str:
+    """The sentence of a command that refuses its arguments."""
+    assert cli.main([*argv]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["--lr", "1e-3"], "--learning-rate"),
+        (["--lr=1e-3"], "--learning-rate"),
+        (["--ne", "8"], "--num-envs"),
+        (["--learning-rat", "1"], "--learning-rate"),
+    ],
+)
+def test_train_suggests_the_flag_of_these_initials_or_a_similar_one(typed, meant, capsys):
+    err = refused(capsys, "train", "Grid-v0", *typed)
+    assert err.startswith(f"jaxenvs train: unrecognized arguments: {' '.join(typed)}; did you mean")
+    assert f"did you mean '{meant}'" in err
+
+
+def test_other_commands_suggest_by_initials_too(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["watch", "Grid-v0", "--rs", "1"])
+    assert "; did you mean '--run-seed'?" in capsys.readouterr().err
+
+
+def test_a_count_may_have_an_exponent():
+    argv = ["Grid-v0", "--total-steps", "1e5", "--seeds", "2e0", "--eval-every", "1e1"]
+    asked = options.parse(argv)
+    assert (asked.settings.total_steps, asked.seeds, asked.eval_every) == (100_000, 2, 10)
+    assert all(isinstance(x, int) for x in (asked.settings.total_steps, asked.seeds))
+    assert options.parse(["Grid-v0", "--total-steps", "100_000"]).settings.total_steps == 100_000
+    assert options.parse(["Grid-v0", "--eval-every", "None"]).eval_every is None
+    assert parser.number(1, 10**6)("1e4") == 10_000
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e-1", "x", "inf", "nan", "1e400"])
+def test_a_count_is_whole(text, capsys):
+    with pytest.raises(SystemExit):
+        options.parse(["Grid-v0", "--total-steps", text])
+    assert "is no whole number, such as" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(argparse.ArgumentTypeError, match="must be a whole number, 1 to 9"):
+        parser.number(1, 9)(text)
+
+
+def test_the_help_that_is_named_can_be_called_here(capsys, monkeypatch):
+    monkeypatch.setattr(flags, "program", lambda: ".venv/bin/jaxenvs")
+    err = refused(capsys, "train", "Grid-v0", "--rate", "1")
+    assert "`.venv/bin/jaxenvs train --help` lists the arguments" in err
+
+
+SUGGESTED = [
+    ("Grid-v0", "sac", {"ppo", "dqn", "muzero", "dyna"}, {"davi", "world", "rl2", "alphazero"}),
+    ("Classic-Pendulum-v0", "dqn", {"ppo", "sac", "crossq"}, {"c51", "muzero", "apex"}),
+    ("Puzzle-SlidingTile-3x3-v0", "td3", {"davi", "world", "alphazero"}, {"rl2", "sac"}),
+    ("Classic-CartPole-v0", "td3", {"ppo", "alphazero"}, {"davi", "dyna", "rl2"}),
+    ("XLand-R1-9x9-v0", "td3", {"rl2", "ppo-rnn"}, {"davi", "alphazero"}),
+]
+
+
+@pytest.mark.parametrize(("id", "given", "able", "unable"), SUGGESTED)
+def test_only_learners_that_take_the_id_are_suggested(id, given, able, unable):
+    with pytest.raises(ValueError, match="give --algo") as caught:
+        ALGORITHMS[given].check_actions(jaxenvs.make(id))
+    named = set(re.split(r", | or ", str(caught.value).rpartition("give --algo ")[2]))
+    assert able <= named and not unable & named
+
+
+def test_list_shows_ids_that_have_the_word_first(capsys):
+    assert listing.main(["lava"]) == 0
+    ids = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    named = ["lava" in id.lower() for id in ids]
+    assert named == sorted(named, reverse=True) and True in named and False in named
+    assert ids[0] == "Grid-LavaCrossingS9N1-v0" and "Grid-DistShift1-v0" in ids
+
+
+def test_list_without_words_keeps_its_order(capsys):
+    assert listing.main([]) == 0
+    ids = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert ids == registry.list()
+
+
+def test_no_row_of_a_page_is_there_twice():
+    """Two files of results may have the same run."""
+    for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
+        for section in page(id).sections:
+            assert len(set(section.rows)) == len(section.rows), (id, section.title)
+
+
+def test_cartpole_says_what_its_success_is(capsys):
+    """A return of 104 is no failure; few poles stand after 500 steps."""
+    env = jaxenvs.make("Classic-CartPole-v0")
+    ends = np.array([[False, True]])
+    played = evaluate.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)
+    found = evaluate.summary(played, [{"seed": 0}])
+    evaluate.tell({**found, "success_is": env.success_is})
+    said = capsys.readouterr().out
+    assert "return 302.000, upright at the time limit 50.0%, length 302.0" in said
+    evaluate.tell(found)
+    assert ", success 50.0%, " in capsys.readouterr().out
