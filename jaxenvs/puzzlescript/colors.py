@@ -90,7 +90,7 @@ OTHER_SPELLINGS = {"gray": "grey", "darkgray": "darkgrey", "lightgray": "lightgr
 
 
 def palette(name: str) -> dict[str, str] | None:
-    """Return `#rrggbb` of each colour name in a palette, given its name or number; None if unknown."""
+    """Return `#rrggbb` of each colour in a palette of this name or number; None if unknown."""
     order = [*PALETTES]
     if name.isdigit() and 0 < int(name) <= len(order):
         name = order[int(name) - 1]

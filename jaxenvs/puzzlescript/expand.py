@@ -1,6 +1,6 @@
-"""Expansion: each rule as written becomes rules with one direction, one movement and concrete names.
+"""Expansion of a rule as written into rules with one direction, one movement and definite objects.
 
-The order of the results matters: rules of a group run in it.
+The order of the results matters, because the rules of a group run in it.
 """
 
 import itertools
@@ -176,7 +176,7 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """What a modifier or a property was replaced by, at how many places."""
+    """Replacement of a modifier or a property, and the number of places that had it."""
 
     value: str
     count: int
@@ -232,7 +232,7 @@ def _moved(
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
-    """Replace on the right what the left has replaced exactly once."""
+    """Replace on the right each modifier that was replaced once on the left."""
     once = {pair: taken.value for pair, taken in pairs.items() if taken.count == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.count == 1}
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from . import sounds, tables
@@ -98,7 +99,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
 
 class _Reading:
-    """What has been read of a source so far."""
+    """Parts of a source read so far."""
 
     def __init__(self, names: Names) -> None:
         self.names, self.problems = names, names.problems
@@ -110,24 +111,22 @@ class _Reading:
 
     def read(self, section: str, line: Line) -> None:
         """Read a line of a section."""
-        if section == "objects":
-            self.objects.read(line)
-        elif section == "levels":
-            self._read_level(line)
-        elif not line.text:
-            return
-        elif section == "":
-            self._read_option(line)
-        elif section == "legend":
-            self.names.read_legend(line)
-        elif section == "sounds":
-            sounds.check(line, self.names)
-        elif section == "collisionlayers":
-            self.names.read_layer(line)
-        elif section == "rules":
-            self.rules.read(line)
-        elif section == "winconditions":
-            self.wins.append((line.number, line.first.split()))
+        if section in ("objects", "levels"):  # where blank lines count
+            (self.objects.read if section == "objects" else self._read_level)(line)
+        elif line.text:
+            self._readers[section](line)
+
+    @property
+    def _readers(self) -> dict[str, Callable[[Line], None]]:
+        """Readers of the other sections."""
+        return {
+            "": self._read_option,
+            "legend": self.names.read_legend,
+            "sounds": lambda line: sounds.check(line, self.names),
+            "collisionlayers": self.names.read_layer,
+            "rules": self.rules.read,
+            "winconditions": lambda line: self.wins.append((line.number, line.first.split())),
+        }
 
     def _read_option(self, line: Line) -> None:
         word, _, value = line.first.partition(" ")

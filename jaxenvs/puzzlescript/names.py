@@ -10,7 +10,7 @@ Cells = tuple[int, ...]
 
 
 class Sprite(NamedTuple):
-    """How an object looks."""
+    """Picture of an object."""
 
     line: int
     colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
@@ -19,7 +19,7 @@ class Sprite(NamedTuple):
 
 @dataclasses.dataclass
 class Names:
-    """What names stand for. An object's id is its place in `order`."""
+    """Meanings of names. An object's id is its place in `order`."""
 
     problems: Problems
     sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)
@@ -51,11 +51,11 @@ class Names:
         return self.aggregates.get(name) or self.properties.get(name) or ()
 
     def is_aggregate(self, name: str) -> bool:
-        """Whether a name means all of its members."""
+        """Return whether a name means all of its members."""
         return self.target(name) in self.aggregates
 
     def is_property(self, name: str) -> bool:
-        """Whether a name means one of its members."""
+        """Return whether a name means one of its members."""
         return self.target(name) in self.properties
 
     def mask(self, name: str) -> int:

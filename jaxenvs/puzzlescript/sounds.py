@@ -31,21 +31,25 @@ def check(line: Line, names: Names) -> None:
         names.problems.warn(line.number, f"{first!r} is no sound event and no object; ignored")
         return
     wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
-    if wrong:
+    is_known = first in EVENTS or first in names
+    if wrong and not rest and is_known:  # as in the engine, a warning
+        names.problems.warn(line.number, wrong)
+    elif wrong:
         names.problems.error(line.number, wrong)
 
 
 def _event(event: str, rest: list[str]) -> str:
-    """Return what is wrong with `EVENT SEED`; "" for nothing."""
+    """Return the mistake in `EVENT SEED`; "" for nothing."""
     if not rest or not rest[0].isdigit():
         return f"{event} needs a seed, a number such as 36772507"
     return f"nothing may follow the seed: {' '.join(rest[1:])!r}" if rest[1:] else ""
 
 
 def _object(name: str, rest: list[str], names: Names) -> str:
-    """Return what is wrong with `OBJECT VERB [DIRECTION ...] SEED`; "" for nothing."""
+    """Return the mistake in `OBJECT VERB [DIRECTION ...] SEED`; "" for nothing."""
     if name not in names:
-        return f"{name.upper()} is no sound event ({', '.join(EVENTS[:-11])}, sfx0 to sfx10) and no object"
+        events = f"{', '.join(EVENTS[: -len(SOUNDS)])}, sfx0 to sfx10"
+        return f"{name.upper()} is no object and no sound event ({events})"
     if names.is_aggregate(name):
         return f"{name.upper()} is an aggregate; sounds belong to objects and properties"
     verb = rest[0] if rest else ""

@@ -13,7 +13,7 @@ MOST_RIGID = 30  # groups
 
 
 class Replacement(NamedTuple):
-    """What a rule does to a cell: masks of objects (oc, os, re) and of movements."""
+    """Effect of a rule on a cell: masks of objects (oc, os, re) and of movements."""
 
     oc: int = 0  # objects cleared
     os: int = 0  # objects set
@@ -25,7 +25,7 @@ class Replacement(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """What a rule asks of a cell. The all-zero pattern matches every cell."""
+    """Condition of a rule on a cell. The all-zero pattern matches every cell."""
 
     op: int = 0  # objects present
     om: int = 0  # objects missing
@@ -164,7 +164,7 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Whether every ellipsis stands between cells, alone, on both sides."""
+        """Return whether every ellipsis stands between cells, alone, on both sides."""
         rule, error = self.expanded, self.names.problems.error
         fine = True
         for (r, c), cell in places(rule.left):
@@ -173,12 +173,7 @@ class _Masks:
                 error(rule.line, "`...` stands at the same places on both sides")
             if ELLIPSIS[0] not in (*cell, *other):
                 continue
-            if (
-                ELLIPSIS[0] in cell
-                and cell != ELLIPSIS
-                or ELLIPSIS[0] in other
-                and other != ELLIPSIS
-            ):
+            if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (cell, other)):
                 error(rule.line, "`...` stands alone between bars")
                 fine = False
             elif c in (0, len(rule.left[r]) - 1):
@@ -195,30 +190,15 @@ class _Masks:
             self.names.problems.error(self.expanded.line, f"{name.upper()} is on no single layer")
         return layer
 
-    def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | None | str:
+    def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | str | None:
         """The pattern of a cell, None for an ellipsis, or why it never matches ("": a warning)."""
         if cell == ELLIPSIS:
             return None
-        names, line = self.names, self.expanded.line
-        made, used, clash = Pattern(), {}, ""
-        for modifier, name in cell:
-            layer, mask = self._layer(name), names.mask(name)
-            if modifier == "random":
-                names.problems.error(line, "`random` stands on the right only")
-            elif layer is None:
-                continue
-            elif modifier == "no":
-                made = made._replace(om=made.om | mask)
-            else:
-                if layer in used:
-                    clash = (
-                        f"{used[layer].upper()} and {name.upper()} are on one layer and cannot "
-                        f"share a cell"
-                    )
-                used[layer] = name
-                made = _required(made, modifier, mask, layer, names.is_property(name))
+        made, used, clash = self._asked(cell)
         if made.op & made.om:
-            names.problems.warn(line, "a cell asks for an object and for none of it: ignored")
+            self.names.problems.warn(
+                self.expanded.line, "a cell asks for an object and for none of it: ignored"
+            )
             return ""
         if clash:
             return clash
@@ -226,8 +206,25 @@ class _Masks:
             made = made._replace(replacement=self._replacement(made, used, after))
         return made
 
+    def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
+        """Return the pattern of a cell, its layers, and why it never matches ("" if it may)."""
+        made, used, clash = Pattern(), dict[int, str](), ""
+        for modifier, name in cell:
+            layer, mask = self._layer(name), self.names.mask(name)
+            if modifier == "random":
+                self.names.problems.error(self.expanded.line, "`random` stands on the right only")
+            elif modifier == "no" and layer is not None:
+                made = made._replace(om=made.om | mask)
+            elif layer is not None:
+                if layer in used:
+                    both = f"{used[layer].upper()} and {name.upper()}"
+                    clash = f"{both} are on one layer: no cell has both"
+                used[layer] = name
+                made = _required(made, modifier, mask, layer, self.names.is_property(name))
+        return made, used, clash
+
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
-        """What the right side does to a cell."""
+        """Return the effect of the right side on a cell."""
         names = self.names
         new, seen, placed = Replacement(), {}, set()
         for modifier, name in after:
@@ -245,8 +242,7 @@ class _Masks:
             if layer in seen:
                 names.problems.error(
                     self.expanded.line,
-                    f"{seen[layer].upper()} and {name.upper()} are on one layer and cannot share "
-                    f"a cell",
+                    f"{seen[layer].upper()} and {name.upper()} are on one layer: no cell has both",
                 )
             seen[layer] = name
             if not names.is_property(name):
@@ -257,7 +253,7 @@ class _Masks:
     def _chosen(self, name: str) -> int:
         """Objects that `random NAME` selects from."""
         mask = self.names.mask(name)
-        if not mask or self.names.is_aggregate(name):
+        if not mask:
             self.names.problems.error(
                 self.expanded.line, f"`random {name}` needs an object or a property"
             )
@@ -284,7 +280,7 @@ class _Masks:
         seen: dict[int, str],
         placed: set[int],
     ) -> Replacement | None:
-        """Add what the left side has and the right side lacks; None if nothing changes."""
+        """Clear objects and movements that only the left side has; None if nothing changes."""
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)
         if made.mp & ~new.ms:

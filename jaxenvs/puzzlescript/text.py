@@ -47,7 +47,7 @@ class Problems:
             self.errors.append((line, message))
 
     def warn(self, line: int, message: str) -> None:
-        """Record what is suspicious and changes nothing."""
+        """Record a suspicious line that changes nothing."""
         if (line, message) not in self.warnings:
             self.warnings.append((line, message))
 
@@ -78,24 +78,32 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
         if pieces is None:
             continue
         lowered = " ".join(pieces).strip().lower()
-        is_ruler = set(lowered) == {"="} if section == "levels" else lowered.startswith("=")
         heading = re.match(rf"({'|'.join(SECTIONS)})(?!\w)\s*", lowered)
-        if is_ruler:
-            if set(lowered) != {"="}:
-                problems.error(number, "nothing may follow a line of `=`")
-        elif heading and section != "levels":
+        if _is_ruler(lowered, section, number, problems):
+            continue
+        if heading and section != "levels":
             section = heading[1]
             _check_heading(section, seen, lowered[heading.end() :], number, problems)
             seen.append(section)
-        else:
-            first = pieces[0].strip().lower() if pieces else ""
-            if section == "rules" and pieces and not comments.ended(raw, section):
-                # As in the engine, a comment in front of a rule becomes a part of it, an error.
-                first = re.findall(r"[^(]+", raw)[0].strip().lower()
-            yield section, Line(number, first, lowered, raw)
+            continue
+        first = pieces[0] if pieces else ""
+        if section == "rules" and pieces and not comments.ended(raw, section):
+            # As in the engine, a comment in front of a rule becomes a part of it, an error.
+            first = re.findall(r"[^(]+", raw)[0]
+        yield section, Line(number, first.strip().lower(), lowered, raw)
     for name in SECTIONS:
         if name not in seen:
             problems.error(0, f"no section {name.upper()}; a game has all of {', '.join(SECTIONS)}")
+
+
+def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
+    """Return whether a line is decoration: it begins with `=`, and in levels has nothing else."""
+    is_plain = set(text) == {"="}
+    if section == "levels" or not text.startswith("="):
+        return is_plain
+    if not is_plain:
+        problems.error(line, "nothing may follow a line of `=`")
+    return True
 
 
 def _check_heading(section: str, seen: list[str], rest: str, line: int, problems: Problems) -> None:
@@ -119,14 +127,14 @@ class _Comments:
         self.problems, self.depth = problems, 0
 
     def ended(self, raw: str, section: str) -> bool:
-        """Whether a line shows a message, in which brackets are no comments."""
+        """Return whether a line shows a message, in which brackets are no comments."""
         pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int) -> list[str] | None:
         """Pieces of a line outside of comments; None for a line that is only a comment.
 
-        As in the engine, a line whose comment has spaces behind it is blank, not a comment.
+        As in the engine, a comment followed by spaces is a blank line.
         """
         pieces, had_comment, last = [], self.depth > 0, ""
         for part in re.split(r"([()])", raw):

@@ -3,7 +3,8 @@
 // CHECKOUT is a checkout of increpare/PuzzleScript (tested: 4db08ebe, 2026-08-15, MIT).
 // A request is a line of JSON, and so is its answer:
 //   {"source": TEXT}                              the compiled tables, or the errors
-//   {"source": TEXT, "level": N, "inputs": [...]} also the board after every input
+//   {"source": TEXT, "level": N, "inputs": [...]} also the board after every input; "draws": the
+//                                                 random numbers to use, over and over
 // Inputs: 0 up, 1 left, 2 down, 3 right, 4 action, "tick", "undo", "restart".
 'use strict';
 const fs = require('fs');
@@ -37,7 +38,7 @@ vm.runInThisContext(code + `
     start() { unitTesting = true; lazyFunctionGeneration = false; resetParserErrorState(); },
     errors: () => errorStrings, count: () => errorCount, state: () => state, level: () => level,
     curlevel: () => curlevel, settle() { let n = 0; while (againing && n++ < 500) { againing = false; processInput(-1); } return n; },
-    restartTarget: () => restartTarget, seed: (uniform) => { RandomGen.uniform = uniform; }, winning: () => winning,
+    restartTarget: () => restartTarget, uniform: RNG.prototype.uniform, draw(uniform) { RNG.prototype.uniform = uniform; }, winning: () => winning,
 };`, { filename: 'engine' });
 global.stripHTMLTags = text => text.replace(/<\/?[a-zA-Z][^>]*>/g, '').trim();
 
@@ -77,10 +78,11 @@ function tables() {
 const board = l => Array.from({ length: l.n_tiles }, (_, i) => big(l.getCell(i)));
 
 function play(request) {
+    let drawn = 0;
     const seen = [];
-    const see = () => seen.push({ board: board(engine.level()), level: engine.curlevel() });
+    const see = () => seen.push({ board: board(engine.level()), level: engine.curlevel(), drawn });
+    engine.draw(request.draws ? () => request.draws[drawn++ % request.draws.length] : engine.uniform);
     compile(['loadLevel', request.level || 0], request.source, request.seed === undefined ? null : request.seed);
-    if (request.draws) { let i = 0; engine.seed(() => request.draws[i++ % request.draws.length]); }
     engine.settle();
     see();
     for (const value of request.inputs) {
