@@ -1,0 +1,6 @@
+"""PuzzleScript: games as data, read from their source text."""
+
+from .game import Game, load, parse
+from .text import GameError
+
+__all__ = ["Game", "GameError", "load", "parse"]

@@ -1,0 +1,359 @@
+"""Expansion of a rule as written into rules with one direction, one movement and definite objects.
+
+The order of the results matters, because the rules of a group run in it.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from .names import Names
+from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
+
+# Absolute directions of ^ v < > and of the modifiers along and across a rule, by its direction.
+TURNED = {
+    "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
+    "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
+    "down": ("right", "left", "up", "down", "along vertical", "across horizontal"),
+    "left": ("down", "up", "right", "left", "along horizontal", "across vertical"),
+}
+SEVERAL = {
+    **MOVEMENTS,
+    "along horizontal": MOVEMENTS["horizontal"],
+    "across horizontal": MOVEMENTS["horizontal"],
+    "along vertical": MOVEMENTS["vertical"],
+    "across vertical": MOVEMENTS["vertical"],
+}
+OPPOSITE = {"up": "down", "left": "right"}
+
+Rows = tuple[Row, ...]
+
+
+def expanded(rules: Iterable[Rule], names: Names) -> list[Rule]:
+    """Return the rules of the game in the order in which they run, without duplicates."""
+    rules = [*rules]
+    for rule in rules:
+        _check_absent(rule, names)
+    tidy = [_without_redundant(rule, names) for rule in rules]
+    directed = [each for rule in tidy for each in _directed(rule)]
+    plain = [_with_objects(_absolute(rule), names) for rule in directed]
+    moving = [each for rule in plain for each in _with_movements(rule, names)]
+    concrete = [each for rule in moving for each in _with_members(rule, names)]
+    return _unique([_stationary(rule, names) for rule in concrete])
+
+
+def mapped(rows: Rows, change: Callable[[Cell], Cell]) -> Rows:
+    """Change every cell."""
+    return tuple(tuple(map(change, row)) for row in rows)
+
+
+def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
+    """Change every cell of both sides."""
+    return rule._replace(left=mapped(rule.left, change), right=mapped(rule.right, change))
+
+
+def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
+    """Change the cell at (row, column), if there is one."""
+    r, c = place
+    if r >= len(rows):
+        return rows
+    row = (*rows[r][:c], change(rows[r][c]), *rows[r][c + 1 :])
+    return (*rows[:r], row, *rows[r + 1 :])
+
+
+def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
+    """Each cell with its (row, column)."""
+    for r, row in enumerate(rows):
+        for c, cell in enumerate(row):
+            yield (r, c), cell
+
+
+# Steps 1 to 3: directions, and `no` that says nothing.
+
+
+def _directed(rule: Rule) -> list[Rule]:
+    """One rule for each direction; the first one only if the direction makes no difference."""
+    cells = [cell for _, cell in places(rule.left + rule.right)]
+    is_long = any(len(row) > 1 for row in rule.left)
+    is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
+    directions = rule.directions if is_long or is_relative else rule.directions[:1]
+    return [rule._replace(directions=(each,)) for each in directions]
+
+
+def _check_absent(rule: Rule, names: Names) -> None:
+    """Record cells on the right that have an object and none of it."""
+    for _, cell in places(rule.right):
+        there = [name for modifier, name in cell if modifier != "no" and name in names.sprites]
+        mask = sum({names.mask(name) for name in there})
+        for name in (name for modifier, name in cell if modifier == "no"):
+            if names.mask(name) & mask and not names.is_aggregate(name):
+                names.problems.error(
+                    rule.line,
+                    f"a cell on the right has {', '.join(there).upper()} and no {name.upper()}",
+                )
+
+
+def _without_redundant(rule: Rule, names: Names) -> Rule:
+    """Drop `no X` on the right if the left has it, and on the left if something excludes X.
+
+    As in the engine, a pair on the right that follows a dropped one is kept unseen.
+    """
+
+    def right(before: Cell, after: Cell) -> Cell:
+        forbidden = {name for modifier, name in before if modifier == "no"}
+        kept, is_seen = [], True
+        for pair in after:
+            is_dropped = is_seen and pair[0] == "no" and pair[1] in forbidden
+            kept += [] if is_dropped else [pair]
+            is_seen = not is_dropped
+        return tuple(kept)
+
+    rows = zip(rule.left, rule.right, strict=False)
+    kept = tuple(tuple(map(right, *each)) for each in rows)
+    return rule._replace(right=kept, left=mapped(rule.left, lambda cell: _needed(cell, names)))
+
+
+def _needed(cell: Cell, names: Names) -> Cell:
+    """The pairs of a cell on the left without each `no X` that its required objects imply."""
+    layers: set[int] = set()
+    objects = 0
+    for modifier, name in cell:
+        is_property = names.is_property(name) and names.single_layer(name) is not None
+        # The engine does not look through another name of an object here.
+        is_sure = name in names.sprites or names.is_aggregate(name) or is_property
+        if modifier != "no" and is_sure:
+            layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
+            objects |= names.mask(name)
+
+    def says_something(name: str) -> bool:
+        members = [m for m in names.members(name) if m in names.layer_of]
+        occupied = {names.layer_of[m] for m in members} <= layers
+        return not members or not occupied or bool(names.mask(name) & objects)
+
+    return tuple(pair for pair in cell if pair[0] != "no" or says_something(pair[1]))
+
+
+# Steps 4 to 7: absolute directions, aggregates, synonyms.
+
+
+def _absolute(rule: Rule) -> Rule:
+    """Make directions absolute, and rules to the right and down of those to the left and up."""
+    direction = rule.directions[0]
+    turned = dict(zip(RELATIVE, TURNED[direction], strict=True))
+    rule = both(rule, lambda cell: tuple((turned.get(m, m), name) for m, name in cell))
+    if direction not in OPPOSITE or any(cell == ELLIPSIS for _, cell in places(rule.left)):
+        return rule
+    left, right = (tuple(row[::-1] for row in side) for side in (rule.left, rule.right))
+    return rule._replace(directions=(OPPOSITE[direction],), left=left, right=right)
+
+
+def _with_objects(rule: Rule, names: Names) -> Rule:
+    """Replace aggregates by their objects: the first in place, the others at the end."""
+
+    def change(cell: Cell) -> Cell:
+        first, rest = [], []
+        for modifier, name in cell:
+            if not names.is_aggregate(name):
+                object_ = names.target(name)
+                first.append((modifier, object_ if object_ in names.sprites else name))
+                continue
+            if modifier == "no":
+                names.problems.error(
+                    rule.line,
+                    f"`no {name}`: {name.upper()} is an aggregate; write `no` before each of "
+                    f"{', '.join(names.members(name))}",
+                )
+            head, *others = ((modifier, member) for member in names.members(name))
+            first.append(head)
+            rest += others
+        return (*first, *rest)
+
+    return both(rule, change)
+
+
+# Step 8: modifiers for several movements.
+
+
+class _Taken(NamedTuple):
+    """Replacement of a modifier or a property, and the number of places that had it."""
+
+    value: str
+    count: int
+    place: tuple[int, int]
+
+
+def _with_movements(rule: Rule, names: Names) -> list[Rule]:
+    """One rule for each combination of movements, where a cell on the left has several."""
+    done, waiting = [], deque([(rule, {}, {})])
+    while waiting:
+        current, pairs, modifiers = waiting.popleft()
+        found = [
+            (place, next(pair for pair in cell if pair[0] in SEVERAL))
+            for place, cell in places(current.left)
+            if any(modifier in SEVERAL for modifier, _ in cell)
+        ]
+        if not found:
+            done.append(_inferred(current, pairs, modifiers))
+        for place, pair in found:
+            for movement in SEVERAL[pair[0]]:
+                waiting.append(_moved(current, pairs, modifiers, place, pair, movement))
+    remaining = [
+        m for each in done for _, cell in places(each.right) for m, _ in cell if m in SEVERAL
+    ]
+    if remaining:
+        names.problems.error(
+            rule.line,
+            f"`{remaining[0].split()[-1]}` on the right: the left does not tell which movement",
+        )
+    return done
+
+
+def _moved(
+    rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
+) -> tuple[Rule, dict, dict]:
+    """Replace a pair's modifier in a cell of both sides; count the replacements."""
+
+    def change(cell: Cell) -> Cell:
+        return tuple((to, each[1]) if each == pair else each for each in cell)
+
+    left, right = at(rule.left, place, change), at(rule.right, place, change)
+    old = pairs.get(pair)
+    if old is None:
+        new = _Taken(to, 1, place)
+    else:
+        new = old._replace(count=old.count + (old.place != place))
+    before = modifiers.get(pair[0], _Taken(to, 0, place))
+    return (
+        rule._replace(left=left, right=right),
+        {**pairs, pair: new},
+        {**modifiers, pair[0]: before._replace(count=before.count + 1)},
+    )
+
+
+def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
+    """Replace on the right each modifier that was replaced once on the left."""
+    once = {pair: taken.value for pair, taken in pairs.items() if taken.count == 1}
+    alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.count == 1}
+
+    def by_pair(cell: Cell) -> Cell:
+        return tuple((once.get(pair, pair[0]), pair[1]) for pair in cell)
+
+    def by_modifier(cell: Cell) -> Cell:
+        return tuple((alone.get(modifier, modifier), name) for modifier, name in cell)
+
+    return rule._replace(right=mapped(mapped(rule.right, by_pair), by_modifier))
+
+
+# Step 9: properties.
+
+
+def _with_members(rule: Rule, names: Names) -> list[Rule]:
+    """One rule for each member of a property, where the property cannot stay whole."""
+    rule = both(rule, lambda cell: _none_of(cell, names))
+    ambiguous = {
+        name
+        for place, cell in places(rule.right)
+        for name in _properties(cell, names)
+        if name not in _properties(rule.left[place[0]][place[1]], names)
+    }
+    done, waiting = [], deque([(rule, {})])
+    while waiting:
+        current, taken = waiting.popleft()
+        found = next(
+            (
+                (place, name)
+                for place, cell in places(current.left)
+                for name in _properties(cell, names)
+                if names.single_layer(name) is None or name in ambiguous
+            ),
+            None,
+        )
+        if found is None:
+            done.append(_member_inferred(current, taken))
+            continue
+        place, name = found
+        for member in names.members(name):
+            left, right = (at(side, place, _named(name, member)) for side in current[3:5])
+            count = taken[name].count + 1 if name in taken else 1
+            value = taken[name].value if name in taken else member
+            known = {**taken, name: _Taken(value, count, place)}
+            waiting.append((current._replace(left=left, right=right), known))
+    for each in done:
+        for _, cell in places(each.right):
+            for name in ambiguous.intersection(_properties(cell, names)):
+                names.problems.error(
+                    rule.line,
+                    f"{name.upper()} on the right: the left does not tell which of "
+                    f"{', '.join(names.members(name))}",
+                )
+                return []
+    return done
+
+
+def _named(name: str, member: str) -> Callable[[Cell], Cell]:
+    """Replace a property in a cell, except after `random`."""
+    return lambda cell: tuple(
+        (m, member) if each == name and m != "random" else (m, each) for m, each in cell
+    )
+
+
+def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
+    """Replace on the right each property that was replaced at one place on the left."""
+    for name, each in taken.items():
+        if each.count == 1:
+            rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
+    return rule
+
+
+def _properties(cell: Cell, names: Names) -> list[str]:
+    return [name for modifier, name in cell if modifier != "random" and names.is_property(name)]
+
+
+def _none_of(cell: Cell, names: Names) -> Cell:
+    """`no` of each member instead of `no` of a property."""
+    pairs = []
+    for modifier, name in cell:
+        if modifier == "no" and names.is_property(name):
+            pairs += [(modifier, member) for member in names.members(name)]
+        else:
+            pairs.append((modifier, name))
+    return tuple(pairs)
+
+
+# Steps 10 and 11.
+
+
+def _stationary(rule: Rule, names: Names) -> Rule:
+    """Objects that appear on the right of a rule that is not late have no movement."""
+    if rule.late:
+        return rule
+
+    def change(before: Cell, after: Cell) -> Cell:
+        known = {member for _, name in before for member in names.members(name)}
+        layers = {names.layer_of.get(member) for member in known}
+
+        def is_new(modifier: str, name: str) -> bool:
+            is_object = not names.is_property(name) and name in names.layer_of
+            return not modifier and is_object and names.layer_of[name] not in layers
+
+        return tuple(("stationary" if is_new(*pair) else pair[0], pair[1]) for pair in after)
+
+    rows = zip(rule.left, rule.right, strict=False)
+    return rule._replace(right=tuple(tuple(map(change, *each)) for each in rows))
+
+
+def _unique(rules: list[Rule]) -> list[Rule]:
+    """Keep the last of equal rules that stand in one group without a break."""
+    kept = []
+    for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
+        seen = set()
+        last = []
+        for rule in reversed([*group]):
+            is_long = any(len(row) > 1 for row in rule.left)
+            key = rule._replace(directions=rule.directions if is_long else (), group=0)
+            if key not in seen:
+                last.append(rule)
+            seen.add(key)
+        kept += reversed(last)
+    return kept

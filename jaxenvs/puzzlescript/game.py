@@ -1,0 +1,203 @@
+"""A PuzzleScript game: its source text as tables."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from . import sounds, tables
+from .colors import PALETTES, palette
+from .names import Names, Objects, Sprite
+from .rules import Reader
+from .tables import Groups, Level, Win
+from .text import GameError, Line, Problems, lines
+
+VALUES = (
+    "title",
+    "author",
+    "homepage",
+    "background_color",
+    "text_color",
+    "key_repeat_interval",
+    "realtime_interval",
+    "again_interval",
+    "flickscreen",
+    "zoomscreen",
+    "color_palette",
+    "youtube",
+)
+SWITCHES = (
+    "run_rules_on_level_start",
+    "norepeat_action",
+    "require_player_movement",
+    "debug",
+    "verbose_logging",
+    "throttle_movement",
+    "noundo",
+    "noaction",
+    "norestart",
+    "scanline",
+)
+LARGEST = 4_000_000  # characters of a source
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """The tables of a game. Object o has bit o, and movement m of layer l has bit 5 l + m."""
+
+    name: str
+    prelude: dict[str, str]  # options of the first section; "" for those without a value
+    objects: tuple[str, ...]  # by id; an object that is listed twice has an unused id, too
+    sprites: tuple[Sprite, ...]  # by id
+    layer_of: tuple[int, ...]  # by id
+    layers: int
+    background: int  # id of the default background
+    player: int  # mask
+    player_is_aggregate: bool  # whether a player is all objects of the mask in one cell
+    main: Groups
+    late: Groups
+    wins: tuple[Win, ...]
+    levels: tuple[Level | str, ...]  # a string is a message
+    warnings: tuple[str, ...]
+    errors: tuple[str, ...]  # not empty only with on_error="engine"
+
+
+def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
+    """Read a game from a file; see `parse`. Raises `GameError` for a file that is no text."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST:
+            raise GameError(f"{path}: larger than {LARGEST:,} bytes, which no game is")
+        source = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise GameError(f"{path}: not UTF-8 text ({error})") from error
+    return parse(source, str(path), on_error)
+
+
+def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
+    """Return the tables of a source text.
+
+    `GameError` lists each error with `name` and its line. With `on_error="engine"` the game is
+    made in spite of errors wherever the original engine would play it.
+    """
+    if on_error not in ("raise", "engine"):
+        raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')
+    problems = Problems(name)
+    reading = _Reading(Names(problems))
+    for section, line in lines(source, problems):
+        reading.read(section, line)
+    try:
+        game = reading.game(name)
+    except (LookupError, ValueError) as error:
+        if not problems.errors:
+            raise
+        problems.check()
+        raise AssertionError from error
+    if on_error == "raise":
+        problems.check()
+    return game
+
+
+class _Reading:
+    """Parts of a source read so far."""
+
+    def __init__(self, names: Names) -> None:
+        self.names, self.problems = names, names.problems
+        self.objects, self.rules = Objects(names), Reader(names)
+        self.prelude: dict[str, str] = {}
+        self.wins: list[tuple[int, list[str]]] = []
+        self.levels: list[str | list[tuple[int, str]]] = []
+        self.in_level = False
+
+    def read(self, section: str, line: Line) -> None:
+        """Read a line of a section."""
+        if section in ("objects", "levels"):  # where blank lines count
+            (self.objects.read if section == "objects" else self._read_level)(line)
+        elif line.text:
+            self._readers[section](line)
+
+    @property
+    def _readers(self) -> dict[str, Callable[[Line], None]]:
+        """Readers of the other sections."""
+        return {
+            "": self._read_option,
+            "legend": self.names.read_legend,
+            "sounds": lambda line: sounds.check(line, self.names),
+            "collisionlayers": self.names.read_layer,
+            "rules": self.rules.read,
+            "winconditions": lambda line: self.wins.append((line.number, line.first.split())),
+        }
+
+    def _read_option(self, line: Line) -> None:
+        word, _, value = line.first.partition(" ")
+        if word in ("title", "author", "homepage"):
+            start = line.raw.lower().index(word) + len(word)
+            value = line.raw[start:].partition("(")[0]
+        if word in VALUES and value.strip():
+            self.prelude[word] = value.strip()
+            self._check_option(word, value.strip(), line.number)
+        elif word in VALUES:
+            self.problems.error(line.number, f"{word} needs a value")
+        elif word in SWITCHES:
+            self.prelude[word] = ""
+        else:
+            self.problems.error(
+                line.number, f"{word!r} is no option; there are {', '.join((*VALUES, *SWITCHES))}"
+            )
+
+    def _check_option(self, word: str, value: str, line: int) -> None:
+        """Record a colour or a palette that does not exist."""
+        if word in ("background_color", "text_color") and not Objects.COLOR.fullmatch(value):
+            self.problems.error(line, f"{word} {value!r}: give a colour's name or #rrggbb")
+        if word == "color_palette" and palette(value) is None:
+            self.problems.error(line, f"palette {value!r}: there are {', '.join(PALETTES)}")
+
+    def _read_level(self, line: Line) -> None:
+        """Read a row, a message, or the blank line between two levels."""
+        if line.text.startswith("message"):
+            self.levels.append(line.raw.strip()[len("message") :].strip())
+            self.in_level = False
+        elif not line.text:
+            self.in_level = False
+        else:
+            if not self.in_level:
+                self.levels.append([])
+                self.in_level = True
+            rows = self.levels[-1]
+            assert isinstance(rows, list)
+            rows.append((line.number, line.first))
+            if len(line.first) != len(rows[0][1]):
+                self.problems.warn(
+                    line.number, "rows of a level differ in length; the first counts"
+                )
+
+    def game(self, name: str) -> Game:
+        """The game of all that was read."""
+        names = self.names
+        if not names.layers:
+            self.problems.error(0, "no collision layers; every object is on one")
+            self.problems.check()
+        if not self.levels:
+            self.problems.error(0, "no levels; a game has at least one")
+        names.number()
+        main, late = tables.groups(self.rules, names)
+        made = [
+            each if isinstance(each, str) else tables.level(each, names) for each in self.levels
+        ]
+        return Game(
+            name=name,
+            prelude=self.prelude,
+            objects=tuple(names.order),
+            sprites=tuple(names.sprites[each] for each in names.order),
+            layer_of=tuple(names.layer_of[each] for each in names.order),
+            layers=len(names.layers),
+            background=names.ids[names.background],
+            player=names.mask("player"),
+            player_is_aggregate=names.is_aggregate("player"),
+            main=main,
+            late=late,
+            wins=tables.wins(self.wins, names),
+            levels=tuple(each for each in made if each is not None),
+            warnings=tuple(self.problems.described(self.problems.warnings)),
+            errors=tuple(self.problems.described(self.problems.errors)),
+        )

@@ -1,0 +1,271 @@
+"""Objects, legend and collision layers of a game: what each name stands for."""
+
+import dataclasses
+import re
+from typing import NamedTuple
+
+from .text import Line, Problems
+
+Cells = tuple[int, ...]
+
+
+class Sprite(NamedTuple):
+    """Picture of an object."""
+
+    line: int
+    colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
+    rows: tuple[str, ...]  # of digits (a colour) and dots (transparent); (): a full square
+
+
+@dataclasses.dataclass
+class Names:
+    """Meanings of names. An object's id is its place in `order`."""
+
+    problems: Problems
+    sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)
+    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)
+    aggregates: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    properties: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    lines: dict[str, int] = dataclasses.field(default_factory=dict)
+    layers: list[list[str]] = dataclasses.field(default_factory=list)
+    ids: dict[str, int] = dataclasses.field(default_factory=dict)
+    layer_of: dict[str, int] = dataclasses.field(default_factory=dict)
+    order: list[str] = dataclasses.field(default_factory=list)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sprites or name in self.lines
+
+    def target(self, name: str) -> str:
+        """The name at the end of a chain of synonyms."""
+        seen = set()
+        while name in self.synonyms and name not in self.sprites and name not in seen:
+            seen.add(name)
+            name = self.synonyms[name]
+        return name
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """Objects that a name stands for: all of them or one of them."""
+        name = self.target(name)
+        if name in self.sprites:
+            return (name,)
+        return self.aggregates.get(name) or self.properties.get(name) or ()
+
+    def is_aggregate(self, name: str) -> bool:
+        """Return whether a name means all of its members."""
+        return self.target(name) in self.aggregates
+
+    def is_property(self, name: str) -> bool:
+        """Return whether a name means one of its members."""
+        return self.target(name) in self.properties
+
+    def mask(self, name: str) -> int:
+        """Bits of the objects that a name stands for."""
+        return sum({1 << self.ids[member] for member in self.members(name) if member in self.ids})
+
+    def layer_mask(self, layer: int) -> int:
+        """Bits of the objects of a layer."""
+        return sum(1 << self.ids[name] for name, each in self.layer_of.items() if each == layer)
+
+    def single_layer(self, name: str) -> int | None:
+        """The layer of an object or of a property whose members share one."""
+        layers = {self.layer_of.get(member) for member in self.members(name)}
+        return layers.pop() if len(layers) == 1 else None
+
+    def number(self) -> None:
+        """Give ids in the order of layers; an object listed twice keeps its last."""
+        for layer, names in enumerate(self.layers):
+            for name in names:
+                self.ids[name], self.layer_of[name] = len(self.order), layer
+                self.order.append(name)
+        for name, sprite in self.sprites.items():
+            if name not in self.ids:
+                self.problems.error(sprite.line, f"{name.upper()} is in no collision layer")
+        for name, members in self.aggregates.items():
+            self._check_aggregate(name, members)
+        self._check_background()
+
+    def _check_aggregate(self, name: str, members: tuple[str, ...]) -> None:
+        taken: dict[int, str] = {}
+        for member in members:
+            layer = self.layer_of.get(member)
+            if layer is not None and layer not in taken:
+                taken[layer] = member
+            elif layer is not None:
+                self.problems.error(
+                    self.lines.get(name, 0),
+                    f"{name.upper()} needs {taken[layer].upper()} and {member.upper()} in one "
+                    f"cell, and both are on layer {layer + 1}",
+                )
+
+    def _check_background(self) -> None:
+        for name in ("player", "background"):
+            if name not in self:
+                self.problems.error(0, f"no object is called {name}; define it or a synonym")
+        if "background" not in self:
+            return
+        if self.is_aggregate("background"):
+            line = self.lines.get("background", 0)
+            self.problems.error(line, "BACKGROUND is an object or a property, not an aggregate")
+        elif self.single_layer("background") is None:
+            line = self.lines.get("background", 0)
+            self.problems.error(line, "all members of BACKGROUND must be on one layer")
+
+    @property
+    def background(self) -> str:
+        """The default background."""
+        members = [name for name in self.members("background") if name in self.ids]
+        if self.is_aggregate("background") or not members:
+            return self.order[0]
+        return members[0]
+
+    # Reading.
+
+    def declare(self, name: str, line: int) -> bool:
+        """Record where a legend entry stands; False, with an error, if the name is taken."""
+        if name in self:
+            where = self.lines.get(name) or self.sprites[name].line
+            self.problems.error(line, f"{name.upper()} is already defined in line {where}")
+            return False
+        self.lines[name] = line
+        return True
+
+    def read_legend(self, line: Line) -> None:
+        """Read `a = b`, `a = b and c` or `a = b or c`."""
+        found = re.match(r"([^=\s]*)\s*=\s*(.*)", line.text)
+        words = found[2].split() if found else []
+        if not found or not words or len(words) % 2 == 0:
+            form = "A = B, A = B and C, or A = B or C"
+            self.problems.error(line.number, f"a line of the legend is {form}: {line.text!r}")
+            return
+        name, joins, given = found[1], words[1::2], words[::2]
+        if len({*joins}) > 1 or not {*joins} <= {"and", "or"}:
+            self.problems.error(
+                line.number, f"join names by `and` alone or by `or` alone: {line.text!r}"
+            )
+            return
+        for each in given:
+            if each == name:
+                self.problems.error(line.number, f"{name.upper()} is defined by itself")
+            elif each not in self:
+                self.problems.error(line.number, f"{each.upper()} is not defined")
+        self._define(
+            name, joins, [each for each in given if each != name and each in self], line.number
+        )
+
+    def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
+        """Enter a legend entry whose parts are known."""
+        if not given or not self.declare(name, line):
+            return
+        if not joins:
+            self.synonyms[name] = given[0]
+            return
+        of_all = joins[0] == "and"
+        wrong = self.is_property if of_all else self.is_aggregate
+        kind, other = ("aggregate", "property") if of_all else ("property", "aggregate")
+        for each in filter(wrong, given):
+            self.problems.error(
+                line,
+                f"{name.upper()} is an {kind}, and {each.upper()} a {other}: they do not mix"
+                if of_all
+                else f"{name.upper()} is a {kind}, and {each.upper()} an {other}: they do not mix",
+            )
+        members = tuple(member for each in given for member in self.members(each))
+        (self.aggregates if of_all else self.properties)[name] = members
+
+    def read_layer(self, line: Line) -> None:
+        """Read a line of `collisionlayers`."""
+        layer: list[str] = []
+        given = [word for word in re.split(r"[\s,]+", line.text) if word]
+        for name in given:
+            if name not in self:
+                self.problems.error(line.number, f"{name.upper()} is not defined")
+            elif self.is_aggregate(name):
+                self.problems.error(line.number, f"{name.upper()} is an aggregate and spans layers")
+            else:
+                layer += self.members(name)
+        if "background" in given and len(given) > 1:
+            self.problems.error(line.number, "BACKGROUND must be alone on its layer")
+        for name in layer:
+            if any(name in other for other in self.layers):
+                self.problems.warn(
+                    line.number, f"{name.upper()} is on several layers; the last counts"
+                )
+        self.layers.append(layer)
+
+
+class Objects:
+    """Reader of the section `objects`: a name, its colours, then perhaps five rows."""
+
+    COLOR = re.compile(
+        r"(black|white|gray|darkgray|lightgray|grey|darkgrey|lightgrey|red|darkred|lightred|brown|"
+        r"darkbrown|lightbrown|orange|yellow|green|darkgreen|lightgreen|blue|lightblue|darkblue|"
+        r"purple|pink|transparent|#(?:[0-9a-f]{3}){1,2})\s*"
+    )
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.name = ""  # of the object under way
+        self.expects = "name"
+
+    def read(self, line: Line) -> None:
+        """Read a line of the section, or a blank one, which ends an object."""
+        if not line.text:
+            self.expects = "name"
+        elif self.expects == "colors":
+            self._read_colors(line)
+        elif self.expects == "rows" and (self._rows or re.match(r"[.\d]", line.text)):
+            self._read_row(line)
+        else:
+            self._read_name(line)
+
+    @property
+    def _rows(self) -> tuple[str, ...]:
+        return self.names.sprites[self.name].rows
+
+    def _read_name(self, line: Line) -> None:
+        problems, (first, *others) = self.names.problems, line.text.split()
+        found = re.match(r"\w+", first)
+        if found is None:
+            problems.warn(line.number, f"{line.text!r} is no object's name and is ignored")
+            return
+        first, rest = found[0], first[found.end() :]
+        if first in self.names.sprites:
+            problems.error(line.number, f"{first.upper()} is already defined")
+            return
+        if first in self.names.lines:
+            problems.error(line.number, f"{first.upper()} is already a name of another object")
+        self.name, self.expects = first, "colors"
+        self.names.sprites[first] = Sprite(line.number, (), ())
+        for other in [*([rest] if rest else []), *others]:
+            if self.names.declare(other, line.number):
+                self.names.synonyms[other] = first
+
+    def _read_colors(self, line: Line) -> None:
+        text, colors = line.text, []
+        while text and (found := self.COLOR.match(text)):
+            colors.append(found[1])
+            text = text[found.end() :]
+        problems, title = self.names.problems, self.name.upper()
+        if text:
+            problems.error(line.number, f"{text!r} is no colour of {title}; give names or #rrggbb")
+        if len(colors) > 10:
+            problems.error(line.number, f"{title} has {len(colors)} colours; at most 10")
+        sprite = self.names.sprites[self.name]
+        self.names.sprites[self.name] = sprite._replace(colors=tuple(colors))
+        self.expects = "rows"
+
+    def _read_row(self, line: Line) -> None:
+        sprite, problems = self.names.sprites[self.name], self.names.problems
+        row = "".join(line.text.split())
+        if not re.fullmatch(r"[.\d]*", row[:5]):
+            problems.error(line.number, f"a row of {self.name.upper()} has five of 0-9 and dots")
+        elif len(row) != 5:
+            problems.warn(line.number, f"a row of {self.name.upper()} has five of 0-9 and dots")
+        for digit in sorted({*re.findall(r"\d", row[:5])}):
+            if int(digit) >= len(sprite.colors):
+                has = f"{self.name.upper()} has {len(sprite.colors)} colours"
+                problems.error(line.number, f"colour {digit} does not exist: {has}, from 0 on")
+        rows = (*sprite.rows, row[:5])
+        self.names.sprites[self.name] = sprite._replace(rows=rows)
+        if len(rows) == 5:
+            self.expects = "name"

@@ -1,0 +1,249 @@
+"""Rules as written: a line of the source becomes rows of cells, flags and commands."""
+
+import re
+from typing import NamedTuple
+
+from .names import Names
+from .text import Line, Problems
+
+ABSOLUTE = ("up", "down", "left", "right")
+RELATIVE = ("^", "v", "<", ">", "parallel", "perpendicular")
+MOVEMENTS = {
+    "horizontal": ("left", "right"),
+    "vertical": ("up", "down"),
+    "orthogonal": ABSOLUTE,
+    "moving": (*ABSOLUTE, "action"),
+}  # modifiers that stand for several movements
+DIRECTIONS = {
+    **{name: (name,) for name in ABSOLUTE},
+    **{name: MOVEMENTS[name] for name in ("horizontal", "vertical", "orthogonal")},
+}  # of a rule
+MODIFIERS = (*ABSOLUTE, *RELATIVE, *MOVEMENTS, "action", "stationary", "no", "random", "randomdir")
+SOUNDS = tuple(f"sfx{i}" for i in range(11))
+COMMANDS = ("cancel", "restart", "checkpoint", "win", "again", "message", *SOUNDS)
+ELLIPSIS = (("...", "..."),)
+
+Cell = tuple[tuple[str, str], ...]  # of (modifier, name)
+Row = tuple[Cell, ...]
+
+
+class Rule(NamedTuple):
+    """One rule; `right` is () if it only has commands."""
+
+    line: int
+    group: int  # rules of one group run together
+    directions: tuple[str, ...]
+    left: tuple[Row, ...]
+    right: tuple[Row, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    late: bool = False
+    rigid: bool = False
+    random: bool = False
+
+
+def tokens(text: str) -> list[str]:
+    """Split a rule into brackets, bars, arrows and words."""
+    spaced = re.sub(r"(\[|\]|\||->)", r" \1 ", text).strip()
+    return re.sub(r"^\+", "+ ", spaced).split()
+
+
+class Reader:
+    """Reader of the section `rules`."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.problems: Problems = names.problems
+        self.rules: list[Rule] = []
+        self.loops: list[tuple[int, str]] = []  # line and "startloop" or "endloop"
+
+    def read(self, line: Line) -> None:
+        """Read a line; one that is no rule is recorded as an error and left out."""
+        words = tokens(line.first)
+        if "(" in line.raw and "->" not in words:
+            self.problems.error(
+                line.number, "`(` starts a comment, which hides the rest of the rule"
+            )
+            return
+        if words in (["startloop"], ["endloop"]):
+            self.loops.append((line.number, words[0]))
+            return
+        if "->" not in words:
+            self.problems.error(line.number, "a rule has an arrow: [ left ] -> [ right ]")
+            return
+        rule, rest = self._flags(words, line.number)
+        sides = Sides(self.names, rule, line)
+        if sides.read(rest) and (made := self._checked(rule, sides)):
+            self.rules.append(made)
+
+    def _flags(self, words: list[str], line: int) -> tuple[Rule, list[str]]:
+        """Read what stands before the first bracket."""
+        start = words.index("[") if "[" in words else words.index("->")
+        flags = {name: name in words[:start] for name in ("late", "rigid", "random")}
+        group = self._joined(words[:start], line) if "+" in words[:start] else line
+        directions: tuple[str, ...] = ()
+        for word in (word for word in words[:start] if word != "+" and word not in flags):
+            if word in DIRECTIONS:
+                directions += DIRECTIONS[word]
+            else:
+                self._wrong_flag(word, line)
+        if flags["late"] and flags["rigid"]:
+            self.problems.error(line, "a late rule cannot be rigid: it has no movements")
+        if flags["random"] and words[0] == "+":
+            self.problems.error(
+                line, "`random` belongs to the first rule of a group, not after `+`"
+            )
+        rule = Rule(line, group, directions or ABSOLUTE, (), (), (), **flags)
+        return rule, words[start:]
+
+    def _joined(self, words: list[str], line: int) -> int:
+        """The group of a rule that begins with `+`."""
+        if words[0] != "+" or words.count("+") > 1:
+            self.problems.error(line, "`+` stands once, at the start of a rule")
+        if not self.rules:
+            self.problems.error(line, "`+` joins a rule to the one before, and there is none")
+            return line
+        return self.rules[-1].group
+
+    def _wrong_flag(self, word: str, line: int) -> None:
+        if word in RELATIVE:
+            allowed = ", ".join((*ABSOLUTE, "horizontal", "vertical"))
+            self.problems.error(line, f"a rule's own direction is {allowed}, not `{word}`")
+        else:
+            self.problems.error(
+                line,
+                f"`{word}` before the first bracket: directions, late, rigid, random stand there",
+            )
+
+    def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
+        """The rule, or None for sides that do not belong together."""
+        line, left, right, commands = rule.line, *sides.rows, sides.commands
+        if not left:
+            self.problems.error(line, "a rule has at least one pair of brackets on the left")
+        if len(left) != len(right) and (right or not commands):
+            self.problems.warn(
+                line,
+                f"{len(left)} pairs of brackets on the left, {len(right)} on the right: the "
+                f"rule is ignored",
+            )
+            return None
+        for before, after in zip(left, right, strict=False):
+            if len(before) != len(after):
+                self.problems.error(line, "brackets on both sides have the same number of cells")
+                return None
+        return rule._replace(left=tuple(left), right=tuple(right), commands=tuple(commands))
+
+
+class Sides:
+    """Both sides of a rule and its commands, read word by word."""
+
+    def __init__(self, names: Names, rule: Rule, line: Line) -> None:
+        self.names, self.rule, self.line = names, rule, line
+        self.rows: tuple[list[Row], list[Row]] = ([], [])  # left and right
+        self.commands: list[tuple[str, ...]] = []
+        self.is_right = False  # whether the arrow was read
+        self.row: list[Cell] | None = None  # the row under way; None outside of brackets
+        self.cell: list[str] = []  # modifiers and names of the cell under way
+
+    def read(self, words: list[str]) -> bool:
+        """Read all words; False, with an error or a warning, if they are no rule."""
+        for place, word in enumerate(words):
+            if word in COMMANDS and word not in self.names:
+                self._command(word, words[place + 1 :])
+                if word == "message":
+                    break
+            elif not self._read_word(word):
+                return False
+        if self.row is not None:
+            self._warn("`[` without `]` is ignored")
+        return True
+
+    def _read_word(self, word: str) -> bool:
+        """Read a word that is no command; False if the rule is over."""
+        if word in ("[", "->"):
+            return self._opened(word)
+        if self.row is None:
+            self._outside(word)
+            return word != "]"
+        if word in ("|", "]"):
+            self._close(word)
+        else:
+            self._add(word)
+        return True
+
+    def _error(self, message: str) -> None:
+        self.names.problems.error(self.line.number, message)
+
+    def _warn(self, message: str) -> None:
+        self.names.problems.warn(self.line.number, message)
+
+    def _command(self, word: str, rest: list[str]) -> None:
+        """Add a command; a message takes the rest of the line as written."""
+        if word == "message":
+            found = re.search(r".*\bmessage\b", self.line.raw, re.IGNORECASE)
+            self.commands.append((word, self.line.raw[found.end() :].strip() if found else ""))
+            return
+        if not self.is_right:
+            self._error(f"`{word}` stands at the end of a rule")
+        elif self.row is not None or "]" in rest:
+            self._warn(f"`{word}` stands at the end of a rule")
+        self.commands.append((word,))
+
+    def _opened(self, word: str) -> bool:
+        """Begin a row, or the right side."""
+        if word == "[":
+            self.row = [] if self.row is None else self.row
+            if self.cell:
+                self._error("`[` inside of brackets")
+            self.cell = []
+        elif self.row is not None:
+            self._warn("`->` inside of brackets is ignored")
+        elif self.is_right:
+            self._error("a rule has one arrow")
+            return False
+        else:
+            self.is_right = True
+        return True
+
+    def _outside(self, word: str) -> None:
+        """Record a word that stands outside of brackets."""
+        if word in self.names or word in MODIFIERS or word in ("]", "|", "..."):
+            self._warn(f"`{word}` stands inside of brackets only")
+        else:
+            self._error(f"`{word}` is no command; there are {', '.join(COMMANDS)}")
+
+    def _close(self, word: str) -> None:
+        """End a cell at a bar, or a row at a bracket."""
+        assert self.row is not None
+        if len(self.cell) % 2:
+            self._error(f"`{self.cell.pop()}` needs an object behind it")
+        self.row.append(tuple(zip(self.cell[::2], self.cell[1::2], strict=True)))
+        self.cell = []
+        if word == "]":
+            self.rows[self.is_right].append(tuple(self.row))
+            self.row = None
+
+    def _add(self, word: str) -> None:
+        """Add a modifier, a name or an ellipsis to the cell."""
+        is_modified = len(self.cell) % 2 == 1
+        if word in MODIFIERS:
+            self._modify(word, is_modified)
+        elif word in self.names:
+            modifiers = [self.cell[-1] if is_modified else ""]
+            pairs = zip(self.cell[::2], self.cell[1::2], strict=False)
+            modifiers += [modifier for modifier, name in pairs if name == word]
+            if len(modifiers) > 1 and {*modifiers} != {"no"}:
+                self._error(f"{word.upper()} stands twice in a cell")
+            self.cell += [word] if is_modified else ["", word]
+        elif word == "...":
+            self.cell += [word, word]
+        else:
+            self._error(f"{word.upper()} is not defined")
+
+    def _modify(self, word: str, is_modified: bool) -> None:
+        """Add a modifier."""
+        if is_modified:
+            self._error(f"`{self.cell[-1]} {word}`: an object has one modifier at a time")
+        elif self.rule.late and word not in ("no", "random", "randomdir"):
+            self._error(f"a late rule has no movements: `{word}`")
+        else:
+            self.cell.append(word)

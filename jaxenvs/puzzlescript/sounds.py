@@ -1,0 +1,66 @@
+"""The section `sounds`: checked, because a mistake in it is a mistake of the game; not played."""
+
+import re
+
+from .names import Names
+from .rules import ABSOLUTE, SOUNDS
+from .text import Line
+
+EVENTS = (
+    "undo",
+    "restart",
+    "titlescreen",
+    "startgame",
+    "cancel",
+    "endgame",
+    "startlevel",
+    "endlevel",
+    "showmessage",
+    "closemessage",
+    *SOUNDS,
+)
+DIRECTED = ("move", "cantmove")  # verbs that may have directions
+VERBS = (*DIRECTED, "action", "create", "destroy")
+DIRECTIONS = (*ABSOLUTE, "horizontal", "vertical", "orthogonal")
+
+
+def check(line: Line, names: Names) -> None:
+    """Record an error unless a line is `EVENT SEED` or `OBJECT VERB [DIRECTION ...] SEED`."""
+    first, *rest = line.text.split()
+    if first not in EVENTS and not re.match(r"\w", first):
+        names.problems.warn(line.number, f"{first!r} is no sound event and no object; ignored")
+        return
+    wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
+    is_known = first in EVENTS or first in names
+    if wrong and not rest and is_known:  # as in the engine, a warning
+        names.problems.warn(line.number, wrong)
+    elif wrong:
+        names.problems.error(line.number, wrong)
+
+
+def _event(event: str, rest: list[str]) -> str:
+    """Return the mistake in `EVENT SEED`; "" for nothing."""
+    if not rest or not rest[0].isdigit():
+        return f"{event} needs a seed, a number such as 36772507"
+    return f"nothing may follow the seed: {' '.join(rest[1:])!r}" if rest[1:] else ""
+
+
+def _object(name: str, rest: list[str], names: Names) -> str:
+    """Return the mistake in `OBJECT VERB [DIRECTION ...] SEED`; "" for nothing."""
+    if name not in names:
+        events = f"{', '.join(EVENTS[: -len(SOUNDS)])}, sfx0 to sfx10"
+        return f"{name.upper()} is no object and no sound event ({events})"
+    if names.is_aggregate(name):
+        return f"{name.upper()} is an aggregate; sounds belong to objects and properties"
+    verb = rest[0] if rest else ""
+    if verb not in VERBS:
+        return f"{name.upper()} needs a verb: {', '.join(VERBS)}; got {verb!r}"
+    for place, word in enumerate(rest[1:], 2):
+        if word.isdigit():
+            return (
+                f"nothing may follow the seed: {' '.join(rest[place:])!r}" if rest[place:] else ""
+            )
+        if verb not in DIRECTED or word not in DIRECTIONS:
+            allowed = " or a direction" if verb in DIRECTED else ""
+            return f"{verb} needs a seed, a number{allowed}; got {word!r}"
+    return f"{verb} needs a seed, a number such as 36772507"

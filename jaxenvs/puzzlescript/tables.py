@@ -1,0 +1,362 @@
+"""A game as tables: masks of objects and movements, groups, loops, win conditions and levels."""
+
+from typing import Any, NamedTuple
+
+from .expand import expanded, places
+from .names import Names
+from .rules import ELLIPSIS, Cell, Reader, Rule
+
+MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
+BITS = 5  # movement bits of a layer
+ANY = (1 << BITS) - 1  # all movements of a layer
+MOST_RIGID = 30  # groups
+
+
+class Replacement(NamedTuple):
+    """Effect of a rule on a cell: masks of objects (oc, os, re) and of movements."""
+
+    oc: int = 0  # objects cleared
+    os: int = 0  # objects set
+    mc: int = 0  # movements cleared
+    ms: int = 0  # movements set
+    ml: int = 0  # movements of layers that are cleared before the others are set
+    re: int = 0  # one of these objects is set at random
+    rd: int = 0  # layers that get a random direction
+
+
+class Pattern(NamedTuple):
+    """Condition of a rule on a cell. The all-zero pattern matches every cell."""
+
+    op: int = 0  # objects present
+    om: int = 0  # objects missing
+    any: tuple[int, ...] = ()  # of each mask at least one object
+    mp: int = 0  # movements present
+    mm: int = 0  # movements missing
+    replacement: Replacement | None = None  # None: the cell stays as it is
+
+
+class TableRule(NamedTuple):
+    """A rule to run. A row is a tuple of patterns, with None for an ellipsis."""
+
+    line: int
+    direction: str
+    rows: tuple[tuple[Pattern | None, ...], ...]
+    commands: tuple[str, ...]
+    replaces: bool
+    rigid: bool
+    random: bool
+
+
+class Win(NamedTuple):
+    """A win condition: all, some or no cells with `x` have `y`."""
+
+    kind: str  # all, some or no
+    x: int
+    y: int
+    all_of_x: bool  # whether the mask means all of its objects in one cell
+    all_of_y: bool
+
+
+class Level(NamedTuple):
+    """A level: object masks by column, from the top left down."""
+
+    line: int
+    width: int
+    height: int
+    cells: tuple[int, ...]
+
+
+class Groups(NamedTuple):
+    """Groups of rules that run one after another."""
+
+    rules: tuple[tuple[TableRule, ...], ...]
+    loops: tuple[tuple[int, int], ...]  # last group of a loop and the group to go back to
+
+
+def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
+    """Return the main and the late groups."""
+    main: dict[int, list[TableRule]] = {}
+    late: dict[int, list[TableRule]] = {}
+    impossible: dict[int, str] = {}
+    lines = set()
+    for rule in expanded(reader.rules, names):
+        made = _Masks(rule, names).rule(impossible)
+        if made is not None:
+            (late if rule.late else main).setdefault(rule.group, []).append(made)
+            lines.add(rule.line)
+    for line, message in impossible.items():
+        if line not in lines:
+            names.problems.error(line, message)
+    _check_rigid(main, names)
+    spans = loops(reader, names)
+    for group in (*main.values(), *late.values()):
+        for start, end in spans:
+            if any(group[0].line <= edge <= group[-1].line for edge in (start, end)):
+                names.problems.error(start, "a loop starts or ends inside a group of rules")
+    return _in_loops(main, spans), _in_loops(late, spans)
+
+
+def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
+    """Record an error for more rigid groups than the engine has bits for."""
+    rigid = [number for number in sorted(main) if any(rule.rigid for rule in main[number])]
+    if len(rigid) > MOST_RIGID:
+        line = main[rigid[MOST_RIGID]][0].line
+        names.problems.error(line, f"{len(rigid)} groups are rigid; at most {MOST_RIGID}")
+
+
+def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
+    """Lines on which each loop starts and ends."""
+    spans, start = [], None
+    for line, word in reader.loops:
+        if (word == "startloop") == (start is not None):
+            state = "inside a loop" if start is not None else "outside of a loop"
+            names.problems.error(line, f"{word.upper()} {state}; loops do not nest")
+        if word == "startloop":
+            start = line
+        elif start is not None:
+            spans.append((start, line))
+            start = None
+    if start is not None:
+        names.problems.error(start, "STARTLOOP without ENDLOOP")
+    return spans
+
+
+def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
+    """Sort groups by number and find the first and last group of each loop."""
+    ordered = tuple(tuple(rules[number]) for number in sorted(rules))
+    inside = []
+    for start, end in spans:
+        found = [i for i, group in enumerate(ordered) if start <= group[0].line <= end]
+        if found:
+            inside.append((found[-1], found[0]))
+    return Groups(ordered, tuple(inside))
+
+
+class _Masks:
+    """Masks of one expanded rule."""
+
+    def __init__(self, rule: Rule, names: Names) -> None:
+        self.expanded, self.names = rule, names
+
+    def rule(self, impossible: dict[int, str]) -> TableRule | None:
+        """The rule, or None if it can never match."""
+        rule = self.expanded
+        rows = []
+        if not self._check_ellipsis():
+            return None
+        for r, row in enumerate(rule.left):
+            after = rule.right[r] if rule.right else None
+            cells = [self._pattern(cell, after[c] if after else None) for c, cell in enumerate(row)]
+            if any(isinstance(cell, str) for cell in cells):
+                message = next(cell for cell in cells if isinstance(cell, str))
+                if message:
+                    impossible.setdefault(rule.line, message)
+                return None
+            rows.append(tuple(cells))
+        return TableRule(
+            rule.line,
+            rule.directions[0],
+            tuple(rows),
+            tuple(command[0] for command in rule.commands),
+            bool(rule.right),
+            rule.rigid,
+            rule.random,
+        )
+
+    def _check_ellipsis(self) -> bool:
+        """Return whether every ellipsis stands between cells, alone, on both sides."""
+        rule, error = self.expanded, self.names.problems.error
+        fine = True
+        for (r, c), cell in places(rule.left):
+            other = rule.right[r][c] if rule.right else cell
+            if (cell == ELLIPSIS) != (other == ELLIPSIS):
+                error(rule.line, "`...` stands at the same places on both sides")
+            if ELLIPSIS[0] not in (*cell, *other):
+                continue
+            if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (cell, other)):
+                error(rule.line, "`...` stands alone between bars")
+                fine = False
+            elif c in (0, len(rule.left[r]) - 1):
+                error(rule.line, "`...` stands between two cells, not at the end of a row")
+                fine = False
+        for row in rule.left:
+            if row.count(ELLIPSIS) > 2:
+                error(rule.line, "a row has at most two `...`")
+        return fine
+
+    def _layer(self, name: str) -> int | None:
+        layer = self.names.single_layer(name)
+        if layer is None:
+            self.names.problems.error(self.expanded.line, f"{name.upper()} is on no single layer")
+        return layer
+
+    def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | str | None:
+        """The pattern of a cell, None for an ellipsis, or why it never matches ("": a warning)."""
+        if cell == ELLIPSIS:
+            return None
+        made, used, clash = self._asked(cell)
+        if made.op & made.om:
+            self.names.problems.warn(
+                self.expanded.line, "a cell asks for an object and for none of it: ignored"
+            )
+            return ""
+        if clash:
+            return clash
+        if after is not None:
+            made = made._replace(replacement=self._replacement(made, used, after))
+        return made
+
+    def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
+        """Return the pattern of a cell, its layers, and why it never matches ("" if it may)."""
+        made, used, clash = Pattern(), dict[int, str](), ""
+        for modifier, name in cell:
+            layer, mask = self._layer(name), self.names.mask(name)
+            if modifier == "random":
+                self.names.problems.error(self.expanded.line, "`random` stands on the right only")
+            elif modifier == "no" and layer is not None:
+                made = made._replace(om=made.om | mask)
+            elif layer is not None:
+                if layer in used:
+                    both = f"{used[layer].upper()} and {name.upper()}"
+                    clash = f"{both} are on one layer: no cell has both"
+                used[layer] = name
+                made = _required(made, modifier, mask, layer, self.names.is_property(name))
+        return made, used, clash
+
+    def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
+        """Return the effect of the right side on a cell."""
+        names = self.names
+        new, seen, placed = Replacement(), {}, set()
+        for modifier, name in after:
+            if modifier == "...":
+                break
+            if modifier == "random":
+                new = new._replace(re=new.re | self._chosen(name))
+                continue
+            layer = self._layer(name)
+            if layer is None:
+                continue
+            if modifier == "no":
+                new = new._replace(oc=new.oc | names.mask(name))
+                continue
+            if layer in seen:
+                names.problems.error(
+                    self.expanded.line,
+                    f"{seen[layer].upper()} and {name.upper()} are on one layer: no cell has both",
+                )
+            seen[layer] = name
+            if not names.is_property(name):
+                placed.add(layer)
+            new = self._placed(new, modifier, name, layer)
+        return self._cleared(made, new, used, seen, placed)
+
+    def _chosen(self, name: str) -> int:
+        """Objects that `random NAME` selects from."""
+        mask = self.names.mask(name)
+        if not mask:
+            self.names.problems.error(
+                self.expanded.line, f"`random {name}` needs an object or a property"
+            )
+        return mask
+
+    def _placed(self, new: Replacement, modifier: str, name: str, layer: int) -> Replacement:
+        """Add an object of the right side, with its movement."""
+        names, whole = self.names, ANY << BITS * layer
+        if modifier:
+            new = new._replace(ml=new.ml | whole)
+        if not names.is_property(name):
+            new = new._replace(os=new.os | names.mask(name), oc=new.oc | names.layer_mask(layer))
+        if modifier == "stationary":
+            return new._replace(mc=new.mc | whole)
+        if modifier == "randomdir":
+            return new._replace(rd=new.rd | whole)
+        return new._replace(ms=new.ms | MOVEMENT.get(modifier, 0) << BITS * layer)
+
+    def _cleared(
+        self,
+        made: Pattern,
+        new: Replacement,
+        used: dict[int, str],
+        seen: dict[int, str],
+        placed: set[int],
+    ) -> Replacement | None:
+        """Clear objects and movements that only the left side has; None if nothing changes."""
+        if made.op & ~new.os:
+            new = new._replace(oc=new.oc | made.op)
+        if made.mp & ~new.ms:
+            new = new._replace(mc=new.mc | made.mp)
+        for layer, name in used.items():
+            if layer not in seen:
+                gone = new.oc | self.names.layer_mask(layer)
+                new = new._replace(oc=gone, ml=new.ml | ANY << BITS * layer)
+            if layer not in placed and not self.names.is_property(name):
+                new = new._replace(ml=new.ml | ANY << BITS * layer)
+        return new if any(new) else None
+
+
+def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: bool) -> Pattern:
+    """Add an object or a property that a cell must have."""
+    made = made._replace(any=(*made.any, mask)) if is_property else made._replace(op=made.op | mask)
+    if modifier == "stationary":
+        return made._replace(mm=made.mm | ANY << BITS * layer)
+    return made._replace(mp=made.mp | MOVEMENT.get(modifier, 0) << BITS * layer)
+
+
+def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
+    """Win conditions of the lines of that section."""
+    found = []
+    for line, words in lines:
+        made = _win(line, words, names)
+        if made is not None:
+            found.append(made)
+    return tuple(found)
+
+
+def _win(line: int, words: list[str], names: Names) -> Win | None:
+    """`all|some|any|no X [on Y]`."""
+    form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
+    kind, *rest = words
+    if (
+        kind not in ("all", "some", "any", "no")
+        or len(rest) not in (1, 3)
+        or rest[1:2] not in ([], ["on"])
+    ):
+        names.problems.error(line, f"{form}: {' '.join(words)!r}")
+        return None
+    for name in rest[::2]:
+        if name not in names:
+            names.problems.error(line, f"{name.upper()} is not defined")
+            return None
+    masks: list[Any] = [(names.mask(name), names.is_aggregate(name)) for name in rest[::2]]
+    (x, all_of_x), (y, all_of_y) = [*masks, (-1, False)][:2]
+    return Win("some" if kind == "any" else kind, x, y, all_of_x, all_of_y)
+
+
+def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
+    """The level of rows of glyphs, each with its line."""
+    glyphs = {name: names.mask(name) for name in (*names.sprites, *names.lines) if len(name) == 1}
+    width = len(rows[0][1])
+    cells = []
+    for x in range(width):
+        for line, row in rows:
+            glyph = row[x] if x < len(row) else row[-1]
+            mask = _glyph(glyph, line, names, glyphs)
+            if mask is None:
+                return None
+            cells.append(mask)
+    layer = names.layer_mask(names.layer_of[names.background])
+    default = next((cell & layer for cell in cells if cell & layer), names.mask(names.background))
+    filled = tuple(cell if cell & layer else cell | default for cell in cells)
+    return Level(rows[0][0], width, len(rows), filled)
+
+
+def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:
+    """The objects of a glyph; None, with an error, if it has none."""
+    if glyph not in glyphs:
+        names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
+    elif names.is_property(glyph):
+        some = ", ".join(names.members(glyph))
+        names.problems.error(line, f"`{glyph}` is one of {some}; a level needs a definite object")
+    else:
+        return glyphs[glyph]
+    return None

@@ -1,0 +1,149 @@
+"""Lines of a game's source without comments, and the problems found in them.
+
+Source: the format as increpare/PuzzleScript 4db08ebe reads it.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+SECTIONS = (
+    "objects",
+    "legend",
+    "sounds",
+    "collisionlayers",
+    "rules",
+    "winconditions",
+    "levels",
+)
+MOST_ERRORS = 20  # that a message lists
+
+
+class GameError(ValueError):
+    """A game that cannot be loaded; the message names the file, each line and its cause."""
+
+
+class Line(NamedTuple):
+    """One line of the source."""
+
+    number: int  # from 1
+    first: str  # lower case, up to the first comment that starts in the line
+    text: str  # lower case, all that is outside of comments
+    raw: str  # as written
+
+
+@dataclasses.dataclass
+class Problems:
+    """Errors and warnings of a source, in the order they were found."""
+
+    name: str  # of the file
+    errors: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+    warnings: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+
+    def error(self, line: int, message: str) -> None:
+        """Record what makes the game invalid; line 0 stands for the whole file."""
+        if (line, message) not in self.errors:
+            self.errors.append((line, message))
+
+    def warn(self, line: int, message: str) -> None:
+        """Record a suspicious line that changes nothing."""
+        if (line, message) not in self.warnings:
+            self.warnings.append((line, message))
+
+    def described(self, entries: list[tuple[int, str]]) -> list[str]:
+        """Return `file:line: message` for each entry."""
+        return [
+            f"{self.name}:{line}: {text}" if line else f"{self.name}: {text}"
+            for line, text in entries
+        ]
+
+    def check(self) -> None:
+        """Raise `GameError` if there are errors."""
+        if not self.errors:
+            return
+        shown = self.described(self.errors[:MOST_ERRORS])
+        rest = len(self.errors) - len(shown)
+        raise GameError("\n".join([*shown, *([f"and {rest} more errors"] if rest else [])]))
+
+
+def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
+    """Yield each line with the section it belongs to, "" before the first; no headings.
+
+    A blank line has an empty `text`. Lines of `=` and lines that are only a comment are left out.
+    """
+    section, seen, comments = "", [], _Comments(problems)
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", source), 1):
+        pieces = [raw] if comments.ended(raw, section) else comments.removed(raw, number)
+        if pieces is None:
+            continue
+        lowered = " ".join(pieces).strip().lower()
+        heading = re.match(rf"({'|'.join(SECTIONS)})(?!\w)\s*", lowered)
+        if _is_ruler(lowered, section, number, problems):
+            continue
+        if heading and section != "levels":
+            section = heading[1]
+            _check_heading(section, seen, lowered[heading.end() :], number, problems)
+            seen.append(section)
+            continue
+        first = pieces[0] if pieces else ""
+        if section == "rules" and pieces and not comments.ended(raw, section):
+            # As in the engine, a comment in front of a rule becomes a part of it, an error.
+            first = re.findall(r"[^(]+", raw)[0]
+        yield section, Line(number, first.strip().lower(), lowered, raw)
+    for name in SECTIONS:
+        if name not in seen:
+            problems.error(0, f"no section {name.upper()}; a game has all of {', '.join(SECTIONS)}")
+
+
+def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
+    """Return whether a line is decoration: it begins with `=`, and in levels has nothing else."""
+    is_plain = set(text) == {"="}
+    if section == "levels" or not text.startswith("="):
+        return is_plain
+    if not is_plain:
+        problems.error(line, "nothing may follow a line of `=`")
+    return True
+
+
+def _check_heading(section: str, seen: list[str], rest: str, line: int, problems: Problems) -> None:
+    """Record headings that are out of order or have something behind them."""
+    if rest:
+        problems.error(line, f"nothing may follow the heading {section.upper()}")
+    if section in seen:
+        problems.error(line, f"a second section {section.upper()}")
+    place = SECTIONS.index(section)
+    if place and SECTIONS[place - 1] not in seen:
+        before = SECTIONS[place - 1].upper()
+        problems.error(line, f"section {section.upper()} must follow section {before}")
+    if not place and seen:
+        problems.error(line, "section OBJECTS must be the first")
+
+
+class _Comments:
+    """Comments of a source: they nest and may span lines."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems, self.depth = problems, 0
+
+    def ended(self, raw: str, section: str) -> bool:
+        """Return whether a line shows a message, in which brackets are no comments."""
+        pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
+        return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
+
+    def removed(self, raw: str, number: int) -> list[str] | None:
+        """Pieces of a line outside of comments; None for a line that is only a comment.
+
+        As in the engine, a comment followed by spaces is a blank line.
+        """
+        pieces, had_comment, last = [], self.depth > 0, ""
+        for part in re.split(r"([()])", raw):
+            if part == ")" and not self.depth:
+                self.problems.warn(number, "`)` closes no comment")
+            elif part in ("(", ")"):
+                self.depth += 1 if part == "(" else -1
+                had_comment, last = True, ""
+            elif not self.depth:
+                last = part
+                pieces += [part] if part.strip() else []
+        return None if had_comment and not pieces and (self.depth or not last) else pieces

@@ -1,0 +1,135 @@
+"""The original engine in Node, and its tables in the form of the loader's.
+
+`python tests/puzzlescript/engine.py` writes `tables.json`: digests of the engine's tables of the
+games in `games/`. JAXENVS_PUZZLESCRIPT names the folder of a checkout of increpare/PuzzleScript.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from jaxenvs import puzzlescript
+from jaxenvs.puzzlescript.tables import ANY, BITS, MOVEMENT, Groups, Pattern
+
+HERE = Path(__file__).parent
+GAMES = sorted((HERE / "games").glob("*.txt"))
+TABLES = HERE / "tables.json"
+CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
+KINDS = {"all": 1, "some": 0, "no": -1}
+
+
+class Engine:
+    """A process that answers one request at a time, see engine.js."""
+
+    def __init__(self) -> None:
+        command = ["node", str(HERE / "engine.js"), CHECKOUT]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(command, text=True, **pipes)
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Return the answer to a request."""
+        pipe = self.process
+        assert pipe.stdin and pipe.stdout
+        pipe.stdin.write(json.dumps(request) + "\n")
+        pipe.stdin.flush()
+        return json.loads(pipe.stdout.readline())
+
+    def tables(self, source: str) -> dict[str, Any]:
+        """The engine's tables of a game without errors."""
+        answer = self.ask(source=source)
+        assert answer["count"] == 0, answer["errors"]
+        return of_engine(answer["tables"])
+
+
+def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
+    """The engine's tables without what only its viewer uses, masks as decimal numbers."""
+    found = {k: v for k, v in tables.items() if k not in ("metadata", "sprites")}
+    everything = (1 << 32 * -(-len(found["ids"]) // 32)) - 1
+    for rule in (rule for kind in ("rules", "late") for group in found[kind] for rule in group):
+        rule["commands"] = [command[0] for command in rule["commands"]]
+        for cell in (cell for row in rule["rows"] for cell in row if cell and cell["replace"]):
+            cell["replace"]["rd"] = _whole_layers(cell["replace"]["rd"])
+    for kind in ("loop", "lateLoop"):
+        found[kind] = sorted([int(a), b] for a, b in found[kind] if b is not None)
+    wins = [[w[0], int(w[1]), int(w[2]), w[4], w[5]] for w in found["wins"]]
+    found["wins"] = [[w[0], w[1], -1 if w[2] == everything else w[2], *w[3:]] for w in wins]
+    return found
+
+
+def _whole_layers(mask: str) -> str:
+    """A mask of random directions, of which the engine marks some bits only, as whole layers."""
+    layers = {place // BITS for place, bit in enumerate(reversed(f"{int(mask):b}")) if bit == "1"}
+    return str(sum(ANY << BITS * layer for layer in layers))
+
+
+def of_loader(game: puzzlescript.Game) -> dict[str, Any]:
+    """The loader's tables in the same form."""
+    return {
+        "ids": list(game.objects),
+        "layers": game.layers,
+        "background": [game.background, game.layer_of[game.background]],
+        "layerOf": list(game.layer_of),
+        "player": [game.player_is_aggregate, str(game.player)],
+        "rules": _groups(game.main),
+        "late": _groups(game.late),
+        "loop": sorted(map(list, game.main.loops)),
+        "lateLoop": sorted(map(list, game.late.loops)),
+        "wins": [[KINDS[w.kind], w.x, w.y, w.all_of_x, w.all_of_y] for w in game.wins],
+        "levels": [_level(level) for level in game.levels],
+    }
+
+
+def _groups(groups: Groups) -> list[Any]:
+    return [
+        [
+            {
+                "direction": MOVEMENT[rule.direction],
+                "line": rule.line,
+                "rigid": rule.rigid,
+                "random": rule.random,
+                "commands": list(rule.commands),
+                "replaces": rule.replaces,
+                "rows": [[_cell(cell) for cell in row] for row in rule.rows],
+            }
+            for rule in group
+        ]
+        for group in groups.rules
+    ]
+
+
+def _cell(pattern: Pattern | None) -> dict[str, Any] | None:
+    if pattern is None:
+        return None
+    new = pattern.replacement
+    masks = {name: str(getattr(pattern, name)) for name in ("op", "om", "mp", "mm")}
+    replace = None if new is None else {name: str(mask) for name, mask in new._asdict().items()}
+    return {**masks, "any": [str(mask) for mask in pattern.any], "replace": replace}
+
+
+def _level(level: Any) -> dict[str, Any]:
+    if isinstance(level, str):
+        return {"message": level}
+    cells = [str(cell) for cell in level.cells]
+    return {"width": level.width, "height": level.height, "objects": cells}
+
+
+def digests(tables: dict[str, Any]) -> dict[str, str]:
+    """A digest of each table."""
+    return {
+        name: hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
+        for name, table in tables.items()
+    }
+
+
+def main() -> None:
+    """Write the digests of the engine's tables."""
+    engine = Engine()
+    found = {path.stem: digests(engine.tables(path.read_text("utf-8"))) for path in GAMES}
+    TABLES.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

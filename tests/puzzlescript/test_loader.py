@@ -1,0 +1,192 @@
+"""The loader of PuzzleScript games: tables as the engine's, and errors that name the line."""
+
+import json
+import random
+
+import engine
+import pytest
+
+from jaxenvs import puzzlescript
+from jaxenvs.puzzlescript import GameError
+from jaxenvs.puzzlescript.colors import PALETTES, palette, rgb
+
+MINIMAL = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+PORTER = (engine.HERE / "games" / "porter.txt").read_text("utf-8")
+RECORDED = json.loads(engine.TABLES.read_text("utf-8"))
+
+
+def parsed(rule: str, legend: str = "", **options):
+    """The minimal game with another rule and more lines in its legend."""
+    before, after = MINIMAL.split("[ > Player | Crate ] -> [ > Player | > Crate ]")
+    before = before.replace("SOUNDS", f"{legend}\nSOUNDS") if legend else before
+    return puzzlescript.parse(before + rule + after, **options)
+
+
+@pytest.mark.parametrize("path", engine.GAMES, ids=lambda path: path.stem)
+def test_tables_are_those_that_the_engine_makes(path):
+    found = engine.digests(engine.of_loader(puzzlescript.load(path)))
+    assert found == RECORDED[path.stem]
+
+
+@pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT names no checkout")
+def test_tables_of_its_own_demo_games_are_the_engines():
+    node, checked = engine.Engine(), 0
+    for path in sorted(engine.Path(engine.CHECKOUT, "src", "demo").glob("*.txt")):
+        source = path.read_text("utf-8")
+        answer = node.ask(source=source)
+        if answer["count"] == 0 and "tables" in answer:
+            found = engine.of_loader(puzzlescript.parse(source, path.name))
+            assert found == engine.of_engine(answer["tables"]), path.name
+            checked += 1
+    assert checked > 80
+
+
+def test_a_rule_becomes_one_rule_for_each_direction():
+    game = puzzlescript.parse(MINIMAL)
+    (group,) = game.main.rules
+    assert [rule.direction for rule in group] == ["down", "down", "right", "right"]
+    player, crate = (1 << game.objects.index(name) for name in ("player", "crate"))
+    first = group[3].rows[0]
+    assert [cell.op for cell in first] == [player, crate]
+    assert first[0].mp == first[1].replacement.ms == 8 << 5 * 2  # right, on the third layer
+    assert game.player == player and game.wins[0].kind == "all"
+
+
+def test_movements_of_two_cells_run_with_the_first_fastest():
+    rules = parsed("right [ moving Player | moving Crate ] -> again").main.rules[0]
+    layer = 5 * 2
+    moves = [tuple(cell.mp >> layer for cell in rule.rows[0]) for rule in rules]
+    ways = (1, 2, 4, 8, 16)
+    assert moves == [(first, second) for second in ways for first in ways]
+
+
+def test_an_object_that_appears_has_no_movement():
+    (rule,) = parsed("right [ > Player | ] -> [ | Crate ]").main.rules[0]
+    assert rule.rows[0][1].replacement.mc == 31 << 5 * 2
+    (rule,) = parsed("late right [ Player | ] -> [ | Crate ]").late.rules[0]
+    assert rule.rows[0][1].replacement.mc == 0
+
+
+def test_levels_repeat_the_last_glyph_and_get_a_background():
+    game = puzzlescript.parse(MINIMAL + "\nmessage Well (done)!\nP**\nO\n")
+    first, message, second = game.levels
+    assert (first.width, first.height, message) == (3, 1, "Well (done)!")
+    goal, background = (1 << game.objects.index(name) for name in ("goal", "background"))
+    assert second.cells[1::2] == (goal | background,) * 3
+    assert all(cell & background for cell in first.cells)
+
+
+MISTAKES = [
+    ("[ > Player | Crate ] -> [ > Player ]", "brackets on both sides"),
+    ("[ > Player | Create ] -> [ > Player | ]", "CREATE is not defined"),
+    ("> [ Player ] -> [ ]", "a rule's own direction is up, down"),
+    ("[ Player > ] -> [ ]", "`>` needs an object behind it"),
+    ("[ > > Player ] -> [ ]", "one modifier at a time"),
+    ("late [ > Player ] -> [ ]", "a late rule has no movements"),
+    ("[ Player | Crate ]", "a rule has an arrow"),
+    ("[ Player ] -> [ ] boom", "`boom` is no command; there are cancel, restart"),
+    ("[ Player Crate ] -> [ ]", "PLAYER and CRATE are on one layer"),
+    ("[ ... | Player ] -> [ ... | ]", "`...` stands between two cells"),
+    ("+ [ Player ] -> [ ]", "`+` joins a rule to the one before"),
+    ("startloop", "STARTLOOP without ENDLOOP"),
+    ("endloop", "ENDLOOP outside of a loop"),
+    ("[ Player ] -> [ Thing ]", "THING on the right: the left does not tell which of goal"),
+    ("[ Player ] -> [ moving Player ]", "`moving` on the right"),
+    ("[ no Both ] -> [ ]", "`no both`: BOTH is an aggregate"),
+]
+
+
+@pytest.mark.parametrize(("rule", "message"), MISTAKES)
+def test_a_mistake_in_a_rule_names_its_line(rule, message):
+    line = MINIMAL[: MINIMAL.index("[ >")].count("\n") + 1
+    with pytest.raises(GameError) as error:
+        parsed(rule, "Thing = Goal or Crate\nBoth = Goal and Crate")
+    assert f"game:{line + 2}: " in str(error.value) and message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Crate\nBrown", "Crate\nBrawn", "game:7: 'brawn' is no colour of CRATE"),
+        ("Goal\nYellow", "Goal\nYellow\n00200", "game:10: colour 2 does not exist: GOAL has 1"),
+        ("Goal\nYellow", "Crate\nYellow", "CRATE is already defined"),
+        (". = Background", ". = Ground", "game:11: GROUND is not defined"),
+        (". = Background", ". = Goal and Crate or Player", "join names by `and` alone"),
+        ("P = Player", "P Player", "game:12: a line of the legend is A = B"),
+        ("Player, Crate", "Player", "game:6: CRATE is in no collision layer"),
+        (
+            "Background\nGoal\nPlayer, Crate",
+            "Background, Goal\nPlayer, Crate",
+            "alone on its layer",
+        ),
+        ("All Goal on Crate", "Every Goal", "a win condition is `all X on Y`"),
+        ("P*O", "P*X", "game:25: `x` is not defined; add it to the legend"),
+        ("P*O", "", "no levels; a game has at least one"),
+        ("LEGEND\n", "", "section SOUNDS must follow section LEGEND"),
+        ("Player\nWhite", "Hero\nWhite", "no object is called player"),
+        ("SOUNDS", "SOUNDS\nCrate bang 12", "CRATE needs a verb: move"),
+        ("OBJECTS", "zoom 3\nOBJECTS", "game:1: 'zoom' is no option; there are title"),
+        ("OBJECTS", "color_palette 99\nOBJECTS", "palette '99': there are mastersystem"),
+    ],
+)
+def test_a_mistake_elsewhere_names_its_line(old, new, message):
+    assert old in MINIMAL
+    with pytest.raises(GameError) as error:
+        puzzlescript.parse(MINIMAL.replace(old, new, 1))
+    assert message in str(error.value)
+
+
+def test_a_game_with_errors_loads_if_asked_as_in_the_engine():
+    source = MINIMAL.replace("Goal\nYellow", "Goal\nYellow Yallow", 1)
+    game = puzzlescript.parse(source, "mine.txt", on_error="engine")
+    assert game.errors == ("mine.txt:9: 'yallow' is no colour of GOAL; give names or #rrggbb",)
+    with pytest.raises(ValueError, match="on_error='skip'"):
+        puzzlescript.parse(source, on_error="skip")
+
+
+def test_files_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "game.txt"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(GameError, match="not UTF-8"):
+        puzzlescript.load(path)
+    with pytest.raises(FileNotFoundError):
+        puzzlescript.load(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_sources_raise_documented_errors_only(seed):
+    draw = random.Random(seed)
+    pieces = [
+        "[",
+        "]",
+        "->",
+        "|",
+        "...",
+        "(",
+        ")",
+        "=",
+        "no",
+        "late",
+        "\n",
+        "player",
+        "+",
+        "and",
+        ">",
+    ]
+    for _ in range(10):
+        source = list(PORTER)
+        for _ in range(draw.randrange(1, 6)):
+            start = draw.randrange(len(source))
+            source[start : start + draw.choice([0, 1, 3, 40])] = draw.choice(pieces)
+        try:
+            puzzlescript.parse("".join(source))
+        except GameError as error:
+            assert str(error).startswith("game:")
+
+
+def test_palettes_have_all_colours():
+    for number, name in enumerate(PALETTES, 1):
+        assert palette(name) == palette(str(number))
+    assert palette("15") is None and palette("0") is None
+    assert rgb("#f80", {}) == (255, 136, 0, 255) and rgb("transparent", {})[3] == 0
+    assert rgb("white", palette("arnecolors")) == (255, 255, 255, 255)
