@@ -140,7 +140,7 @@ def _needed(cell: Cell, names: Names) -> Cell:
 def _absolute(rule: Rule) -> Rule:
     """Make directions absolute, and rules to the right and down of those to the left and up."""
     direction = rule.directions[0]
-    turned = dict(zip(RELATIVE, TURNED[direction], strict=True))
+    turned: dict[str, str] = dict(zip(RELATIVE, TURNED[direction], strict=True))
     rule = both(rule, lambda cell: tuple((turned.get(m, m), name) for m, name in cell))
     if direction not in OPPOSITE or any(cell == ELLIPSIS for _, cell in places(rule.left)):
         return rule
@@ -179,7 +179,7 @@ class _Taken(NamedTuple):
     """Replacement of a modifier or a property, and the number of places that had it."""
 
     value: str
-    count: int
+    times: int
     place: tuple[int, int]
 
 
@@ -222,19 +222,19 @@ def _moved(
     if old is None:
         new = _Taken(to, 1, place)
     else:
-        new = old._replace(count=old.count + (old.place != place))
+        new = old._replace(times=old.times + (old.place != place))
     before = modifiers.get(pair[0], _Taken(to, 0, place))
     return (
         rule._replace(left=left, right=right),
         {**pairs, pair: new},
-        {**modifiers, pair[0]: before._replace(count=before.count + 1)},
+        {**modifiers, pair[0]: before._replace(times=before.times + 1)},
     )
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     """Replace on the right each modifier that was replaced once on the left."""
-    once = {pair: taken.value for pair, taken in pairs.items() if taken.count == 1}
-    alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.count == 1}
+    once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
+    alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
 
     def by_pair(cell: Cell) -> Cell:
         return tuple((once.get(pair, pair[0]), pair[1]) for pair in cell)
@@ -275,7 +275,7 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
         place, name = found
         for member in names.members(name):
             left, right = (at(side, place, _named(name, member)) for side in current[3:5])
-            count = taken[name].count + 1 if name in taken else 1
+            count = taken[name].times + 1 if name in taken else 1
             value = taken[name].value if name in taken else member
             known = {**taken, name: _Taken(value, count, place)}
             waiting.append((current._replace(left=left, right=right), known))
@@ -301,7 +301,7 @@ def _named(name: str, member: str) -> Callable[[Cell], Cell]:
 def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
     """Replace on the right each property that was replaced at one place on the left."""
     for name, each in taken.items():
-        if each.count == 1:
+        if each.times == 1:
             rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
     return rule
 
