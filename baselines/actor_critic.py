@@ -285,7 +285,7 @@ def rounds(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # Only rounds of the warm-up are told apart. Those of all updates may be more than int32 holds.
+    # Counted up to the end of the warm-up only: the rounds of all updates may exceed int32.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -311,7 +311,7 @@ def rounds(
 def measured(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
     """Means of the losses of rounds over those gradient steps that had them; the temperature.
 
-    Losses are zero in rounds of the warm-up, those of the actor also where it was not its turn.
+    Losses are zero in rounds of the warm-up. Actor losses are also zero where it was not its turn.
     """
     losses = jax.tree.map(jnp.mean, losses)
     learned = losses.pop(LEARNED)
