@@ -10,7 +10,6 @@ import importlib.machinery
 import sys
 import types
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
@@ -62,7 +61,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports old names as modules that forward to the new ones."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+        self, fullname: str, path: Any, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return a spec for an old name."""
         folder, _, name = fullname.partition(f"{PACKAGE}.")
