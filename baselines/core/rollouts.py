@@ -45,12 +45,21 @@ class Runner(NamedTuple):
     model: PyTree[Array] = ()  # a learned world, with what trains it
     replay_buffer: PyTree[Array] = ()  # what the model learns from
     history: PyTree[Array] = ()  # what the model is told of each environment's episode so far
+    target: PyTree[Array] = ()  # weights of the target network
+    first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
+    critic: PyTree[Array] = ()  # weights with a first axis of critics, if `weights` are an actor's
+    temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
+    updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): uniform sampling
+    memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
+    found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
 # Fields whose arrays have an axis of environments.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
+DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
 
 
 class Rollout(NamedTuple):

@@ -1,13 +1,12 @@
-"""Rainbow (Hessel et al., 2018): C51, double, dueling, prioritised, n-step, with noisy layers.
+"""Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-Run it with `jaxenvs train ID --algo rainbow`. It is c51.py with other defaults: the noise explores
-instead of random actions, and steps are sampled by how much they surprised.
+It is c51.py with other defaults: noisy layers explore in place of random actions, and the priority
+of a step is its divergence. Run it with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses
 
-from ..core import replay_checks
-from . import c51, dqn
+from . import c51
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,10 +19,10 @@ class Settings(c51.Settings):
     epsilon_end: float = 0.0  # when it has fallen
 
 
-Runner = dqn.Runner
-DIVIDED = dqn.DIVIDED
-check = replay_checks.check
-init = dqn.init
+Runner = c51.Runner
+DIVIDED = c51.DIVIDED
+check = c51.check
+init = c51.init
 update = c51.update
 network = c51.network
 support = c51.support

@@ -127,7 +127,7 @@ def update(
 
     def step(learned: Any, batch: Batch) -> tuple[Any, dict[str, Array]]:
         weights, target, state = learned
-        goals = dqn.worth(learner, weights, target, batch)
+        goals = dqn.td_target(learner, weights, target, batch)
         gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goals)
         optimiser = minibatches.optimiser(learner.settings)
         weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)

@@ -21,7 +21,7 @@ from test_priorities import some
 from jaxenvs.baselines.core import minibatches, priorities, rollouts
 from jaxenvs.baselines.core.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
 from jaxenvs.baselines.core.learner import Learner
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import q_learning
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.benchmarks import scaling
@@ -144,7 +144,7 @@ def ladder() -> list[float]:
     settings = {"epsilon_start": 0.4, "epsilon_end": 0.4, "epsilon_power": 7.0, "num_envs": ENVS}
     settings |= {"warm_up": 100, "capacity": 640}
     agent = tiny.learner(tiny.Countdown(), "dqn", devices=Devices(8), **settings)
-    each = agent.devices.program(functools.partial(dqn.epsilons, agent), (EVERYWHERE,), ROWS)
+    each = agent.devices.program(functools.partial(q_learning.epsilons, agent), (EVERYWHERE,), ROWS)
     return jax.jit(each)(jnp.int32(0)).tolist()
 
 

@@ -15,6 +15,7 @@ from jaxenvs import cli
 from jaxenvs.baselines.core import minibatches, replay_buffer
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop, options, train
 from jaxenvs.baselines.storage import runs
 from jaxenvs.core.env import Transition
@@ -116,7 +117,7 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
         return jnp.full(leaf.shape[1:], value, leaf.dtype)
 
     critic = jax.tree_util.tree_map_with_path(ones, shapes)
-    say = jax.jit(functools.partial(actor_critic.values, agent))
+    say = jax.jit(functools.partial(critic_values, agent))
     obs, action = np.ones((400, 1), np.float32), np.ones((400, 2), np.float32)
     kept = np.asarray(say(critic, obs, action))
     assert np.unique(kept).size == 1 and kept[0, 0, 0] > 1
@@ -145,8 +146,10 @@ def fallen():
 def test_only_the_end_of_the_task_is_worth_nothing(fallen):
     agent, _, runner, batch, *_ = fallen
     noise = jax.random.normal(jax.random.key(0), (64, agent.policy.numbers), jnp.float32)
-    chance = actor_critic.Chance(noise, jax.random.key(0))
-    goal = jax.jit(functools.partial(sac.worth, agent))(runner.learned, batch, chance)
+    chance = actor_critic.Noise(noise, jax.random.key(0))
+    goal = jax.jit(functools.partial(sac.td_target, agent))(
+        actor_critic.Learned.of(runner), batch, chance
+    )
     steps = np.asarray(batch.weight) > 0
     ended = steps & (np.asarray(batch.action).sum(axis=1) > 3)
     cut = steps & ~ended & (np.asarray(batch.next_obs)[:, 0] == 5)
@@ -175,9 +178,9 @@ def test_losses_are_means_over_the_gradient_steps_that_had_them():
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
     runner = actor_critic.Runner(*[()] * len(actor_critic.Runner._fields))
     losses = {name: jnp.float32(values) for name, values in losses.items()}
-    found = {k: float(v) for k, v in actor_critic.measured(runner, losses).items()}
+    found = {k: float(v) for k, v in actor_critic.mean_losses(runner, losses).items()}
     assert (found["critic_loss"], found["actor_loss"]) == (3.0, 6.0)
-    nothing = actor_critic.measured(runner, {k: 0 * v for k, v in losses.items()})
+    nothing = actor_critic.mean_losses(runner, {k: 0 * v for k, v in losses.items()})
     assert np.isnan(nothing["critic_loss"]) and nothing["critic_loss_known"] == 0
 
 
@@ -202,7 +205,10 @@ def test_seeds_are_independent(fallen):
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2)[1:])
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
-    for alone, both in zip(*map(jax.tree.leaves, (runners.learned, after.learned)), strict=True):
+    for alone, both in zip(
+        *map(jax.tree.leaves, (actor_critic.Learned.of(runners), actor_critic.Learned.of(after))),
+        strict=True,
+    ):
         np.testing.assert_allclose(alone[0], both[1], rtol=1e-3, atol=1e-4)
     first, second = (jax.tree.leaves(after.weights)[0][i] for i in range(2))
     assert not np.array_equal(first, second)

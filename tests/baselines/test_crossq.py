@@ -210,14 +210,14 @@ def layer_by_hand(weights, name, features, weight):
 def test_both_halves_of_a_batch_pass_the_critics_together(agent, runners):
     """The loss by hand; targets are the least of what the critics themselves say, in training."""
     (_, _, runner), _ = runners
-    learned, gamma = runner.learned, agent.settings.gamma
+    learned, gamma = actor_critic.Learned.of(runner), agent.settings.gamma
     sample = functools.partial(replay_buffer.sample, size=32, n_step=1, gamma=gamma)
     batch = jax.jit(sample)(jax.random.key(3), runner.replay_buffer)
 
     @jax.jit
     def parts(learned, batch):
         noise = jax.random.normal(jax.random.key(1), (32, 2), jnp.float32)
-        drawn = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
+        drawn = actor_critic.sample_actions(agent, learned.weights, batch.next_obs, noise)
         cost = jnp.exp(learned.temperature) * drawn[1]
         return *drawn, crossq.critic_loss(agent, learned.critic, batch, drawn[0], cost)
 

@@ -18,7 +18,7 @@ from jaxenvs.baselines.core import minibatches, replay_buffer, replay_checks, ro
 from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.core.learner import SEEDS, Learner
 from jaxenvs.baselines.core.metrics import KNOWN
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
 from jaxenvs.baselines.storage.checkpoints import RunError
@@ -31,15 +31,16 @@ ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
 
 learner = functools.partial(tiny.learner, algorithm="dqn")
 values_of, worth, loss = (
-    jax.jit(function, static_argnums=0) for function in (rollouts.predict, dqn.worth, dqn.loss)
+    jax.jit(function, static_argnums=0) for function in (rollouts.predict, dqn.td_target, dqn.loss)
 )
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def gradient_step(agent, memory, learned, key):
     """A gradient step of DQN."""
-    draws, learned = dqn.drawn(agent, memory, key), dqn.Learned(*learned, ())
-    return dqn.gradient_step(agent, dqn.worth, dqn.loss, memory, jnp.float32(1.0), learned, draws)
+    objective = q_learning.Objective(dqn.td_target, dqn.loss)
+    draws, learned = q_learning.draw(agent, memory, key), q_learning.Learned(*learned, ())
+    return q_learning.gradient_step(agent, objective, memory, jnp.float32(1.0), learned, draws)
 
 
 def runners_of(agent: Learner, seeds: int = 1):
@@ -311,7 +312,7 @@ def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
 def test_environments_explore_less_one_after_another(power):
     """As fractions of random actions; values prefer one of two actions everywhere."""
     agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)
-    shares = np.asarray(jax.jit(dqn.epsilons, static_argnums=0)(agent, jnp.int32(3)))
+    shares = np.asarray(jax.jit(q_learning.epsilons, static_argnums=0)(agent, jnp.int32(3)))
     expected = 0.8 ** (1.0 + power * np.arange(4) / 3)
     np.testing.assert_allclose(np.broadcast_to(shares, 4), expected, rtol=1e-5)
     assert shares.ndim == (power > 0)
@@ -399,7 +400,7 @@ def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
-    monkeypatch.setattr(dqn, "device_memory", lambda device: 1000)
+    monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1000)
     with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
         replay_checks.check_memory(agent, 1)
     need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))

@@ -12,12 +12,12 @@ import tiny
 from jaxtyping import Array, UInt8
 
 import jaxenvs
-from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
-from jaxenvs.baselines.model_based import dyna, dyna_network
-from jaxenvs.baselines.model_based.dyna import Window
+from jaxenvs.baselines.model_based import dyna, dyna_model, dyna_network, dyna_rollouts
+from jaxenvs.baselines.model_based.dyna_model import Window
 from jaxenvs.baselines.networks import two_hot
-from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.on_policy import ppo, ppo_rnn
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run, load_policy
 from jaxenvs.core.env import Env, Params, State, Transition
@@ -154,7 +154,7 @@ def played(env: Env):
     runners = loop.start(agent, KEY[None])
 
     def collect(runner, key):
-        return dyna.acting.collect(agent, runner, key, dyna.choose, dyna.remember)
+        return rollouts.collect(agent, runner, key, dyna.choose, dyna.store)
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
@@ -170,7 +170,7 @@ def collected(env: Env):
 def starts(env: Env):
     """Where imagined rollouts can begin."""
     rollout = played(env)[2]
-    return dyna.Start(rollout.obs, *rollout.memory)
+    return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
 
 def a_history(steps: int, categories: int, actions: int):
@@ -188,7 +188,7 @@ def shaken(weights):
 
 def test_step_by_step_the_model_says_what_it_says_of_a_window():
     agent, runner = collected(Walk())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     rng = np.random.default_rng(0)
     cells = jnp.asarray(rng.integers(0, 4, (3, SIDE, SIDE, 1)), jnp.int32)
     rest, action = jnp.zeros((3, 0), jnp.int32), jnp.int32([0, 1, 1])
@@ -206,7 +206,7 @@ def test_step_by_step_the_model_says_what_it_says_of_a_window():
 
 def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
     agent, runner = collected(Walk())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     cells, rest = jnp.zeros((3, SIDE, SIDE, 1), jnp.int32), jnp.zeros((3, 0), jnp.int32)
     action, over = jnp.int32([0, 1, 0]), jnp.bool_([True, False, False])
     history = a_history(3, 4, 2)
@@ -257,7 +257,7 @@ def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
 
 def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
     agent, runner = collected(Timed())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     earn = jax.jit(functools.partial(model.apply, weights, method="reward"))
     token, ends = jnp.ones((2, 8), jnp.float32), jnp.bool_([False, True])
     history, rest = a_history(2, 7, 2), jnp.int32([[0], [0]])
@@ -280,19 +280,19 @@ def test_imagination_and_learning_read_the_same_reward():
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Timed()), KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, starts(Timed()), KEY)
     action = jnp.int32([0, 1, 1, 0])
-    step = jax.jit(dyna.foretold_step, static_argnums=0)(agent, now, KEY, action)
+    step = jax.jit(dyna_rollouts.predicted_step, static_argnums=0)(agent, now, KEY, action)
     assert not step.terminated.all()
-    model = dyna.model_of(agent)
+    model = dyna_model.model_of(agent)
     read = jax.vmap(agent.env.env.vocabulary.read)
     (cells, rest), (_, after) = read(now.obs), read(step.obs)
 
     def of_window(*seen):
         cells, rest, history, action, after, ended = jax.tree.map(lambda leaf: leaf[None], seen)
         over = jnp.zeros(1, jnp.bool_)
-        foretold, _ = model.apply(weights, cells, rest, history, action, over)
-        known = (foretold.token, rest, history, after, ended)
+        predicted, _ = model.apply(weights, cells, rest, history, action, over)
+        known = (predicted.token, rest, history, after, ended)
         reward = model.apply(weights, *known, method="reward")
         return two_hot.mean(reward, agent.settings.spacing)[0]
 
@@ -303,7 +303,9 @@ def test_imagination_and_learning_read_the_same_reward():
 
 def test_windows_are_what_happened_and_say_where_an_episode_is_over():
     _, runner = collected(Walk())
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 200, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 200, 3
+    )
     seen = jax.device_get(window)
     cell = np.argmax(seen.obs.reshape(200, 4, -1) == 1, axis=-1)
     met = set()
@@ -351,15 +353,15 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
         there = np.arange(max(sizes)) < np.array(sizes)[:, None]
         return np.where(there, numbers, dyna_network.NEVER).astype(np.float32)
 
-    foretold = dyna_network.Foretold(
+    predicted = dyna_network.Prediction(
         logits((batch, steps, 6), sizes),
         logits((batch, steps), rest_sizes),
         rng.normal(size=(batch, steps)).astype(np.float32),
         np.zeros((batch, steps, 8), np.float32),
     )
     reward = rng.normal(size=(batch, steps, 9)).astype(np.float32)
-    find = jax.jit(jax.vmap(functools.partial(dyna.errors, spacing=0.1)))
-    errors = find(foretold, reward, np.int32(cells), np.int32(rest), window)
+    find = jax.jit(jax.vmap(functools.partial(dyna_model.step_losses, spacing=0.1)))
+    errors = find(predicted, reward, np.int32(cells), np.int32(rest), window)
     sums = {name: [] for name in errors}
     shares = np.asarray(two_hot.two_hot(window.reward, 4, 0.1))
     for b in range(batch):
@@ -369,23 +371,23 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
             log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
             sums["clipped_targets"].append(two_hot.squeezed(abs(window.reward[b, s])) > 0.4)
-            chance, ended = 1 / (1 + np.exp(-foretold.end[b, s])), window.terminated[b, s]
+            chance, ended = 1 / (1 + np.exp(-predicted.end[b, s])), window.terminated[b, s]
             sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
             if ended:
                 continue
             numbers = [
                 *(
-                    (foretold.cells[b, s, i, c], cells[b, s, i, c])
+                    (predicted.cells[b, s, i, c], cells[b, s, i, c])
                     for i in range(6)
                     for c in (0, 1)
                 ),
-                *((foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)),
+                *((predicted.rest[b, s, i], rest[b, s, i]) for i in range(2)),
             ]
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
-    monkeypatch.setattr(dyna, "few_at_once", lambda *_: errors)
-    _, means = dyna.loss(collected(Choosy())[0], (), window)
+    monkeypatch.setattr(dyna_model, "few_at_once", lambda *_: errors)
+    _, means = dyna_model.loss(collected(Choosy())[0], (), window)
     for name, values in sums.items():
         np.testing.assert_allclose(means[name], np.mean(values), rtol=1e-4)
 
@@ -394,9 +396,11 @@ def test_a_loss_looks_at_nothing_that_an_end_hides():
     """Neither what follows the end of a task nor what stands beside a true successor counts."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 4, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 4, 3
+    )
     no = jnp.zeros((4, 3), jnp.bool_)
-    loss = jax.jit(lambda window: dyna.loss(agent, weights, window)[0])
+    loss = jax.jit(lambda window: dyna_model.loss(agent, weights, window)[0])
     ended = window._replace(terminated=no.at[:, 2].set(True), is_step=~no)
     assert loss(ended) == loss(ended._replace(obs=ended.obs.at[:, 3].set(0)))
     assert loss(ended) != loss(ended._replace(obs=ended.obs.at[:, 2].set(0)))
@@ -414,14 +418,16 @@ def test_few_rows_at_once_are_what_all_of_them_are():
     """Values and gradients."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 6, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 6, 3
+    )
 
     def total(weights, several):
-        told = several(functools.partial(dyna.foretelling, agent, weights), window)
+        told = several(functools.partial(dyna_model.window_losses, agent, weights), window)
         return sum(told.values()).sum()
 
     slope = jax.jit(jax.value_and_grad(total), static_argnums=1)
-    few = slope(weights, dyna.few_at_once)
+    few = slope(weights, dyna_model.few_at_once)
     every = slope(weights, lambda function, *rows: jax.vmap(function)(*rows))
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), few, every)
 
@@ -477,7 +483,7 @@ def test_imagination_never_asks_the_environment(monkeypatch):
         for kind in (Env, Walk, Choosy):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=SEEDS)
+    over_seeds = jax.vmap(functools.partial(dyna_rollouts.imagine, agent), axis_name=SEEDS)
     given = jax.tree.map(lambda x: x[None], (runner, begins))
     end, memory, rollout = jax.jit(over_seeds)(*given, KEY[None])
     assert rollout.action.shape == (1, 5, 4) and memory.shape == (1, 4, 8)
@@ -492,10 +498,10 @@ def imagined():
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
     end["bias"] = end["bias"] - 1.0  # an end in every fourth step
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
     act = jax.jit(
         lambda runner, keys: jax.lax.scan(
-            functools.partial(dyna.imagined_step, agent), runner, keys
+            functools.partial(dyna_rollouts.imagined_step, agent), runner, keys
         )
     )
     after, rollout = act(now, jax.random.split(KEY, 12))
@@ -515,7 +521,7 @@ def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_e
 def test_learning_sees_what_imagination_saw(imagined):
     """The same probabilities, also after an end; masks are the model's."""
     agent, now, _, rollout = imagined
-    batch = dyna.ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
+    batch = ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
     logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
     log_prob = np.take_along_axis(
         np.asarray(jax.nn.log_softmax(logits)), np.asarray(rollout.action.T)[..., None], axis=-1
@@ -530,7 +536,7 @@ def test_learning_sees_what_imagination_saw(imagined):
 def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(imagined):
     agent, _, after, rollout = imagined
     weights, gamma, decay = after.weights, agent.settings.gamma, agent.settings.gae_lambda
-    _, advantage, target = jax.jit(dyna.ppo.targets, static_argnums=0)(agent, after, rollout)
+    _, advantage, target = jax.jit(ppo.targets, static_argnums=0)(agent, after, rollout)
     think = jax.jit(jax.vmap(agent.network.think, in_axes=(None, 0, 0, None)))
     following = np.asarray(think(weights, after.memory, after.obs, None)[2])
     later = np.zeros_like(following)
@@ -554,7 +560,7 @@ def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(i
 def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
     chances = np.float32([0.5, 0.3, 0.12, 0.08])
     agent = learner(Walk(), least_chance=least)
-    draw = jax.jit(functools.partial(dyna.drawn_likely, agent.settings))
+    draw = jax.jit(functools.partial(dyna_rollouts.sample_likely, agent.settings))
     found = np.asarray(draw(KEY, jnp.broadcast_to(jnp.log(chances), (4000, 4))))
     kept = np.where(chances >= least * 0.5, chances, 0.0)
     shares = np.bincount(found, minlength=4) / 4000
@@ -583,7 +589,7 @@ def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
 def test_imagined_rollouts_begin_at_true_steps_with_what_was_remembered_there():
     agent, runner, rollout = played(Walk())
     begins = starts(Walk())
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, begins, KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, begins, KEY)
     think = jax.jit(agent.network.think)
     done = rollout.terminated | rollout.truncated
     assert done.any() and rollout.reward.any()
@@ -620,7 +626,7 @@ def test_imagination_waits_for_the_warm_up():
     for _ in range(3):  # 64 steps each, and the warm-up has 128
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
-        made = int(dyna.minibatches.counted(alone))
+        made = int(minibatches.counted(alone))
         seen.append((bool(np.isfinite(metrics["imagined_kl"][0, 0])), made))
         known = [value for name, value in metrics.items() if not name.startswith("imagined_")]
         assert all(np.isfinite(value).all() for value in known)
@@ -641,11 +647,11 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
     assert settings.updates == 10 and settings.warm_up == 2 * settings.steps_per_update
     assert settings.gradient_steps == 2 * (1 + 3)
     made = [0, 2, *range(2 + 8, 2 + 8 * 10, 8)]  # after each update; the second one imagines
-    rate = dyna.minibatches.learning_rate(settings)
+    rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
     more = dataclasses.replace(settings, total_steps=2560, plans=((6, 10),))
-    assert float(dyna.minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
+    assert float(minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
         float(rate(np.int32(made[6])))
     )
 
@@ -656,15 +662,15 @@ def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, update
     """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))
-    monkeypatch.setattr(dyna, "imagined", lambda learner, runner, *_: (runner, (), rollout))
+    monkeypatch.setattr(dyna_rollouts, "imagine", lambda learner, runner, *_: (runner, (), rollout))
     learn = lambda learner, runner, *_: (runner, {"kl": jnp.float32(0.1)})  # noqa: E731
-    monkeypatch.setattr(dyna.ppo_rnn, "learn", learn)
+    monkeypatch.setattr(ppo_rnn, "learn", learn)
     agent = types.SimpleNamespace(settings=dyna.Settings(**large))
 
     def imagine(updates):
-        model = dyna.Model((), (), updates)
+        model = dyna_model.Model((), (), updates)
         runner = dyna.Runner(weights=jnp.zeros(1), model=model)
-        return dyna.imagine_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
+        return dyna_rollouts.learn_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
 
     seen = jax.vmap(imagine, axis_name=SEEDS)(jnp.int32([updates]))
     assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0
@@ -703,7 +709,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
 
 
 def test_other_observations_are_refused():
-    with pytest.raises(ValueError, match="dyna foretells maps of categories"):
+    with pytest.raises(ValueError, match="dyna predicts maps of categories"):
         learner(tiny.Clock())
 
 

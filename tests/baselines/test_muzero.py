@@ -106,7 +106,7 @@ def values(window: Window) -> jax.Array:
 def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
     gamma, n_step, window = 0.9, 3, windows()
     worth = values(window)
-    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, n_step)
+    slots = jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, n_step)
     after = jnp.take_along_axis(worth, slots, axis=1)
     got = jax.jit(muzero_loss.targets, static_argnums=(2, 3))(window, after, n_step, gamma)
     (seen, worth), met = jax.device_get((window, worth)), set()
@@ -164,7 +164,7 @@ def shaken(weights):
 def drawn(agent: Learner, runner: muzero.Runner) -> Window:
     """Windows that are drawn evenly."""
     nothing = muzero.Learned((), (), (), ())
-    return muzero.windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
+    return muzero.sample_windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
 
 
 def test_windows_are_what_happened():
@@ -203,7 +203,7 @@ def test_windows_by_priority_are_steps_and_their_errors_rank_them():
         known = known._replace(priorities=runner.priorities._replace(value=value))
         return known._replace(sums=value.sum(axis=2))
 
-    draw = jax.jit(functools.partial(muzero.windows, agent, runner))
+    draw = jax.jit(functools.partial(muzero.sample_windows, agent, runner))
     beta, blocks = jnp.float32(0.5), np.asarray(runner.priorities.value)
     slots, window = draw(beta, learned(blocks), KEY)
     assert np.asarray(window.is_step).all()
@@ -224,7 +224,7 @@ def test_latent_states_agree_when_they_stand_out_alike():
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
-    standardised = jax.jit(functools.partial(muzero_loss.standardised, learner(Endless())))
+    standardised = jax.jit(functools.partial(muzero_loss.standardise, learner(Endless())))
     found = np.asarray(standardised(x, rows))
     expected = (x - x[rows].mean(axis=0)) / x[rows].std(axis=0)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -283,7 +283,7 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
                 change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
         means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
         reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
-        following, told = call("imagine", latent.reshape(-1), jnp.int32(action))
+        following, told = call("transition", latent.reshape(-1), jnp.int32(action))
         np.testing.assert_allclose(following, scaled(latent + change).reshape(-1), atol=1e-4)
         np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
 
@@ -297,7 +297,9 @@ def test_lines_are_normalised_in_float32():
     bias = weights["params"]["dynamics"]["rows"]["bias"]
     weights["params"]["dynamics"]["rows"]["bias"] = bias + jnp.float32(30)
     exact, near = (
-        jax.jit(functools.partial(kind.apply, method="imagine"))(weights, latent, jnp.int32(1))[0]
+        jax.jit(functools.partial(kind.apply, method="transition"))(weights, latent, jnp.int32(1))[
+            0
+        ]
         for kind in (network, half)
     )
     np.testing.assert_allclose(near, exact, atol=1.0)
@@ -316,7 +318,7 @@ def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
     np.testing.assert_allclose(call("represent", obs), scaled(cells.reshape(-1)), atol=1e-4)
     said = np.exp(layer(parts["category"], latent.reshape(4, 3).astype(float)))
     chances = (said / said.sum(axis=1, keepdims=True))[np.arange(4), np.asarray(obs).reshape(-1)]
-    surprise = call("surprise", latent.reshape(-1), obs)
+    surprise = call("reconstruction_loss", latent.reshape(-1), obs)
     np.testing.assert_allclose(surprise, -np.log(chances).mean(), rtol=1e-4)
 
 
@@ -372,7 +374,7 @@ def test_a_plan_never_asks_the_environment(monkeypatch):
         for kind in (Env, Endless, Clock):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    plan = jax.jit(functools.partial(muzero.planned, agent))(weights, KEY, obs, None)
+    plan = jax.jit(functools.partial(muzero.plan, agent))(weights, KEY, obs, None)
     assert plan.action.shape == (4,)
     np.testing.assert_allclose(plan.policy.sum(axis=-1), 1.0, rtol=1e-5)
     with pytest.raises(AssertionError, match="the environment was asked"):
@@ -390,7 +392,7 @@ def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
         for kind in (Env, Endless, Clock):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    plan = jax.jit(functools.partial(muzero.plan, agent, gumbel_scale=0.0))
     mask = jnp.bool_([[True, False], [False, True], [True, True], [True, True]])
     found = plan(weights, KEY, jnp.zeros((4, 1)), mask)
     np.testing.assert_array_equal(np.asarray(found.policy)[~np.asarray(mask)], 0.0)
@@ -408,7 +410,7 @@ def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
     probabilities = jnp.asarray(rng.dirichlet(np.ones(3), 6), jnp.float32)
     logits = jnp.asarray(rng.normal(size=(6, 3)), jnp.float32)
     seen = jnp.bool_([True, True, False, True, False, True])
-    chance = jax.jit(functools.partial(muzero_loss.chance, agent))
+    chance = jax.jit(functools.partial(muzero_loss.chance_codes, agent))
     code, errors = chance(probabilities, logits, seen)
     used = np.asarray(probabilities)[np.asarray(seen)].mean(axis=0)
     surprise, unsure = 0.0, 0.0
@@ -440,7 +442,7 @@ def test_values_of_imagined_states_are_learned_from_those_of_true_ones():
     now = muzero_loss.Moment(latent, jnp.ones((4, 2), jnp.bool_), jnp.zeros(4, jnp.int32), goals)
 
     def error(latent, truth):
-        return muzero_loss.said(agent, weights, latent, now, truth)[0]["value_loss"]
+        return muzero_loss.prediction_losses(agent, weights, latent, now, truth)[0]["value_loss"]
 
     said = functools.partial(agent.network.of_batch, weights, "predict")
     (_, given), (_, seen) = (jax.jit(said)(of) for of in (latent, truth))
@@ -462,7 +464,7 @@ def test_an_even_use_of_codes_is_what_their_error_asks_for():
     seen = jnp.bool_([True, True, False, True, True])
 
     def uneven(scores):
-        _, errors = muzero_loss.chance(agent, jax.nn.softmax(scores), scores, seen)
+        _, errors = muzero_loss.chance_codes(agent, jax.nn.softmax(scores), scores, seen)
         return errors["code_loss"].sum() / np.float32(4)
 
     def expected(scores):
@@ -487,10 +489,10 @@ def test_chance_is_learned_where_it_was_seen_alone():
     goals = muzero_loss.targets(ended, values(ended)[:, : ended.policy.shape[1]], 2, 0.9)
     parts = jax.jit(lambda window: muzero_loss.loss(agent, weights, window, goals)[1])
     before = parts(ended)
-    assert set(before) == {*muzero_loss.parts_of(agent.settings), "clipped_targets", "error"}
+    assert set(before) == {*muzero_loss.loss_names(agent.settings), "clipped_targets", "error"}
     same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
     other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
-    for name in muzero_loss.OF_CHANCE:
+    for name in muzero_loss.CHANCE_LOSSES:
         assert before[name] == same[name]
     assert before["code_loss"] != other["code_loss"]
 
@@ -515,7 +517,7 @@ def test_plans_follow_the_reward_that_the_model_promises():
     }
     fields = {name: value for name, value in given.items() if name not in ("parent", "name")}
     agent = dataclasses.replace(agent, network=Promising(**fields))
-    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    plan = jax.jit(functools.partial(muzero.plan, agent, gumbel_scale=0.0))
     found = plan(weights, KEY, jnp.ones((2, 1)), None)
     np.testing.assert_array_equal(found.action, 1)
     assert (found.policy[:, 1] > 0.9).all()
@@ -581,17 +583,17 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     settings = dataclasses.replace(agent.settings, reanalysed=0.5, lookahead=False)
     agent = dataclasses.replace(agent, settings=settings)
     window, other = drawn(agent, runner), shaken(runner.weights)
-    reanalysed = jax.jit(muzero.reanalysed, static_argnums=0)
+    reanalysed = jax.jit(muzero.reanalyse, static_argnums=0)
     anew = reanalysed(agent, other, KEY, window)
     np.testing.assert_array_equal(window.policy[4:], anew.policy[4:])
     assert (np.asarray(window.policy != anew.policy)[:4]).reshape(16, -1).any(axis=1).mean() > 0.9
-    value = jax.jit(muzero.values_now, static_argnums=0)(agent, other, window)
+    value = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, other, window)
     every = jax.vmap(jax.vmap(agent.network.apply, (None, 0)), (None, 0))
     _, worth = jax.jit(every)(other, jnp.concatenate([window.obs, window.ahead], axis=1))
-    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, settings.n_step)
+    slots = jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, settings.n_step)
     np.testing.assert_allclose(value, np.take_along_axis(worth, slots, axis=1), rtol=1e-5)
     agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
-    assert muzero.reanalysed(agent, other, KEY, window) is window
+    assert muzero.reanalyse(agent, other, KEY, window) is window
 
 
 @pytest.mark.full
@@ -599,13 +601,13 @@ def test_values_are_those_of_the_slots_that_follow_with_their_masks():
     """Gate forbids its first action at even times."""
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
-    got = jax.jit(muzero.values_now, static_argnums=0)(agent, weights, window)
-    slots = np.asarray(jax.jit(muzero_loss.following, static_argnums=1)(window, 2))
+    got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)
+    slots = np.asarray(jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, 2))
     obs = np.concatenate([window.obs, window.ahead], axis=1)
     mask = np.concatenate([window.mask, window.mask_ahead], axis=1)
     rows = np.arange(len(obs))[:, None]
     obs, mask = (x[rows, slots].reshape(-1, x.shape[-1]) for x in (obs, mask))
-    look = jax.jit(muzero.looked_ahead, static_argnums=0)
+    look = jax.jit(muzero.lookahead_value, static_argnums=0)
     np.testing.assert_allclose(got.reshape(-1), look(agent, weights, obs, mask), rtol=1e-5)
     assert np.abs(look(agent, weights, obs, None) - got.reshape(-1)).max() > 0.01
 
@@ -641,17 +643,17 @@ def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
     times = jnp.arange(6, dtype=jnp.float32)[:, None]
     time = times[:, 0]
     legal = jnp.stack([time % 2 == 1, time > -1, time == 2], axis=-1)
-    got = jax.jit(muzero.looked_ahead, static_argnums=0)(agent, weights, times, legal)
+    got = jax.jit(muzero.lookahead_value, static_argnums=0)(agent, weights, times, legal)
 
     @jax.jit
     def known(obs, action):
         latent = network.apply(weights, obs, method="represent")
         logits, _ = network.apply(weights, latent, method="predict")
         if codes:
-            after = network.apply(weights, latent, action, method="act")
-            worth = network.number(network.apply(weights, after, method="expect")[1])
+            after = network.apply(weights, latent, action, method="afterstate")
+            worth = network.number(network.apply(weights, after, method="predict_afterstate")[1])
             return logits[action], worth
-        after, reward = network.apply(weights, latent, action, method="imagine")
+        after, reward = network.apply(weights, latent, action, method="transition")
         value = network.number(network.apply(weights, after, method="predict")[1])
         return logits[action], network.number(reward) + agent.settings.gamma * value
 

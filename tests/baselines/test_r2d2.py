@@ -16,21 +16,21 @@ from tiny_masks import Gate
 
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.networks import two_hot
-from jaxenvs.baselines.off_policy import dqn, r2d2
+from jaxenvs.baselines.off_policy import q_learning, r2d2
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
 learner = functools.partial(tiny.learner, algorithm="r2d2")
 KEY = jax.random.key(4)
-cut_out = jax.jit(r2d2.cut_out, static_argnums=0)
-unrolled = jax.jit(r2d2.unrolled, static_argnums=0)
+cut_out = jax.jit(r2d2.sequences_at, static_argnums=0)
+unrolled = jax.jit(r2d2.unroll, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
 def filled():
     """A learner that has learned nothing yet, and its runner after rounds of its ring."""
     agent = learner(Countdown(), warm_up=10_000)
-    act = jax.jit(lambda runner: dqn.collect(agent, runner, r2d2.valued)[0])
+    act = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
     for _ in range(5):
         runner = act(runner)
@@ -84,7 +84,9 @@ def test_a_sequence_is_valued_as_it_was_when_acting():
     """From the first step of an environment on, against one observation after another."""
     agent = learner(Countdown(), warm_up=10_000, burn_in=1, rollout_steps=14)
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
-    runner = jax.jit(lambda runner: dqn.collect(agent, runner, r2d2.valued)[0])(runner)
+    runner = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])(
+        runner
+    )
     env, number = jnp.arange(4, dtype=jnp.int32), jnp.zeros(4, jnp.int32)
     sequences = cut_out(agent.settings, runner.replay_buffer, runner.memories, env, number)
     got = np.asarray(unrolled(agent, runner.weights, sequences))
@@ -110,7 +112,7 @@ def test_no_gradient_passes_through_the_burn_in():
 
     def total(weights, obs, memory):
         given = sequences._replace(obs=obs, memory=memory)
-        return jnp.square(r2d2.unrolled(agent, weights, given)).sum()
+        return jnp.square(r2d2.unroll(agent, weights, given)).sum()
 
     slopes = jax.jit(jax.grad(total, argnums=(0, 1, 2)))
     got, by_obs, by_memory = slopes(weights, obs, sequences.memory)
@@ -215,7 +217,7 @@ def test_targets_and_losses_are_those_of_a_loop(masked, double, squeeze, n_step)
     sequences = some_sequences(settings, rows, masked)
     draw = np.random.default_rng(1)
     values, slow = draw.normal(size=(2, rows, settings.sequence + n_step, 2)).astype(np.float32)
-    got = jax.jit(r2d2.targets, static_argnums=0)(settings, sequences, values, slow)
+    got = jax.jit(r2d2.td_target, static_argnums=0)(settings, sequences, values, slow)
     expected = goals_of(settings, sequences, values, slow.astype(np.float64))
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3

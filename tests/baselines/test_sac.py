@@ -9,9 +9,10 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-from jaxenvs.baselines.core import replay_buffer
+from jaxenvs.baselines.core import replay_buffer, replay_checks
 from jaxenvs.baselines.core.replay_buffer import Batch
-from jaxenvs.baselines.off_policy import actor_critic, dqn, sac
+from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop, train
 
 learner = functools.partial(tiny.learner, algorithm="sac")
@@ -51,23 +52,25 @@ def log_density(outputs, action):
 
 def test_targets_are_those_of_the_paper(agent, runners):
     (_, _, runner), _ = runners
-    learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(7)
+    learned, batch, key = actor_critic.Learned.of(runner), sampled(agent, runner), jax.random.key(7)
     noise = jax.random.normal(key, (32, 2), jnp.float32)
-    chance = actor_critic.Chance(noise, key)
+    chance = actor_critic.Noise(noise, key)
 
     @jax.jit
     def parts(learned, batch):
-        action, log_prob = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
+        action, log_prob = actor_critic.sample_actions(
+            agent, learned.weights, batch.next_obs, noise
+        )
         return (
             action,
             log_prob,
             jax.vmap(agent.network.apply, (None, 0))(learned.weights, batch.next_obs),
-            actor_critic.values(agent, learned.target, batch.next_obs, action),
-            sac.worth(agent, learned, batch, chance),
+            critic_values(agent, learned.target, batch.next_obs, action),
+            sac.td_target(agent, learned, batch, chance),
             sac.actor_loss(agent, learned.weights, learned, batch, chance),
-            actor_critic.drawn(agent, learned.weights, batch.obs, noise),
-            actor_critic.squared_errors(agent, learned.critic, batch, batch.reward),
-            actor_critic.values(agent, learned.critic, batch.obs, batch.action),
+            actor_critic.sample_actions(agent, learned.weights, batch.obs, noise),
+            actor_critic.critic_loss(agent, learned.critic, batch, batch.reward),
+            critic_values(agent, learned.critic, batch.obs, batch.action),
         )
 
     action, log_prob, outputs, values, found, loss, now, errors, said = parts(learned, batch)
@@ -100,7 +103,7 @@ def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, run
     size = agent.settings.batch_size
     batch = jax.tree.map(lambda leaf: leaf[:size], sampled(agent, after))
     draws = sac.draw(agent, jax.random.key(0))
-    learned, _ = step(after.learned, batch, draws)
+    learned, _ = step(actor_critic.Learned.of(after), batch, draws)
     rate = agent.settings.target_rate
     for slow, old, new in zip(
         *map(jax.tree.leaves, (learned.target, after.target, learned.critic)), strict=True
@@ -154,7 +157,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys, flags, words):
 
 
 def test_a_replay_buffer_larger_than_the_memory_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(dqn, "device_memory", lambda device: 1_000_000)
+    monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1_000_000)
     flags = ["Classic-Pendulum-v0", "--algo", "sac", "--out", str(tmp_path / "run")]
     assert train.main(flags) == 2
     assert "capacity=1000000 takes 23," in capsys.readouterr().err

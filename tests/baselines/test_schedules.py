@@ -13,7 +13,7 @@ from tiny import Endless, Push, learner
 
 from jaxenvs.baselines.core import minibatches
 from jaxenvs.baselines.core.learner import SEEDS
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.on_policy import ppo, rl2
 from jaxenvs.baselines.puzzles import davi, world
 from jaxenvs.baselines.registry import ALGORITHMS
@@ -45,7 +45,9 @@ def importance(settings, update):
     def learn(update):
         step = lambda beta, learned, draw: (learned, {"beta": beta})  # noqa: E731
         given = types.SimpleNamespace(settings=settings), runner._replace(updates=update)
-        return dqn.learn_when_ready(*given, jax.random.key(0), step, names=("beta",))[1]["beta"]
+        return q_learning.learn_when_ready(*given, jax.random.key(0), step, names=("beta",))[1][
+            "beta"
+        ]
 
     return jax.vmap(learn, axis_name=SEEDS)(jnp.int32([update]))[0]
 
@@ -221,7 +223,11 @@ def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
 def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     run, before = saved(tmp_path, "dqn", EMPTY, 80, **REPLAY, reset_every=4)
     after = resumed(run, MORE)
-    assert before.update_at(dqn.RESETS) == after.update_at(dqn.RESETS) == pytest.approx(70)
+    assert (
+        before.update_at(q_learning.LAST_RESET)
+        == after.update_at(q_learning.LAST_RESET)
+        == pytest.approx(70)
+    )
 
 
 @pytest.mark.parametrize(

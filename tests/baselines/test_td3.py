@@ -12,6 +12,7 @@ from tiny import HIGH, LOW, Push
 from jaxenvs.baselines.core import replay_buffer
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.off_policy import actor_critic, td3
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop
 
 
@@ -35,17 +36,17 @@ def sampled(agent, runner):
 
 
 def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
-    learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(5)
-    chance = actor_critic.Chance(jax.random.normal(key, (32, 2), jnp.float32), key)
+    learned, batch, key = actor_critic.Learned.of(runner), sampled(agent, runner), jax.random.key(5)
+    chance = actor_critic.Noise(jax.random.normal(key, (32, 2), jnp.float32), key)
 
     @jax.jit
     def parts(learned, batch):
         slow = learned.target
-        action = td3.best(agent, slow["weights"], batch.next_obs)
+        action = td3.best_action(agent, slow["weights"], batch.next_obs)
         near = td3.noisy(agent, action, chance.noise, 0.2, 0.5)
-        values = actor_critic.values(agent, slow["critic"], batch.next_obs, near)
+        values = critic_values(agent, slow["critic"], batch.next_obs, near)
         outputs = jax.vmap(agent.network.apply, (None, 0))(slow["weights"], batch.next_obs)
-        return outputs, action, near, values, td3.worth(agent, learned, batch, chance)
+        return outputs, action, near, values, td3.td_target(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
     np.testing.assert_array_equal(outputs[:, 2:], -20)  # no chance
@@ -64,7 +65,7 @@ def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, 
     of_a_seed = jax.vmap(one, in_axes=None, out_axes=None, axis_size=1, axis_name=SEEDS)
     step = jax.jit(of_a_seed)
     first, second = (td3.draw(agent, jax.random.key(i)) for i in range(2))
-    first, _ = step(runner.learned, batch, first)
+    first, _ = step(actor_critic.Learned.of(runner), batch, first)
     second, _ = step(first, batch, second)
 
     def same(a, b, name):
@@ -72,9 +73,14 @@ def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, 
         return all(jax.tree.leaves(jax.tree.map(np.array_equal, *pair)))
 
     for name in ("weights", "target"):
-        moves = [not same(runner.learned, first, name), not same(first, second, name)]
+        moves = [
+            not same(actor_critic.Learned.of(runner), first, name),
+            not same(first, second, name),
+        ]
         assert sorted(moves) == [False, True], name
-    assert not same(runner.learned, first, "critic") and not same(first, second, "critic")
+    assert not same(actor_critic.Learned.of(runner), first, "critic") and not same(
+        first, second, "critic"
+    )
 
 
 def test_actions_in_acting_have_noise_within_their_bounds(agent):

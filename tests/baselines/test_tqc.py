@@ -13,12 +13,12 @@ from jaxenvs.baselines.run import loop, train
 
 def every(goal):
     """Targets that all count."""
-    return tqc.Goal(jnp.asarray(goal), jnp.ones_like(goal))
+    return tqc.Target(jnp.asarray(goal), jnp.ones_like(goal))
 
 
 def test_the_highest_quantiles_of_all_critics_together_are_dropped():
     said = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
-    found = jax.jit(tqc.truncated, static_argnums=1)(said, 2)
+    found = jax.jit(tqc.truncate, static_argnums=1)(said, 2)
     for item in range(4):
         wanted = sorted(said[:, item].ravel().tolist())[: 3 * 3]
         kept = np.asarray(found.share[item]) > 0
@@ -28,14 +28,14 @@ def test_the_highest_quantiles_of_all_critics_together_are_dropped():
 
 def test_of_equal_quantiles_no_more_are_dropped():
     said = np.array([[[1.0, 1.0, 1.0]], [[1.0, 0.0, 2.0]]], np.float32)
-    found = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    found = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     kept = np.sort(found.value[0][np.asarray(found.share[0]) > 0])
     np.testing.assert_array_equal(kept, [0.0, 1.0, 1.0, 1.0])
 
 
 def test_what_is_dropped_does_not_count_even_if_it_is_not_finite():
     said = np.array([[[1.0, np.inf]], [[0.0, np.inf]]], np.float32)
-    goal = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    goal = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     found = jax.jit(tqc.quantile_errors)(jnp.zeros((1, 1)), goal)
     assert found[0] == pytest.approx(0.125)  # the mean of 0.25 and 0
 

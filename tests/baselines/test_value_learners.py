@@ -15,7 +15,7 @@ from tiny_masks import Gate
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.networks import products, q_network
-from jaxenvs.baselines.off_policy import c51, dqn, iqn, qr_dqn, rainbow
+from jaxenvs.baselines.off_policy import c51, dqn, iqn, q_learning, qr_dqn, rainbow
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
@@ -100,7 +100,7 @@ def test_c51s_targets_are_the_projection_for_the_best_legal_action(double):
     means = np.where(batch.next_mask, (mine if double else slow) @ support, -np.inf)
     action = means.argmax(axis=1)
     assert (action != ((mine if double else slow) @ support).argmax(axis=1)).any()
-    got = compiled(c51.worth)(agent, weights, target, batch)
+    got = compiled(c51.td_target)(agent, weights, target, batch)
     for row in range(ROWS):
         values = float(batch.reward[row]) + float(batch.discount[row]) * support
         expected = project_by_the_book(support, values, slow[row, action[row]])
@@ -193,7 +193,7 @@ def test_qr_dqns_quantiles_are_at_the_middles_and_shift_with_the_reward():
     action = np.where(batch.next_mask, mine.mean(axis=2), -np.inf).argmax(axis=1)
     after = slow[np.arange(ROWS), action]
     expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * after
-    worth = compiled(qr_dqn.worth)(agent, weights, target, batch)
+    worth = compiled(qr_dqn.td_target)(agent, weights, target, batch)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
     got, parts = compiled(qr_dqn.loss)(agent, weights, batch, worth)
     said = answers_of(agent, weights, batch.obs)[np.arange(ROWS), batch.action]
@@ -232,13 +232,13 @@ def test_iqns_answer_is_what_the_cosines_make_of_the_features():
 def test_iqn_learns_at_random_fractions_of_its_own_for_each_step():
     agent = learner(Endless(), "iqn")
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
-    fractions = iqn.drawn(agent, batch, KEY)
+    fractions = iqn.draw_fractions(agent, batch, KEY)
     assert fractions.shape == (ROWS, 3) and len(np.unique(fractions)) == 3 * ROWS
     mine = answers_of(agent, weights, batch.next_obs).mean(axis=2)
     action = np.where(batch.next_mask, mine, -np.inf).argmax(axis=1)
     slow = answers_of(agent, target, batch.next_obs, fractions)[np.arange(ROWS), action]
     expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * slow
-    worth = compiled(iqn.worth)(agent, weights, target, batch, KEY)
+    worth = compiled(iqn.td_target)(agent, weights, target, batch, KEY)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
     said = answers_of(agent, weights, batch.obs, fractions)[np.arange(ROWS), batch.action]
     error = qr_dqn.quantile_huber(jnp.asarray(said, jnp.float32), fractions, worth, 1.0)
@@ -314,7 +314,7 @@ def test_a_reset_returns_the_last_layers_and_draws_the_others_back():
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
-    back = jax.jit(jax.vmap(functools.partial(dqn.reset, agent), axis_name=SEEDS))
+    back = jax.jit(jax.vmap(functools.partial(q_learning.reset, agent), axis_name=SEEDS))
     moved = runners._replace(weights=jax.tree.map(lambda leaf: leaf + 2.0, runners.weights))
 
     def after(count, updates):
