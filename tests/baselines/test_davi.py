@@ -13,7 +13,7 @@ import jaxenvs
 from jaxenvs import cli, search
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.evaluation import heuristic, planner
-from jaxenvs.baselines.puzzles import davi
+from jaxenvs.baselines.puzzles import cost_to_go, davi
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import heuristics, runs
 from jaxenvs.puzzles import PegSolitaire
@@ -117,7 +117,7 @@ def test_an_action_costs_itself_and_the_best_that_follows():
     guesses = rng.normal(1.0, 2.0, (50, 4, 4)).astype(np.float32)
     valid, solved = rng.random((50, 4)) < 0.8, rng.random((50, 4)) < 0.1
     able = rng.random((50, 4, 4)) < 0.5
-    got = jax.jit(davi.costs_of_actions)(cost, valid, guesses, able, solved)
+    got = jax.jit(cost_to_go.costs_of_actions)(cost, valid, guesses, able, solved)
     for i, a in np.ndindex(50, 4):
         then = [max(float(g), 0.0) for g in guesses[i, a][able[i, a]]]
         known = valid[i, a] and (solved[i, a] or bool(then))
@@ -146,9 +146,9 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
     learner, weights = by_action
     boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))[1].board[None]
     rng = np.random.default_rng(1)
-    goals = davi.ActionCosts(jnp.float32(rng.random((1, 7, 4))), rng.random((1, 7, 4)) < 0.5)
+    goals = cost_to_go.ActionCosts(jnp.float32(rng.random((1, 7, 4))), rng.random((1, 7, 4)) < 0.5)
     loss = jax.jit(davi.action_loss, static_argnums=0)
-    guess = jax.vmap(functools.partial(davi.guess, learner, weights, ()))(boards[0])
+    guess = jax.vmap(functools.partial(davi.predict, learner, weights, ()))(boards[0])
     errors = (np.asarray(guess) - np.asarray(goals.cost[0])) ** 2
     wanted = errors[np.asarray(goals.known[0])].mean()
     np.testing.assert_allclose(loss(learner, weights, (), boards, goals), wanted, rtol=1e-5)
@@ -263,7 +263,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     assert train.main([*DAVI, "--walks", "0", *out]) == 2
     assert "walks=0 must be at least 1" in capsys.readouterr().err
     settings = dataclasses.asdict(davi.Settings(**TINY))
-    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, davi.ALGORITHM)
+    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, heuristics.ALGORITHM)
     run = runs.Run.create(tmp_path / "two", config)
     with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
         heuristics.load_heuristic(run.path, seed=2)

@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs import cli, search
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.evaluation import heuristic, planner
-from jaxenvs.baselines.puzzles import latent_states, latent_world, world
+from jaxenvs.baselines.puzzles import latent_states, latent_training, latent_world, world
 from jaxenvs.baselines.puzzles.latent_world import Sight
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
@@ -108,7 +108,7 @@ def test_sight_splits_observations_and_noisy_pictures():
 
 def test_what_is_seen_are_moves_of_the_puzzle():
     learner = registry.build("world", jaxenvs.make("Puzzle-Cube-2x2-v0"), world.Settings(**TINY))
-    seen = jax.jit(lambda key: world.gather(learner, key, 402))(KEY)
+    seen = jax.jit(lambda key: latent_training.gather(learner, key, 402))(KEY)
     before, after = (np.asarray(x).reshape(402, 24) for x in (seen.before, seen.after))
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
@@ -123,7 +123,7 @@ def test_what_is_seen_are_moves_of_the_puzzle():
 def test_walks_in_the_model_follow_it(tiles):
     learner, runner = tiles
     goal = np.asarray(runner.seen.before[0] > 4).reshape(9, 1).repeat(3, axis=1)
-    walked = jax.jit(functools.partial(world.walked, learner))
+    walked = jax.jit(functools.partial(world.walk_codes, learner))
     codes = walked(runner.weights, jnp.asarray(goal), runner.seen, KEY)
     codes = np.asarray(codes).reshape(5, 3, 9, 3)
     np.testing.assert_array_equal(codes[0, ::2], goal[None].repeat(2, axis=0))
@@ -165,7 +165,7 @@ def test_half_of_a_batch_is_solved_where_that_must_be_judged(monkeypatch):
     learner = registry.build("world", jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
     assert not latent_states.one_goal(learner.env)
     assert latent_states.one_goal(SlidingTile(size=3))
-    seen = world.Transitions(
+    seen = latent_training.Transitions(
         before=jnp.zeros((10, 6, 6), jnp.uint8),
         action=jnp.zeros(10, jnp.int32),
         after=jnp.zeros((10, 6, 6), jnp.uint8),
@@ -182,7 +182,7 @@ def test_half_of_a_batch_is_solved_where_that_must_be_judged(monkeypatch):
     model = learner.network.model
     weights = jax.jit(model.init)(KEY, first, jnp.int32(0), first, jnp.bool_(False), KEY)
     monkeypatch.setattr(latent_world.LatentWorld, "__call__", watched)
-    loss = jax.jit(functools.partial(world.model_loss, learner))
+    loss = jax.jit(functools.partial(latent_training.model_loss, learner))
     for _ in range(5):
         loss(weights, seen, jax.random.key(1))
     jax.effects_barrier()
