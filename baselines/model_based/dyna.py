@@ -23,7 +23,7 @@ older observations, and draw nothing that is far less likely than something else
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import chex
 import jax
@@ -38,6 +38,7 @@ from jaxenvs.core.platforms import by_platform
 from jaxenvs.core.vocabulary import Vocabulary
 
 from ..core import minibatches, replay_buffer, replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.minibatches import Loss
@@ -59,26 +60,20 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: int = 4  # steps that each layer of the model looks at; windows are as long
-    width: int = 64  # features of a token in the model
-    num_heads: int = 4  # of the model's attention, among which the width is divided
-    depth: int = 2  # layers of the model
-    atoms: int = 80  # of rewards on either side of 0, see two_hot.py
+    context: Count = 4  # steps that each layer of the model looks at; windows are as long
+    width: Count = 64  # features of a token in the model
+    num_heads: Count = 4  # of the model's attention, among which the width is divided
+    depth: Count = 2  # layers of the model
+    atoms: Count = 80  # of rewards on either side of 0, see two_hot.py
     spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
-    model_steps: int = 40  # gradient steps of the model in an update
-    model_batch: int = 32  # windows that each of them learns from, on all devices
+    model_steps: Count = 40  # gradient steps of the model in an update
+    model_batch: Count = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
-    imagined_envs: int = 48  # episodes imagined side by side, on all devices
-    imagined_steps: int = 16  # steps of each of them
+    imagined_envs: Count = 48  # episodes imagined side by side, on all devices
+    imagined_steps: Count = 16  # steps of each of them
     least_chance: float = 0.05  # of a category to be imagined, over that of the likeliest; 0: any
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *ppo_rnn.Settings.counts,
-        *("context", "width", "num_heads", "depth", "atoms", "model_steps", "model_batch"),
-        *("imagined_envs", "imagined_steps"),
-    )
 
     def check(self) -> None:
         super().check()

@@ -9,7 +9,7 @@ between their bounds, so that entropies do not depend on units.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,7 @@ from jaxenvs.core.distributions import TanhGaussian
 from jaxenvs.core.masking import Mask
 
 from ..core import minibatches, replay_buffer, rollouts
+from ..core.bounds import Count, Rate
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch, ReplayBuffer
@@ -44,7 +45,7 @@ class Replaying(Common):
 
     num_envs: int = 1  # environments that step together
     rollout_steps: int = 100  # rounds between two lines of the log
-    replays: int = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
+    replays: Count = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
     learning_rate: float = 3e-4  # of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to zero
     max_grad_norm: float = 1e3  # global norm of the gradient, at most
@@ -55,15 +56,11 @@ class Replaying(Common):
     dropout: float = 0.0  # share of numbers that the critics' layers drop, as DroQ's: such as 0.01
     capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
-    batch_size: int = 256  # steps that a gradient step learns from, on all devices
-    critics: int = 2  # networks whose least value counts
-    target_rate: float = 0.005  # how far the slow copies move in a gradient step; 1: all the way
-    actor_every: int = 1  # gradient steps of the critics for one of the actor
+    batch_size: Count = 256  # steps that a gradient step learns from, on all devices
+    critics: Count = 2  # networks whose least value counts
+    target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
+    actor_every: Count = 1  # gradient steps of the critics for one of the actor
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *Common.counts,
-        *("replays", "batch_size", "critics", "actor_every"),
-    )
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
 
     def check(self) -> None:
@@ -79,8 +76,6 @@ class Replaying(Common):
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
                 f"a step; give at least {self.num_envs}"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
         if not self.dropout < 1.0:
             raise ValueError(f"dropout={self.dropout} leaves nothing; give less than 1")
 

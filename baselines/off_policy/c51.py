@@ -10,7 +10,7 @@ Kullback-Leibler divergence, as Rainbow does.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Count, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -32,12 +33,9 @@ from .dqn import Runner
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    atoms: int = 51  # values of the distribution's support
-    v_min: float = -10.0  # the least of them
-    v_max: float = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "atoms")
-    signed: ClassVar[tuple[str, ...]] = ("v_min", "v_max")
+    atoms: Count = 51  # values of the distribution's support
+    v_min: Signed = -10.0  # the least of them
+    v_max: Signed = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
 
     def check(self) -> None:
         super().check()

@@ -21,7 +21,7 @@ environment forbids actions, the best one is the best of the legal ones, in acti
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -33,6 +33,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, has_illegal, legal
 
 from ..core import minibatches, priorities, replay_buffer, replay_checks, rollouts
+from ..core.bounds import Share
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.minibatches import Loss
@@ -52,12 +53,10 @@ class Settings(Replayed):
 
     layer_norm: bool = True  # whether the network's layers are normalised
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
-    munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
+    munchausen: Share = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy
     reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
-    reset_keep: float = 0.5  # share of the other layers' weights that a reset keeps
-
-    shares: ClassVar[tuple[str, ...]] = (*Replayed.shares, "munchausen", "reset_keep")
+    reset_keep: Share = 0.5  # share of the other layers' weights that a reset keeps
 
     def check(self) -> None:
         super().check()

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Env
 
 from ..core import rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import sequences
 from ..core.rollouts import Rollout, Runner
@@ -31,10 +32,8 @@ from .ppo_rnn import wrapped as wrapped
 class Settings(Remembering, pqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    memory: int = 128  # numbers that the GRU remembers
+    memory: Count = 128  # numbers that the GRU remembers
     neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
-
-    counts = (*pqn.Settings.counts, "memory")
 
     def check(self) -> None:
         super().check()

@@ -8,13 +8,14 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
 from ..core import minibatches, returns, rollouts
+from ..core.bounds import Count
 from ..core.learner import Algorithm, Learner
 from ..core.rollouts import Rollout, Runner
 from ..on_policy import ppo
@@ -34,13 +35,12 @@ ONE_PROCESS = {  # settings that need one process, and why
 class Settings(ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    actors: int = 4  # processes that sample, each with its share of `num_envs`
-    learners: int = 1  # processes that learn, each from its share of the fragments
+    actors: Count = 4  # processes that sample, each with its share of `num_envs`
+    learners: Count = 1  # processes that learn, each from its share of the fragments
     mode: Literal["sync", "async"] = "sync"  # whether actors wait for the newest weights
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
-    patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
+    patience: Count = 300  # seconds until an actor or learner that does not answer counts as dead
 
-    counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
     swept = ()
 
     @property
