@@ -70,8 +70,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Collect a rollout and learn from it; also return the metrics of this update."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
-    batch = minibatches.steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
-    orders = minibatches.drawn(learner.settings, batch, key_learn)
+    batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
+    orders = minibatches.shuffled_items(learner.settings, batch, key_learn)
     runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
     return runner, {**rollouts.episode_sums(rollout), **losses}
 

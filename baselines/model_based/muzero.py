@@ -200,7 +200,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
             found=runner.found.at[where].set(plan.policy),
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
-        after, ends = rollouts.stepped(learner, runner, step)
+        after, ends = rollouts.after_step(learner, runner, step)
         return after, Rollout(**ends)
 
     settings = learner.settings
@@ -208,7 +208,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
     runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before
-        runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
+        runner = runner._replace(priorities=priorities.add_complete(*given, settings.reach))
     return runner, ends
 
 
@@ -238,12 +238,12 @@ def windows(
     beta: Float32[Array, ""],
     learned: Learned,
     key: Array,
-) -> tuple[priorities.Drawn | None, Window]:
+) -> tuple[priorities.SampledSlots | None, Window]:
     """Windows from the replay buffer, drawn evenly or by priority; also what was drawn by it."""
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
         size = settings.batch_size // devices.count
-        where = replay_buffer.drawn(key, runner.replay_buffer, size, settings.reach)
+        where = replay_buffer.sample_slots(key, runner.replay_buffer, size, settings.reach)
         return None, cut_out(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)

@@ -31,7 +31,7 @@ from ..core.rollouts import Rollout
 from ..core.settings import LARGEST, Activation, Common
 from ..networks.batch_renorm import STATISTICS, BatchRenorm, Whole
 from ..networks.encoders import Encoder
-from ..networks.layers import normal
+from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
@@ -208,7 +208,7 @@ class Critic(nn.Module):
             if self.has_rng("dropout"):
                 features = nn.Dropout(self.dropout, deterministic=False)(features)
             if self.layer_norm:
-                features = normal(nn.LayerNorm(), features)
+                features = normalise(nn.LayerNorm(), features)
             features = actor.activate(features)
             if self.renormalised:
                 features = BatchRenorm(actor.dtype)(features, whole)
@@ -252,7 +252,7 @@ def begin(
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
-        "critic": optimiser(learner, "critic").init(minibatches.parted(critic)[0]),
+        "critic": optimiser(learner, "critic").init(minibatches.split_weights(critic)[0]),
         "temperature": optimiser(learner, "temperature").init(temperature),
     }
     slots = learner.settings.capacity // learner.settings.num_envs
@@ -284,9 +284,9 @@ def rounds(
     def noise(key: Array) -> Array:
         return jax.random.normal(key, (envs, policy.numbers), jnp.float32)
 
-    def to_learn(keys: Array) -> tuple[replay_buffer.Lots, Any]:
+    def to_learn(keys: Array) -> tuple[replay_buffer.SlotDraws, Any]:
         key_batch, key_step = keys
-        lots = replay_buffer.lots(key_batch, envs, batch_size(learner))
+        lots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
         return lots, draw(learner, key_step)
 
     # All at once: within a round, each draw is a loop of its own.
@@ -332,7 +332,7 @@ def play_and_learn(
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
             (lots, draws), buffer = now, runner.replay_buffer
-            slots = replay_buffer.drawn_by(lots, buffer, 1)
+            slots = replay_buffer.slots_from(lots, buffer, 1)
             batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
             batch = batch._replace(action=batch.action.reshape(-1, *shape))
             return gradient_step(learner, learned, batch, draws)
@@ -375,7 +375,7 @@ def play(
     action = jax.lax.cond(at_random, anything, explored)
     step = learner.env.step(key_step, runner.world, action)
     buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
-    after, ends = rollouts.stepped(learner, runner._replace(replay_buffer=buffer), step)
+    after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
     return after, Rollout(**ends)
 
 
@@ -459,7 +459,7 @@ def descended(
     What the loss calls `STATISTICS` takes the place of the field's own.
     """
     field = getattr(learned, name)
-    trained, fixed = minibatches.parted(field) if isinstance(field, dict) else (field, {})
+    trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
 
     def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
@@ -491,7 +491,7 @@ def in_turn(
     if every == 1:
         return act(learned)
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    made = jax.lax.pmax(minibatches.counted(learned.optimiser["critic"]), SEEDS)
+    made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     _, shapes = jax.eval_shape(act, learned)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     is_turn = made % every == 0

@@ -134,8 +134,8 @@ def loss(
 ) -> Loss:
     """Cross-entropy of the sampled actions' atoms; the errors are divergences."""
     worth, is_step = target.mass, (batch.weight > 0).astype(jnp.float32)
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    logits = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    logits = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape([worth, logits], custom_message="worth and logits, [batch, atoms]")
     crossed = -(worth * jax.nn.log_softmax(logits)).sum(axis=1)
     entropy = -jax.scipy.special.xlogy(worth, worth).sum(axis=1)

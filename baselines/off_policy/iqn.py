@@ -106,8 +106,8 @@ def worth(
 def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array) -> Loss:
     """Quantile Huber loss of the sampled actions at random fractions, which is also their error."""
     fractions = drawn(learner, batch, key)
-    answer = q_network.answers(learner, weights, batch.obs, key, fractions)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
+    value = q_network.of_actions(answer, batch.action)
     return qr_dqn.of_quantiles(value, fractions, worth, batch, learner.settings.kappa)
 
 

@@ -90,8 +90,8 @@ def loss(
     learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
 ) -> Loss:
     """Quantile Huber loss of the sampled actions, which is also their error."""
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    value = q_network.of_actions(answer, batch.action)
     count = value.shape[1]
     fraction = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
     return of_quantiles(value, fraction, worth, batch, learner.settings.kappa)

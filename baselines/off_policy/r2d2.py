@@ -289,7 +289,7 @@ def loss(
     settings = learner.settings
     values = unrolled(learner, weights, sequences)
     learned = slice(settings.burn_in, settings.burn_in + settings.sequence)
-    chosen = q_network.chosen(values[:, : settings.sequence], sequences.action[:, learned])
+    chosen = q_network.of_actions(values[:, : settings.sequence], sequences.action[:, learned])
     goal = targets(settings, sequences, jax.lax.stop_gradient(values), slow)
     is_step = sequences.is_step[:, learned].astype(jnp.float32)
     steps = jnp.maximum(is_step.sum(axis=1), 1.0)
@@ -315,7 +315,7 @@ def targets(
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
     best = legal(values if settings.double else slow, mask).argmax(axis=-1).astype(jnp.int32)
-    following = stretched(q_network.chosen(slow, best))
+    following = stretched(q_network.of_actions(slow, best))
     first = jnp.arange(settings.sequence, dtype=jnp.int32)
     ahead = first[:, None] + jnp.arange(settings.n_step, dtype=jnp.int32)
 

@@ -18,7 +18,7 @@ from jaxenvs import Env
 from ..core import rollouts
 from ..core.bounds import Count
 from ..core.learner import Learner
-from ..core.minibatches import sequences
+from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import Remembering
 from ..networks.q_network import RecurrentQ
@@ -54,7 +54,7 @@ init = pqn.init
 
 def update(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return the metrics of this update."""
-    return pqn.update(learner, runner, sequences, unroll)
+    return pqn.update(learner, runner, as_sequences, unroll)
 
 
 def unroll(

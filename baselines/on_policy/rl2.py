@@ -186,7 +186,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
             runner.world.env, runner.params
         )
         settings = learner.settings
-        done = settings.progress(settings.updates_of(minibatches.counted(runner.optimiser)))
+        done = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
         share = settings.told * (1.0 - done)
         is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
         told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)

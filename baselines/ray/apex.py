@@ -82,7 +82,7 @@ class Settings(Common):
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
-        return tuple(q_network.ladder(self.epsilon, self.epsilon_power, place).tolist())
+        return tuple(q_network.epsilon_ladder(self.epsilon, self.epsilon_power, place).tolist())
 
 
 class Runner(NamedTuple):

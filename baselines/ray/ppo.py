@@ -80,13 +80,15 @@ def update(
     """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
-    batch = minibatches.steps((corrected if stale else ppo.targets)(learner, runner, rollout))
-    orders = minibatches.drawn(learner.settings, batch, learner.devices.local_key(key_learn))
+    batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
+    orders = minibatches.shuffled_items(
+        learner.settings, batch, learner.devices.local_key(key_learn)
+    )
     scales = (centred if stale else ppo.normalisers)(learner, batch, orders)
     runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
     sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
-    oldest = {OLDEST: learner.devices.most(rollouts.oldest(rollout))}
+    oldest = {OLDEST: learner.devices.most(rollouts.longest_running(rollout))}
     return runner, sums | oldest | learner.devices.mean(losses)
 
 
