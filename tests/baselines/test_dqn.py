@@ -155,7 +155,7 @@ def test_slots_are_those_of_randint():
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     for written in ([0, 1, 5], [7, 8, 900]):
         memory = memory._replace(written=jnp.asarray(written, jnp.int32))
-        draw = jax.jit(replay_buffer.drawn, static_argnums=(2, 3))
+        draw = jax.jit(replay_buffer.sample_slots, static_argnums=(2, 3))
         env, slot = draw(jax.random.key(4), memory, 500, 1)
         oldest, newest = np.maximum(0, memory.written - (SLOTS - 1))[env], memory.written[env]
         _, key = jax.random.split(jax.random.key(4))

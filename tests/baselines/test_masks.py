@@ -110,10 +110,10 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows, unroll = minibatches.as_sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
-        rows, unroll = minibatches.steps(first), ppo.unroll
+        rows, unroll = minibatches.as_steps(first), ppo.unroll
     one = jnp.ones_like(rows.reward)
 
     def loss(weights):
@@ -155,7 +155,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
     np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
-    np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
+    np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
     last = returns(agent, after, rollout)[-1]  # at time 1; the next is time 2
