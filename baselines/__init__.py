@@ -14,6 +14,7 @@ Packages import only from packages above them in this list:
 - `run`: `jaxenvs train`; `ray`: learners on a Ray cluster.
 """
 
+import importlib
 from typing import Any
 
 from jaxenvs.core.extras import require
@@ -30,7 +31,5 @@ old_names.install()
 
 def __getattr__(name: str) -> Any:
     if name == "load_policy":  # imported when it is used: learners need no checkpoints
-        from .storage.runs import load_policy
-
-        return load_policy
+        return importlib.import_module(".storage.runs", __name__).load_policy
     raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -21,7 +21,7 @@ older observations, and leave out unlikely categories.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +31,9 @@ from jaxenvs import Env, Step
 from jaxenvs.core.masking import Mask
 
 from ..core import replay_buffer, replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
-from ..core.recurrence import renewed
+from ..core.recurrence import reset_memory
 from ..core.rollouts import Runner
 from ..networks import two_hot
 from ..networks.policies import Recurrent
@@ -48,26 +49,20 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: int = 4  # steps that each layer of the model looks at; windows are as long
-    width: int = 64  # features of a token in the model
-    num_heads: int = 4  # of the model's attention, among which the width is divided
-    depth: int = 2  # layers of the model
-    atoms: int = 80  # of rewards on either side of 0, see two_hot.py
+    context: Count = 4  # steps that each layer of the model looks at; windows are as long
+    width: Count = 64  # features of a token in the model
+    num_heads: Count = 4  # of the model's attention, among which the width is divided
+    depth: Count = 2  # layers of the model
+    atoms: Count = 80  # of rewards on either side of 0, see two_hot.py
     spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
-    model_steps: int = 40  # gradient steps of the model in an update
-    model_batch: int = 32  # windows that each of them learns from, on all devices
+    model_steps: Count = 40  # gradient steps of the model in an update
+    model_batch: Count = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
-    imagined_envs: int = 48  # episodes imagined side by side, on all devices
-    imagined_steps: int = 16  # steps of each of them
+    imagined_envs: Count = 48  # episodes imagined side by side, on all devices
+    imagined_steps: Count = 16  # steps of each of them
     least_chance: float = 0.05  # of a category to be imagined, over that of the likeliest; 0: any
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *ppo_rnn.Settings.counts,
-        *("context", "width", "num_heads", "depth", "atoms", "model_steps", "model_batch"),
-        *("imagined_envs", "imagined_steps"),
-    )
 
     def check(self) -> None:
         super().check()
@@ -167,7 +162,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
     runner, of_model = dyna_model.train(learner, runner, key_model)
     runner, imagined = dyna_rollouts.learn_when_warm(learner, runner, starts, key_imagine)
-    return rollouts.finished(learner, runner, rollout, {**losses, **of_model, **imagined})
+    return rollouts.finish_update(learner, runner, rollout, {**losses, **of_model, **imagined})
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
@@ -185,7 +180,7 @@ def store(
     successor: PyTree[Array],
 ) -> Runner:
     """Store a step of every environment; `successor` holds the true successor states."""
-    final_obs = rollouts.observed(learner, runner, successor)
+    final_obs = rollouts.observe(learner, runner, successor)
     history = next_history(learner, runner.history, action, step.reward, final_obs)
     info = {
         "final_obs": (final_obs, history),
@@ -195,7 +190,7 @@ def store(
     kept = (runner.replay_buffer, seen, mask, action, step._replace(info=info))
     return runner._replace(
         replay_buffer=replay_buffer.add(*kept),
-        history=jax.vmap(renewed)(history, first_history(learner, step.obs), step.done),
+        history=jax.vmap(reset_memory)(history, first_history(learner, step.obs), step.done),
     )
 
 

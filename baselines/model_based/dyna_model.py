@@ -132,7 +132,7 @@ def train(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Runner, di
 
 def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
     """Sample windows of the replay buffer uniformly."""
-    env, first = replay_buffer.drawn(key, buffer, size, steps)
+    env, first = replay_buffer.sample_slots(key, buffer, size, steps)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
     here = jax.tree.map(lambda part: part[:, :steps], at)

@@ -14,7 +14,7 @@ from jaxenvs.core.masking import Mask, has_illegal
 from ..core import rollouts
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
-from ..core.recurrence import renewed
+from ..core.recurrence import reset_memory
 from ..core.rollouts import Rollout, Runner
 from ..networks import two_hot
 from ..on_policy import ppo, ppo_rnn
@@ -114,11 +114,13 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
     memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
     step = predicted_step(learner, runner, key_step, action)
     history = next_history(learner, runner.history, action, step.reward, step.obs)
-    history = jax.vmap(renewed)(history, runner.world.start.history, step.done)
+    history = jax.vmap(reset_memory)(history, runner.world.start.history, step.done)
     runner = runner._replace(memory=memory, history=history)
-    after, ends = rollouts.stepped(learner, runner, step)
+    after, ends = rollouts.after_step(learner, runner, step)
     never_cut = jnp.zeros_like(step.reward)
-    return after, Rollout(obs=runner.obs, reward=step.reward, cut_value=never_cut, **chosen, **ends)
+    return after, Rollout(
+        obs=runner.obs, reward=step.reward, truncation_value=never_cut, **chosen, **ends
+    )
 
 
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
@@ -145,8 +147,8 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
     predict_reward: Any = functools.partial(model.apply, runner.model.weights, method="reward")
     reward = predict_reward(predicted.token, seen[1], runner.history, rest, terminated)
     return Step(
-        obs=jax.vmap(renewed)(obs, start.obs, terminated),
-        state=Imagined(renewed(memory, model.begin(), terminated), start),
+        obs=jax.vmap(reset_memory)(obs, start.obs, terminated),
+        state=Imagined(reset_memory(memory, model.begin(), terminated), start),
         reward=two_hot.mean(reward, learner.settings.spacing),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),

@@ -9,7 +9,7 @@ actor_critic_networks.py.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.distributions import TanhGaussian
 
 from ..core import minibatches, replay_buffer, rollouts
+from ..core.bounds import Count, Rate
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch
@@ -35,7 +36,7 @@ class Replaying(Common):
 
     num_envs: int = 1  # environments that step together
     rollout_steps: int = 100  # rounds between two lines of the log
-    replays: int = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
+    replays: Count = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
     learning_rate: float = 3e-4  # of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to zero
     max_grad_norm: float = 1e3  # global norm of the gradient, at most
@@ -46,15 +47,11 @@ class Replaying(Common):
     dropout: float = 0.0  # share of numbers that the critics' layers drop, as DroQ's: such as 0.01
     capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
-    batch_size: int = 256  # steps that a gradient step learns from, on all devices
-    critics: int = 2  # networks whose least value counts
-    target_rate: float = 0.005  # how far the slow copies move in a gradient step; 1: all the way
-    actor_every: int = 1  # gradient steps of the critics for one of the actor
+    batch_size: Count = 256  # steps that a gradient step learns from, on all devices
+    critics: Count = 2  # networks whose least value counts
+    target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
+    actor_every: Count = 1  # gradient steps of the critics for one of the actor
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *Common.counts,
-        *("replays", "batch_size", "critics", "actor_every"),
-    )
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
 
     def check(self) -> None:
@@ -70,8 +67,6 @@ class Replaying(Common):
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
                 f"a step; give at least {self.num_envs}"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
         if not self.dropout < 1.0:
             raise ValueError(f"dropout={self.dropout} leaves nothing; give less than 1")
 
@@ -139,7 +134,7 @@ def begin(
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
-        "critic": optimiser(learner, "critic").init(minibatches.parted(critic)[0]),
+        "critic": optimiser(learner, "critic").init(minibatches.split_weights(critic)[0]),
         "temperature": optimiser(learner, "temperature").init(temperature),
     }
     slots = learner.settings.capacity // learner.settings.num_envs
@@ -171,9 +166,9 @@ def update(
     def noise(key: Array) -> Array:
         return jax.random.normal(key, (envs, policy.numbers), jnp.float32)
 
-    def to_learn(keys: Array) -> tuple[replay_buffer.Lots, Any]:
+    def to_learn(keys: Array) -> tuple[replay_buffer.SlotDraws, Any]:
         key_batch, key_step = keys
-        lots = replay_buffer.lots(key_batch, envs, batch_size(learner))
+        lots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
         return lots, draw(learner, key_step)
 
     # Drawn before the loop: within an iteration, every draw would be a loop.
@@ -219,7 +214,7 @@ def act_and_learn(
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
             (lots, draws), buffer = now, runner.replay_buffer
-            slots = replay_buffer.drawn_by(lots, buffer, 1)
+            slots = replay_buffer.slots_from(lots, buffer, 1)
             batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
             batch = batch._replace(action=batch.action.reshape(-1, *shape))
             return gradient_step(learner, learned, batch, draws)
@@ -267,7 +262,7 @@ def act(
     action = jax.lax.cond(at_random, uniform, explored)
     step = learner.env.step(key_step, runner.world, action)
     buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
-    after, ends = rollouts.stepped(learner, runner._replace(replay_buffer=buffer), step)
+    after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
     return after, Rollout(**ends)
 
 
@@ -318,7 +313,7 @@ def descend(
     If the loss returns `STATISTICS`, they replace the field's batch statistics.
     """
     field = getattr(learned, name)
-    trained, fixed = minibatches.parted(field) if isinstance(field, dict) else (field, {})
+    trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
 
     def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
@@ -350,7 +345,7 @@ def delayed(
     if every == 1:
         return update_actor(learned)
     # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
-    made = jax.lax.pmax(minibatches.counted(learned.optimiser["critic"]), SEEDS)
+    made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)
     return learned, {**losses, TURNS: is_turn.astype(jnp.float32)}

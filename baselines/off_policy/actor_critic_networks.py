@@ -18,7 +18,7 @@ from jaxenvs.core.masking import Mask
 from ..core.learner import Learner
 from ..networks.batch_renorm import BatchRenorm, Whole
 from ..networks.encoders import Encoder
-from ..networks.layers import normal
+from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
@@ -89,7 +89,7 @@ class Critic(nn.Module):
             if self.has_rng("dropout"):
                 features = nn.Dropout(self.dropout, deterministic=False)(features)
             if self.layer_norm:
-                features = normal(nn.LayerNorm(), features)
+                features = normalise(nn.LayerNorm(), features)
             features = actor.activate(features)
             if self.renormalised:
                 features = BatchRenorm(actor.dtype)(features, whole)

@@ -11,7 +11,7 @@ the priority of a step is its Kullback-Leibler divergence.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Count, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -33,12 +34,9 @@ from .q_learning import Objective
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    atoms: int = 51  # values of the distribution's support
-    v_min: float = -10.0  # the least of them
-    v_max: float = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "atoms")
-    signed: ClassVar[tuple[str, ...]] = ("v_min", "v_max")
+    atoms: Count = 51  # values of the distribution's support
+    v_min: Signed = -10.0  # the least of them
+    v_max: Signed = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
 
     def check(self) -> None:
         super().check()
@@ -131,8 +129,8 @@ def loss(
 ) -> Loss:
     """Return the cross-entropy with the target distributions; `error` holds the divergences."""
     is_step = (batch.weight > 0).astype(jnp.float32)
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    logits = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    logits = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(
         [target.mass, logits], custom_message="target and logits, [batch, atoms]"
     )

@@ -20,7 +20,7 @@ action is the best legal one, in acting and in targets.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import chex
 import jax
@@ -31,6 +31,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -49,12 +50,10 @@ class Settings(Replayed):
 
     layer_norm: bool = True  # whether the network's layers are normalised
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
-    munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
+    munchausen: Share = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy
     reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
-    reset_keep: float = 0.5  # share of the other layers' weights that a reset keeps
-
-    shares: ClassVar[tuple[str, ...]] = (*Replayed.shares, "munchausen", "reset_keep")
+    reset_keep: Share = 0.5  # share of the other layers' weights that a reset keeps
 
     def check(self) -> None:
         super().check()
@@ -99,12 +98,12 @@ def next_values(
     `given` are further arguments of the network.
     """
     key_value, key_best = split_key(key)
-    answer = q_network.answers(learner, target, batch.next_obs, key_value, *given)
+    answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
     if learner.settings.munchausen:
         policy, log = soft_policy(learner, target, batch.next_obs, batch.next_mask, key_best)
         like = (..., *[None] * (answer.ndim - 2))
         return ((answer - log[like]) * policy[like]).sum(axis=1)
-    return q_network.chosen(answer, greedy_action(learner, weights, target, batch, key_best))
+    return q_network.of_actions(answer, greedy_action(learner, weights, target, batch, key_best))
 
 
 def greedy_action(
@@ -116,7 +115,7 @@ def greedy_action(
 ) -> Int32[Array, " batch"]:
     """Return the best legal actions in the successors, by the online network if `double`."""
     chooser = weights if learner.settings.double else target
-    values = learner.network.mean(q_network.answers(learner, chooser, batch.next_obs, key))
+    values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))
     return legal(values, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
 
 
@@ -127,7 +126,7 @@ def augmented_reward(
     if not learner.settings.munchausen:
         return batch.reward
     _, log = soft_policy(learner, target, batch.obs, batch.mask, split_key(key)[0])
-    more = jnp.clip(q_network.chosen(log, batch.action), MIN_LOG_POLICY, 0.0)
+    more = jnp.clip(q_network.of_actions(log, batch.action), MIN_LOG_POLICY, 0.0)
     return batch.reward + learner.settings.munchausen * more
 
 
@@ -135,7 +134,7 @@ def soft_policy(
     learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Return Munchausen's policy pi = softmax(Q / tau) of the target network, and tau log pi."""
-    values = learner.network.mean(q_network.answers(learner, target, obs, key))
+    values = learner.network.mean(q_network.apply_batch(learner, target, obs, key))
     tau = learner.settings.temperature
     log = jax.nn.log_softmax(legal(values / tau, mask))
     return jnp.exp(log), tau * log
@@ -150,8 +149,8 @@ def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the Huber loss of Q(s, a) of the sampled actions; `error` holds their TD errors."""
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    value = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(
         [batch.weight, value, target], custom_message="weight, value and target, [batch]"
     )

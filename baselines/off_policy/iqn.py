@@ -10,7 +10,6 @@ ones, so that a policy is a function of the observation.
 
 import dataclasses
 import functools
-from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -19,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -35,11 +35,9 @@ FRACTIONS = 32  # evenly spaced fractions that a policy averages over
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    fractions: int = 8  # drawn for each step's quantiles, and as many for its targets
-    cosines: int = 64  # of a fraction, which the network sees
+    fractions: Count = 8  # drawn for each step's quantiles, and as many for its targets
+    cosines: Count = 64  # of a fraction, which the network sees
     kappa: float = 1.0  # error from which the quantile Huber loss is linear
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "fractions", "cosines")
 
     def check(self) -> None:
         super().check()
@@ -105,8 +103,8 @@ def td_target(
 def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
     """Return the quantile Huber loss at random fractions; `error` holds it per item."""
     fractions = draw_fractions(learner, batch, key)
-    answer = q_network.answers(learner, weights, batch.obs, key, fractions)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
+    value = q_network.of_actions(answer, batch.action)
     return qr_dqn.mean_loss(value, fractions, target, batch, learner.settings.kappa)
 
 

@@ -84,7 +84,7 @@ def update(
 
 def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
     """Return the unchanged runner and Q(s, a) of all actions in its observations."""
-    answer = q_network.answers(learner, runner.weights, runner.obs, key)
+    answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
 
@@ -102,20 +102,24 @@ def collect(
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
     runner, key, key_learn = rollouts.next_update(learner, runner)
 
-    def draw(key: Array) -> tuple[Array, Array, q_network.Dice]:
+    def draw(key: Array) -> tuple[Array, Array, q_network.ExplorationDraws]:
         key_action, key_step = jax.random.split(key)
         sizes = (learner.env.num_envs, learner.network.num_actions)
-        dice = q_network.thrown(key_action, *sizes, epsilon, not has_illegal(learner.env.env))
+        dice = q_network.exploration_draws(
+            key_action, *sizes, epsilon, not has_illegal(learner.env.env)
+        )
         return jax.random.fold_in(key, 0), key_step, dice
 
-    def act(runner: Any, draws: tuple[Array, Array, q_network.Dice]) -> tuple[Any, Rollout]:
+    def act(
+        runner: Any, draws: tuple[Array, Array, q_network.ExplorationDraws]
+    ) -> tuple[Any, Rollout]:
         key_value, key_step, dice = draws
         mask = rollouts.legal_now(learner, runner.world.env)
         runner, values = action_values(learner, runner, key_value)
-        action = q_network.decided(dice, values, mask)
+        action = q_network.epsilon_greedy(dice, values, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
-        after, ends = rollouts.stepped(learner, runner._replace(replay_buffer=buffer), step)
+        after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
     # Drawn before the loop: on a CPU every draw is a loop, which takes longer than a small network.
@@ -123,7 +127,7 @@ def collect(
     runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
         given = runner.priorities, runner.replay_buffer, before
-        ranks = priorities.refreshed(*given, settings.reach, settings.spacing)
+        ranks = priorities.add_complete(*given, settings.reach, settings.spacing)
         runner = runner._replace(priorities=ranks)
     runner = runner._replace(updates=runner.updates + 1)
     return runner, key_learn, {**rollouts.episode_sums(ends), "epsilon": epsilon.mean()}
@@ -139,7 +143,7 @@ def epsilons(
         return epsilon
     row = learner.devices.index * envs + jnp.arange(envs, dtype=jnp.int32)
     place = row.astype(jnp.float32) / max(settings.num_envs - 1, 1)
-    return q_network.ladder(epsilon, settings.epsilon_power, place)
+    return q_network.epsilon_ladder(epsilon, settings.epsilon_power, place)
 
 
 def learn_when_ready(
@@ -181,7 +185,7 @@ def draw(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
     settings, slots = learner.settings, ()
     if not settings.priority:
         size = settings.batch_size // learner.devices.count
-        slots = replay_buffer.drawn(key, buffer, size, settings.n_step)
+        slots = replay_buffer.sample_slots(key, buffer, size, settings.n_step)
     key_target, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
     return Draws(key, key_target, key_loss, slots)
 
@@ -213,7 +217,7 @@ def descend(
     learner: Learner[Any],
     loss: Callable[..., Loss],
     learned: Learned,
-    drawn: priorities.Drawn | None,
+    drawn: priorities.SampledSlots | None,
     *given: Any,
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step, move the target network and update the priorities of `drawn`.
@@ -225,14 +229,14 @@ def descend(
     error = losses.pop("error")
     optimiser = minibatches.optimiser(settings)
     weights, state = minibatches.apply_gradient(optimiser, gradient, learned.optimiser, weights)
-    moves = minibatches.counted(state) % settings.target_every == 0
+    moves = minibatches.step_count(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
     target = polyak(learned.target, weights, rate)
     learned = learned._replace(weights=weights, target=target, optimiser=state)
     if drawn is not None:
         known = (learned.priorities, learned.sums)
         error = learner.devices.joined(error)
-        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
+        ranks, sums = priorities.update(*known, drawn, error, settings.priority)
         learned = learned._replace(priorities=ranks, sums=sums)
     return learned, losses
 
@@ -251,7 +255,7 @@ def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> R
     settings = learner.settings
     if not settings.reset_every:
         return runner
-    made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
+    made = jax.lax.pmax(minibatches.step_count(runner.optimiser), SEEDS)
     before = jnp.maximum(made - settings.gradient_steps, 0)
     due = made // settings.reset_every > before // settings.reset_every
     due &= updates < int(settings.update_at(LAST_RESET))

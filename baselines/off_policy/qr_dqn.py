@@ -10,7 +10,7 @@ The priority of a step is its loss.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import chex
 import jax
@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -31,10 +32,8 @@ from .q_learning import Objective
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    quantiles: int = 50  # of each action's return
+    quantiles: Count = 50  # of each action's return
     kappa: float = 1.0  # error from which the quantile Huber loss is linear
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "quantiles")
 
     def check(self) -> None:
         super().check()
@@ -90,8 +89,8 @@ def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the quantile Huber loss of the sampled actions; `error` holds it per item."""
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    value = q_network.of_actions(answer, batch.action)
     return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)
 
 

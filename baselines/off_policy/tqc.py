@@ -7,13 +7,14 @@ of all quantiles. Everything else is as in sac.py. Run it with `jaxenvs train ID
 
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -28,10 +29,8 @@ from .qr_dqn import midpoints, quantile_huber
 class Settings(sac.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    quantiles: int = 25  # that each critic says
+    quantiles: Count = 25  # that each critic says
     dropped: int = 2  # highest quantiles of each critic that a target leaves out
-
-    counts: ClassVar[tuple[str, ...]] = (*sac.Settings.counts, "quantiles")
 
     def check(self) -> None:
         super().check()

@@ -626,7 +626,7 @@ def test_imagination_waits_for_the_warm_up():
     for _ in range(3):  # 64 steps each, and the warm-up has 128
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
-        made = int(minibatches.counted(alone))
+        made = int(minibatches.step_count(alone))
         seen.append((bool(np.isfinite(metrics["imagined_kl"][0, 0])), made))
         known = [value for name, value in metrics.items() if not name.startswith("imagined_")]
         assert all(np.isfinite(value).all() for value in known)
