@@ -1,7 +1,7 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, for fully observed environments.
 
 Actions come from a tree search in the true environment, and the policy is trained to match the
-search policy instead of following a policy gradient; the training loop is that of PPO. Run it with
+search policy instead of following a policy gradient; the training loop is PPO's. Run it with
 `jaxenvs train ID --algo alphazero`.
 
 The search steps the true state with separate keys, so that no plan foresees random outcomes. In a
@@ -37,16 +37,16 @@ from . import gumbel
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Learning):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
-    value_weight: float = 1.0  # weight of the value loss
-    simulations: Count = 16  # of the search for each action
-    considered: Count = 16  # actions that the search tries at its root, at most
-    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
-    rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
-    clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
+    value_weight: float = 1.0  # coefficient of the value loss
+    simulations: Count = 16  # simulations per search
+    considered: Count = 16  # largest number of actions sampled at the root
+    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    rescale: bool = False  # whether the values of a node are rescaled to 0 to 1
+    clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 
 
 class Plan(NamedTuple):

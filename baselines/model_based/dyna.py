@@ -45,24 +45,26 @@ from .dyna_rollouts import Start
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
+    capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: Count = 4  # steps that each layer of the model looks at; windows are as long
+    context: Count = 4  # steps that each layer of the model attends to; windows are as long
     width: Count = 64  # features of a token in the model
-    num_heads: Count = 4  # of the model's attention, among which the width is divided
+    num_heads: Count = 4  # attention heads of the model; they divide the width
     depth: Count = 2  # layers of the model
-    atoms: Count = 80  # of rewards on either side of 0, see two_hot.py
-    spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
+    atoms: Count = 80  # atoms of rewards on either side of 0, see two_hot.py
+    spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; 0.05 for Craft
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
-    model_steps: Count = 40  # gradient steps of the model in an update
-    model_batch: Count = 32  # windows that each of them learns from, on all devices
-    imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
-    imagined_envs: Count = 48  # episodes imagined side by side, on all devices
-    imagined_steps: Count = 16  # steps of each of them
-    least_chance: float = 0.05  # of a category to be imagined, over that of the likeliest; 0: any
+    model_steps: Count = 40  # gradient steps of the model per update
+    model_batch: Count = 32  # windows per gradient step of the model, on all devices together
+    imagined_rollouts: int = 8  # per update, each learned from like a real one; 0: none
+    imagined_envs: Count = 48  # episodes of an imagined rollout, on all devices together
+    imagined_steps: Count = 16  # steps of an imagined rollout
+    least_chance: float = (
+        0.05  # least probability of a sampled category, relative to the highest; 0: any
+    )
 
     def check(self) -> None:
         super().check()

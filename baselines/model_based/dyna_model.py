@@ -52,7 +52,7 @@ class Window(NamedTuple):
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Whether the next slot belongs to another episode."""
+        """Return whether the next slot belongs to another episode."""
         return self.terminated | ~self.is_step
 
 

@@ -258,7 +258,7 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps in `seen`.
 
-    The queries are those of the last `steps` of the known steps. `age` is added to the scores of a
+    The last `steps` of the known steps have queries. `age` is added to the scores of a
     step, by how many steps ago it was.
     """
     steps, count, width = query.shape

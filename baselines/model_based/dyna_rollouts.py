@@ -60,7 +60,7 @@ def learn_when_warm(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)

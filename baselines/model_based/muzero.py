@@ -2,16 +2,16 @@
 
 A network maps an observation to a latent state, predicts the next latent state and the reward of an
 action, and the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022, through
-mctx) searches in this model alone, so that plans use only what the agent observes. Run it with
+mctx) searches in this model alone, so that plans use the agent's observations only. Run it with
 `jaxenvs train ID --algo muzero`. Legal actions are known at the root of a search only.
 
 The replay buffer stores each step with its search policy. Windows of `unroll_steps` + 1 steps,
 sampled uniformly or by the error of their first value, train the network (muzero_loss.py):
 
 - TD targets bootstrap from the target network's current value after a one-step lookahead, as values
-  stored while acting would be those of worse policies. For the share `reanalysed` of the windows,
+  stored while acting belong to worse policies. For the share `reanalysed` of the windows,
   searches with the target network compute new policies.
-- `consistency`: predicted latent states should agree with those of the true observations (Ye et
+- `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
   al., 2021).
 - `reconstruction`: the latent states of a board should predict its cells (Anand et al., 2022).
 - `value_consistency`: this share of the value loss of predicted latent states has the network's own
@@ -60,39 +60,39 @@ MIN_SPAN = 1e-6  # least range of values that are rescaled to 0 to 1
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploring):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
-    num_envs: int = 32  # environments that step together
+    num_envs: int = 32  # environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
-    max_grad_norm: float = 5.0  # global norm of the gradient, at most
-    capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
+    max_grad_norm: float = 5.0  # largest global norm of the gradient; larger ones are scaled down
+    capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
-    gradient_steps: Count = 16  # of an update
-    batch_size: Count = 128  # windows that a gradient step learns from, on all devices
-    unroll_steps: Count = 5  # imagined steps of a window
-    n_step: Count = 5  # steps whose rewards are added before the value of what follows
-    simulations: Count = 16  # of the search for each action
-    considered: Count = 16  # actions that the search tries at its root, at most
-    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
-    rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
-    latent: Count = 64  # numbers of a latent state
-    atoms: Count = 100  # of rewards and values on either side of 0, see two_hot.py
-    spacing: float = 0.2  # of the atoms: well below what the smallest reward is, squeezed
-    value_weight: float = 0.25  # weight of the value loss
-    lookahead: bool = True  # whether values to learn are those of a policy that looks a step ahead
-    epsilon_start: float = 0.0  # share of random actions at the beginning
-    epsilon_end: float = 0.0  # and when it has fallen
-    entropy: float = 0.0  # weight of the entropy bonus, over legal actions
-    consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
-    reconstruction: float = 0.0  # weight of what imagined states of a board say its cells show
-    value_consistency: Share = 0.0  # share of imagined states' values learned from the true ones'
-    reanalysed: Share = 0.25  # share of windows whose policies are found anew
+    gradient_steps: Count = 16  # gradient steps per update
+    batch_size: Count = 128  # windows per gradient step, on all devices together
+    unroll_steps: Count = 5  # steps K that the model is unrolled
+    n_step: Count = 5  # steps of reward before bootstrapping
+    simulations: Count = 16  # simulations per search
+    considered: Count = 16  # largest number of actions sampled at the root
+    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    rescale: bool = True  # whether the values of a node are rescaled to 0 to 1
+    latent: Count = 64  # size of a latent state
+    atoms: Count = 100  # atoms of rewards and values on either side of 0, see two_hot.py
+    spacing: float = 0.2  # spacing of the atoms; well below the squeezed smallest reward
+    value_weight: float = 0.25  # coefficient of the value loss
+    lookahead: bool = True  # whether value targets use a one-step lookahead in the model
+    epsilon_start: float = 0.0  # initial share of random actions
+    epsilon_end: float = 0.0  # final share of random actions
+    entropy: float = 0.0  # coefficient of the entropy bonus, over legal actions
+    consistency: float = 1.0  # coefficient of the consistency loss of latent states
+    reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
+    value_consistency: Share = 0.0  # share of the true state's value in the model's targets
+    reanalysed: Share = 0.25  # share of windows whose policies are searched again
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # gradient steps between updates of the target network
-    priority: Share = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
-    importance: Share = 0.4  # power of the importance weights at the start; it rises to 1
-    codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
+    priority: Share = 0.0  # exponent of the value error in sampling probabilities; 0: uniform
+    importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
+    codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
         super().check()
@@ -108,7 +108,7 @@ class Settings(Exploring):
         if self.reconstruction and not self.lines:
             raise ValueError(
                 f"reconstruction={self.reconstruction}: only the latent state of a square board "
-                f"that is read with lines says what cells show; give reconstruction=0, or where "
+                f"that is read with lines has cells; give reconstruction=0, or where "
                 f"a board is observed lines=64"
             )
         if self.warm_up < self.reach * self.num_envs:
@@ -119,12 +119,12 @@ class Settings(Exploring):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer for each environment."""
+        """Slots of the replay buffer per environment."""
         return self.capacity // self.num_envs
 
     @property
     def reach(self) -> int:
-        """Steps of a window, with those whose rewards the last value counts."""
+        """Steps of a window, including the rewards of the last n-step value."""
         return self.unroll_steps + self.n_step
 
 
@@ -262,7 +262,7 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policies of the first windows by those of new searches with the target network.
+    """Replace the policies of the first windows by results of searches with the target network.
 
     The setting `reanalysed` is their share.
     """

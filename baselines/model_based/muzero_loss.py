@@ -1,6 +1,6 @@
 """Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
-With `consistency`, predicted latent states should be similar to those of the true observations,
+With `consistency`, predicted latent states should be similar to encodings of the true observations,
 standardised over the batch, as otherwise a constant latent state would be the optimum. With
 `reconstruction`, they should predict the cells of a board. A "moment" is an unroll step k of a
 window, from 0 for its first observation.
@@ -71,8 +71,8 @@ def targets(
 ) -> Targets:
     """Return n-step value targets, rewards and policies of the moments of windows.
 
-    `values` are those of `bootstrap_slots`. After a terminal state, value and reward are 0; after a
-    truncation they are unknown.
+    `values` belong to the states in `bootstrap_slots`. After a terminal state, value and reward are
+    0; after a truncation they are unknown.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -202,7 +202,7 @@ def transition_losses(
     Float32[Array, "batch latent"],
     dict[str, Float32[Array, " batch"]],
 ]:
-    """Predict the latent states of a moment from those of the moment before.
+    """Predict the latent states of a moment from the latent states of the moment before.
 
     Returns them, the latent states of the true observations, and the losses of latent states,
     rewards and chance outcomes.
@@ -242,7 +242,7 @@ def chance_codes(
     The code is the most likely one of the encoder, with the gradient of its `probabilities`
     (straight-through). Where the outcome is not observed, it is the most likely one of the
     prediction `logits`. The encoder's loss is the squared distance of the probabilities from the
-    code, plus a penalty for uneven use of the codes over the batch, whose gradient is that of each
+    code, plus a penalty for uneven use of the codes over the batch, with the gradient of each
     item's share.
     """
     count = logits.shape[-1]

@@ -1,7 +1,7 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities are those of actions rescaled to -1 to 1, so
+on batches from the replay buffer. Log-probabilities refer to actions rescaled to -1 to 1, so
 that entropies do not depend on the units of the actions. The networks are in
 actor_critic_networks.py.
 """
@@ -32,25 +32,25 @@ from .actor_critic_networks import critic_of, critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Replaying(Common):
-    """Settings shared by learners of real-valued actions from a replay buffer."""
+    """Hyperparameters shared by the off-policy actor-critic learners."""
 
-    num_envs: int = 1  # environments that step together
-    rollout_steps: int = 100  # rounds between two lines of the log
-    replays: Count = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
-    learning_rate: float = 3e-4  # of actor, critics and temperature
-    anneal: bool = False  # whether the learning rate falls linearly to zero
-    max_grad_norm: float = 1e3  # global norm of the gradient, at most
+    num_envs: int = 1  # environments stepped in parallel
+    rollout_steps: int = 100  # steps of each environment per update, a line of the log
+    replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
+    learning_rate: float = 3e-4  # learning rate of actor, critics and temperature
+    anneal: bool = False  # whether the learning rate falls linearly to 0
+    max_grad_norm: float = 1e3  # largest global norm of the gradient; larger ones are scaled down
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
-    critic_hidden: tuple[int, ...] = ()  # of the critics alone, if others
-    activation: Activation = "relu"  # between them
-    layer_norm: bool = False  # whether the critics' layers are normalised, as DroQ's
-    dropout: float = 0.0  # share of numbers that the critics' layers drop, as DroQ's: such as 0.01
-    capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
-    warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
-    batch_size: Count = 256  # steps that a gradient step learns from, on all devices
-    critics: Count = 2  # networks whose least value counts
+    critic_hidden: tuple[int, ...] = ()  # widths of the critics' layers, if different
+    activation: Activation = "relu"  # activation function
+    layer_norm: bool = False  # whether the critics have layer normalisation (DroQ has)
+    dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
+    capacity: int = 1_000_000  # steps in the replay buffer, of all environments together
+    warm_up: int = 1_000  # random steps of all environments before the first gradient step
+    batch_size: Count = 256  # steps per gradient step, on all devices together
+    critics: Count = 2  # critics in the ensemble; the target uses their minimum
     target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
-    actor_every: Count = 1  # gradient steps of the critics for one of the actor
+    actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
 
@@ -68,20 +68,20 @@ class Replaying(Common):
                 f"a step; give at least {self.num_envs}"
             )
         if not self.dropout < 1.0:
-            raise ValueError(f"dropout={self.dropout} leaves nothing; give less than 1")
+            raise ValueError(f"dropout={self.dropout} drops everything; give less than 1")
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of an update."""
+        """Gradient steps per update."""
         return self.rollout_steps * self.replays
 
     @property
     def warm_up_rounds(self) -> int:
-        """Rounds in which `warm_up` steps are made; the last one learns."""
+        """Iterations until `warm_up` steps are made; the last one learns."""
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Whole updates by the count of an optimiser, see `Checked.updates_of`."""
+        """Return whole updates by an optimiser's step count, see `Checked.updates_of`."""
         cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
         return (cold * self.replays + gradient_steps * every) // self.gradient_steps
 
@@ -168,8 +168,8 @@ def update(
 
     def to_learn(keys: Array) -> tuple[replay_buffer.SlotDraws, Any]:
         key_batch, key_step = keys
-        lots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
-        return lots, draw(learner, key_step)
+        slots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
+        return slots, draw(learner, key_step)
 
     # Drawn before the loop: within an iteration, every draw would be a loop.
     key_random, key_action, key_step = jax.random.split(key_act, (count, 3)).swapaxes(0, 1)
@@ -206,15 +206,15 @@ def act_and_learn(
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
     """Make one iteration; `now` holds its number and its random draws for acting and learning."""
     settings, (number, to_act, to_learn) = learner.settings, now
-    # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     number = jax.lax.pmax(number, SEEDS)  # of iterations before this one
     runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
     shape = learner.env.env.action_space.shape
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
-            (lots, draws), buffer = now, runner.replay_buffer
-            slots = replay_buffer.slots_from(lots, buffer, 1)
+            (slot_draws, draws), buffer = now, runner.replay_buffer
+            slots = replay_buffer.slots_from(slot_draws, buffer, 1)
             batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
             batch = batch._replace(action=batch.action.reshape(-1, *shape))
             return gradient_step(learner, learned, batch, draws)
@@ -344,7 +344,7 @@ def delayed(
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)
-    # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)
@@ -363,7 +363,7 @@ def critic_loss(
     target: Float32[Array, " batch"],
     key: Array | None = None,
 ) -> tuple[Array, dict[str, Array]]:
-    """Return half the squared TD error, summed over the critics; `key` is that of dropout."""
+    """Return half the squared TD error, summed over the critics; `key` is for dropout."""
     value = critic_values(learner, critic, batch.obs, batch.action, key=key)[..., 0]
     loss = 0.5 * (batch.weight * jnp.square(value - target)).mean(axis=1).sum()
     return loss, {"critic_loss": loss, "q": value.mean()}

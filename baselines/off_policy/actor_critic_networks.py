@@ -22,7 +22,7 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-DROPOUT = 2**20  # folded into a key that is also split, whose parts are those of small numbers
+DROPOUT = 2**20  # folded into a key that is also split; far from the small counters of a split
 NO_NOISE = -20.0  # a deterministic actor's outputs for the scale, which give the smallest one
 
 

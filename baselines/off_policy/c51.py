@@ -32,11 +32,11 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    atoms: Count = 51  # values of the distribution's support
-    v_min: Signed = -10.0  # the least of them
-    v_max: Signed = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
+    atoms: Count = 51  # number of atoms of the support
+    v_min: Signed = -10.0  # smallest return of the support: lower ones are clipped, with a warning
+    v_max: Signed = 10.0  # largest return of the support: higher ones are clipped
 
     def check(self) -> None:
         super().check()

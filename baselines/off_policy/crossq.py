@@ -30,13 +30,13 @@ from .sac import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    learning_rate: float = 1e-3  # of actor, critics and temperature
-    momentum: float = 0.5  # share of Adam's mean gradient that a gradient step keeps
+    learning_rate: float = 1e-3  # learning rate of actor, critics and temperature
+    momentum: float = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' layers
-    actor_every: int = 3  # gradient steps of the critics for one of the actor
-    target_rate: float = 1.0  # always: there are no slow copies
+    actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
+    target_rate: float = 1.0  # 1 always: there are no target networks
 
     swept = tuple(name for name in sac.Settings.swept if name != "target_rate")
 

@@ -5,7 +5,7 @@ used many times: the learner for few environment steps. Run it with `jaxenvs tra
 environment, agent, replay buffer and gradient steps are one compiled program (q_learning.py).
 
 In the n-step target, the online network chooses the action and the target network evaluates it
-(double DQN; van Hasselt et al., 2016); value and advantage heads are those of Wang et al. (2016).
+(double DQN; van Hasselt et al., 2016); value and advantage heads follow Wang et al. (2016).
 Settings add prioritised replay (priorities.py), noisy layers (q_network.py), the augmented rewards
 and soft targets of Munchausen DQN (Vieillard et al., 2020), and resets: of the last layers
 (Nikishin et al., 2022), with the other layers interpolated towards their initial weights (D'Oro et
@@ -46,13 +46,13 @@ MIN_LOG_POLICY = -1.0  # l_0, the lower clip of Munchausen's log-probability
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Replayed):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    layer_norm: bool = True  # whether the network's layers are normalised
-    noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
-    munchausen: Share = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
-    temperature: float = 0.03  # of Munchausen's policy
-    reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
+    layer_norm: bool = True  # whether layers have layer normalisation
+    noisy: bool = False  # whether noisy layers explore; set epsilon_start=0 with them
+    munchausen: Share = 0.0  # weight alpha of the log-probability as a reward, 0.9; 0: off
+    temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
+    reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
     reset_keep: Share = 0.5  # share of the other layers' weights that a reset keeps
 
     def check(self) -> None:

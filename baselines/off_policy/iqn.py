@@ -33,11 +33,11 @@ FRACTIONS = 32  # evenly spaced fractions that a policy averages over
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    fractions: Count = 8  # drawn for each step's quantiles, and as many for its targets
-    cosines: Count = 64  # of a fraction, which the network sees
-    kappa: float = 1.0  # error from which the quantile Huber loss is linear
+    fractions: Count = 8  # random fractions tau per step, for values and for targets
+    cosines: Count = 64  # number of cosine features of a fraction
+    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
     def check(self) -> None:
         super().check()

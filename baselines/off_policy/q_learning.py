@@ -105,18 +105,18 @@ def collect(
     def draw(key: Array) -> tuple[Array, Array, q_network.ExplorationDraws]:
         key_action, key_step = jax.random.split(key)
         sizes = (learner.env.num_envs, learner.network.num_actions)
-        dice = q_network.exploration_draws(
+        explore = q_network.exploration_draws(
             key_action, *sizes, epsilon, not has_illegal(learner.env.env)
         )
-        return jax.random.fold_in(key, 0), key_step, dice
+        return jax.random.fold_in(key, 0), key_step, explore
 
     def act(
         runner: Any, draws: tuple[Array, Array, q_network.ExplorationDraws]
     ) -> tuple[Any, Rollout]:
-        key_value, key_step, dice = draws
+        key_value, key_step, explore = draws
         mask = rollouts.legal_now(learner, runner.world.env)
         runner, values = action_values(learner, runner, key_value)
-        action = q_network.epsilon_greedy(dice, values, mask)
+        action = q_network.epsilon_greedy(explore, values, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
@@ -160,7 +160,7 @@ def learn_when_ready(
     runner, and the result of `draw(key)`; its metrics have these `names`.
     """
     settings = learner.settings
-    # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)

@@ -30,10 +30,10 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    quantiles: Count = 50  # of each action's return
-    kappa: float = 1.0  # error from which the quantile Huber loss is linear
+    quantiles: Count = 50  # number of quantiles of each action's return
+    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
     def check(self) -> None:
         super().check()

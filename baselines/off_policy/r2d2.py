@@ -43,18 +43,18 @@ from .q_learning import Learned
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Remembering, Replayed):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    batch_size: int = 32  # sequences that a gradient step learns from, on all devices
-    n_step: int = 5  # steps whose rewards are added before the value of what follows
-    priority: float = 0.9  # power of the error by which sequences are sampled; 0: all evenly
-    importance: float = 0.6  # power of the importance weights at the start; it rises to 1
-    memory: Count = 128  # numbers that the GRU remembers
-    burn_in: int = 8  # steps of a sequence that only renew its first memory
-    sequence: Count = 16  # steps of a sequence that are learned from, after those
-    period: Count = 8  # slots between the beginnings of sequences; below `sequence`: they overlap
-    largest_share: Share = 0.9  # weight of the largest error in a priority; the mean has the rest
-    squeeze: bool = True  # whether values are learned as about their square root
+    batch_size: int = 32  # sequences per gradient step, on all devices together
+    n_step: int = 5  # steps of reward before bootstrapping
+    priority: float = 0.9  # exponent of the TD error in sampling probabilities; 0: uniform
+    importance: float = 0.6  # initial exponent of the importance weights; it rises to 1
+    memory: Count = 128  # size of the GRU's state
+    burn_in: int = 8  # steps of a sequence that only refresh the recurrent state
+    sequence: Count = 16  # steps of a sequence that are learned from, after the burn-in
+    period: Count = 8  # steps between the starts of sequences; below `sequence` they overlap
+    largest_share: Share = 0.9  # weight eta of the largest TD error in a priority, next to the mean
+    squeeze: bool = True  # whether values are learned on the scale h(x), about a square root
 
     def check(self) -> None:
         if self.period > self.sequence > 0:
@@ -66,17 +66,17 @@ class Settings(Remembering, Replayed):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer for each environment; sequences begin at the same ones."""
+        """Slots of the replay buffer per environment: a multiple of `period`."""
         return self.capacity // self.num_envs // self.period * self.period
 
     @property
     def window(self) -> str:
-        """What is sampled, in words."""
+        """Return the name of a sample, for messages."""
         return f"a sequence with burn_in={self.burn_in} and n_step={self.n_step}"
 
     @property
     def length(self) -> int:
-        """Observations of a sequence, with those that only values are needed of."""
+        """Observations of a sequence, including those only used to bootstrap."""
         return self.burn_in + self.sequence + self.n_step
 
     @property
@@ -91,7 +91,7 @@ class Settings(Remembering, Replayed):
 
     @property
     def least_slots(self) -> int:
-        """Slots in which a sequence always fits, wherever the next step is written."""
+        """Least number of slots in which a sequence always fits."""
         return -(-(self.reach + self.period) // self.period) * self.period
 
 

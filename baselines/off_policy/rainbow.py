@@ -11,12 +11,12 @@ from . import c51
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    priority: float = 0.5  # power of the divergence by which steps are sampled; 0: all evenly
-    noisy: bool = True  # whether learned noise in the last layers explores; see epsilon_start
-    epsilon_start: float = 0.0  # share of random actions at the beginning
-    epsilon_end: float = 0.0  # when it has fallen
+    priority: float = 0.5  # exponent of the divergence in sampling probabilities; 0: uniform
+    noisy: bool = True  # whether noisy layers explore; random actions are off by default
+    epsilon_start: float = 0.0  # initial share of random actions
+    epsilon_end: float = 0.0  # final share of random actions
 
 
 Runner = c51.Runner

@@ -33,12 +33,11 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    temperature: float = 1.0  # weight of the entropy at the start
-    learn_temperature: bool = True  # whether it is learned
-    # Minus the entropy that the temperature aims at: nats for each number of an action, measured as
-    # if its bounds were -1 and 1.
+    temperature: float = 1.0  # initial entropy coefficient alpha
+    learn_temperature: bool = True  # whether alpha is learned
+    # Minus the target entropy, in nats per action dimension, of actions rescaled to -1 to 1.
     negentropy: Signed = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")

@@ -29,13 +29,13 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    learning_rate: float = 1e-3  # of actor and critics
-    noise: float = 0.1  # deviation of what is added to actions in acting, in half their range
-    target_noise: float = 0.2  # the same in the targets
-    target_noise_limit: Unlimited = 0.5  # where that noise is cut off
-    actor_every: int = 2  # gradient steps of the critics for one of the actor
+    learning_rate: float = 1e-3  # learning rate of actor and critics
+    noise: float = 0.1  # standard deviation of exploration noise, in half ranges of the actions
+    target_noise: float = 0.2  # standard deviation of the noise in targets, in half ranges
+    target_noise_limit: Unlimited = 0.5  # limit of the noise in targets, in half ranges
+    actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 

@@ -27,10 +27,10 @@ from .qr_dqn import midpoints, quantile_huber
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    quantiles: Count = 25  # that each critic says
-    dropped: int = 2  # highest quantiles of each critic that a target leaves out
+    quantiles: Count = 25  # quantiles of each critic
+    dropped: int = 2  # highest quantiles of each critic that the target drops
 
     def check(self) -> None:
         super().check()

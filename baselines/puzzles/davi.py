@@ -43,23 +43,25 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 10_000_000  # boards to learn from, rounded up to whole updates
-    walks: Count = 64  # in the batch of a gradient step
-    scramble: Count = 20  # moves of a walk, each board of which is in the batch
-    gradient_steps: Count = 50  # in an update
-    learning_rate: float = 1e-3  # at the start
-    anneal: bool = True  # whether the learning rate falls linearly to zero
-    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
-    target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: Count = 10  # updates after which it does in any case
-    width: Count = 256  # of the network's layers
+    walks: Count = 64  # random walks per gradient step
+    scramble: Count = 20  # moves of a walk; each board on it is learned from
+    gradient_steps: Count = 50  # gradient steps per update
+    learning_rate: float = 1e-3  # initial learning rate
+    anneal: bool = True  # whether the learning rate falls linearly to 0
+    max_grad_norm: Unlimited = (
+        10.0  # largest global norm of the gradient; larger ones are scaled down
+    )
+    target_loss: float = 0.05  # mean loss below which an update copies the target network
+    target_every: Count = 10  # updates after which the target network is copied in any case
+    width: Count = 256  # width of the layers
     blocks: int = 1  # residual blocks of two layers
-    q: bool = False  # whether the network has a head per action, for Q*
-    test_boards: Count = 64  # boards to descend from greedily after each update, for the log
-    test_moves: Count = 40  # moves to solve them in
-    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+    q: bool = False  # whether the network has an output per action, for Q*
+    test_boards: Count = 64  # boards of the greedy test after each update, for the log
+    test_moves: Count = 40  # moves in which a test board must be solved
+    chunk: int = 1  # updates per call of the compiled program: Ctrl-C waits for its end
 
     unit: ClassVar[str] = "boards"
 

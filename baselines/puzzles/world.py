@@ -11,8 +11,8 @@ Q-learning (Agostinelli et al., 2024, "Q* Search") on walks of random actions in
 actions are not known: an action that changes nothing in the model counts as useless. Neither this
 training nor a plan steps the environment.
 
-Deliberate differences: those of latent_world.py; one heuristic for the puzzle's goal instead of one
-for any pair of states; all actions of a state are learned from.
+Deliberate differences, besides those in latent_world.py: one heuristic for the goal of the puzzle
+instead of any pair of states; all actions of a state are learned from.
 """
 
 import dataclasses
@@ -55,32 +55,34 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 12_000  # gradient steps, of the model and of the heuristic
-    model_share: Share = 0.5  # share of them that teach the model
-    transitions: Count = 50_000  # observations before and after a random action, all that is seen
-    walk_steps: Count = 50  # of them in a walk, from a level or from the goal
-    tile_size: int = 0  # learn from pictures whose tiles have so many pixels; 0: the observation
+    model_share: Share = 0.5  # share of the gradient steps that train the model
+    transitions: Count = 50_000  # observed transitions of random actions, all the data
+    walk_steps: Count = 50  # transitions of a walk, from a level or from the goal
+    tile_size: int = 0  # pixels per tile side, to learn from pictures, such as 8; 0: observations
     noise: float = 0.0  # standard deviation of a picture's pixels, of brightness 0 to 1
-    bits: Count = 8  # of the code of each cell of an observation
+    bits: Count = 8  # bits of the code of a cell
     hidden: Count = 48  # width of the model's layers
-    views: Count = 4  # other cells that the model sees beside a cell, for each action
-    batch: Count = 128  # transitions that a gradient step of the model learns from
-    walks: Count = 32  # in the batch of a gradient step of the heuristic
-    scramble: Count = 20  # moves of a walk, each state of which is in the batch
-    furthest: float = 100.0  # highest cost that is learned: unsolvable states have no cost
-    gradient_steps: Count = 100  # in an update
-    learning_rate: float = 3e-3  # of the model; it falls to zero
-    q_learning_rate: float = 1e-3  # of the heuristic; it falls to zero
-    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
-    target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: Count = 1  # updates after which it does in any case
-    width: Count = 128  # of the heuristic's layers
+    views: Count = 4  # other cells that the next bits of a cell depend on, for each action
+    batch: Count = 128  # transitions per gradient step of the model
+    walks: Count = 32  # walks in the model per gradient step of the heuristic
+    scramble: Count = 20  # moves of a walk; each state on it is learned from
+    furthest: float = 100.0  # largest cost that is learned, as unsolvable states have none
+    gradient_steps: Count = 100  # gradient steps per update
+    learning_rate: float = 3e-3  # initial learning rate of the model
+    q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
+    max_grad_norm: Unlimited = (
+        10.0  # largest global norm of the gradient; larger ones are scaled down
+    )
+    target_loss: float = 0.05  # mean loss below which an update copies the target network
+    target_every: Count = 1  # updates after which the target network is copied in any case
+    width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # residual blocks of two layers
-    test_boards: Count = 32  # boards to descend from greedily after each update, for the log
-    test_moves: Count = 40  # moves to solve them in
-    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+    test_boards: Count = 32  # boards of the greedy test after each update, for the log
+    test_moves: Count = 40  # moves in which a test board must be solved
+    chunk: int = 1  # updates per call of the compiled program: Ctrl-C waits for its end
 
     restarts: ClassVar[bool] = False
 
@@ -145,7 +147,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # All seeds have made as many; the maximum is one number, so that the condition stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)
@@ -206,7 +208,7 @@ def train_heuristic(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """Return the losses of an update by name; those of the part that was not trained are NaN."""
+    """Return the losses of an update by name; losses of the untrained part are NaN."""
     names = ("decoding", "transition", "judgement", "q_loss")
     return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 

@@ -36,7 +36,7 @@ from . import launch
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # at the start

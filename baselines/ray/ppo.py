@@ -33,7 +33,7 @@ ONE_PROCESS = {  # settings that need one process, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     actors: Count = 4  # processes that sample, each with its share of `num_envs`
     learners: Count = 1  # processes that learn, each from its share of the fragments

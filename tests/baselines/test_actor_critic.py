@@ -269,7 +269,7 @@ def test_spaces_that_no_policy_has_are_refused(algorithm):
         ("crossq", "--momentum nan", "momentum=nan must be at least 0"),
         ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no slow copies; omit it"),
         ("td3", "--noise nan", "noise=nan must be at least 0"),
-        ("td3", "--dropout 1", "dropout=1.0 leaves nothing; give less than 1"),
+        ("td3", "--dropout 1", "dropout=1.0 drops everything; give less than 1"),
         ("sac", "--critic-hidden -3", "critic_hidden=(-3,) are widths of layers"),
         ("sac", "--actor-every 0", "actor_every=0 must be at least 1"),
         ("sac", "--capacity 4000000000000 --num-envs 1", "capacity=4000000000000 takes"),

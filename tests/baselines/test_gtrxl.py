@@ -201,7 +201,7 @@ def test_weights_and_results_are_float32_where_activations_are_not():
         ({"width": 12}, "width=12 does not divide evenly among num_heads=4 .* a multiple of 8"),
         ({"depth": 0}, "depth=0 must be at least 1"),
         ({"memory": 0}, "memory=0 must be at least 1"),
-        ({"network": "nets:Mine"}, "ppo-trxl has a network of its own"),
+        ({"network": "nets:Mine"}, "ppo-trxl has a fixed network"),
     ],
 )
 def test_settings_that_cannot_work_say_why(wrong, words):

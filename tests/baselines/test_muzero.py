@@ -282,7 +282,7 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
                 change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
         means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
         reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
-        following, told = call("transition", latent.reshape(-1), jnp.int32(action))
+        following, reward = call("transition", latent.reshape(-1), jnp.int32(action))
         np.testing.assert_allclose(following, scaled(latent + change).reshape(-1), atol=1e-4)
         np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
 

@@ -109,7 +109,7 @@ def test_the_trainer_knows_the_tasks_and_tells_the_first_rows(rollout):
     cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
     np.testing.assert_array_equal(hidden[0, :, 1], cells)
     assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # nothing, the red ball
-    counted = rl2.untold(seen)
+    counted = rl2.uninformed(seen)
     assert not counted.truncated[:, : ROWS // 2].any()
     np.testing.assert_array_equal(counted.truncated[:, ROWS // 2 :], seen.truncated[:, ROWS // 2 :])
 
@@ -243,7 +243,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
         ),
         (
             ["--set", "obs=dict"],
-            "obs=dict shows the task, and rl2 learns to find it out: its evaluation under held-out "
+            "obs=dict shows the task, which rl2 must infer: its evaluation under held-out "
             "tasks would show them too; give --set obs=image or obs=heading or obs=rgb or "
             "obs=rgb_full",
         ),
@@ -273,7 +273,7 @@ def test_what_shows_the_task_is_found_by_tracing():
 def test_an_environment_without_tasks_is_refused(tmp_path, capsys):
     argv = ["Grid-v0", "--algo", "rl2", "--task-set", "trivial-21k", "--out", str(tmp_path / "run")]
     assert train.main(argv) == 2
-    assert "has no sets of tasks; rl2 needs one that has, such as XLand" in capsys.readouterr().err
+    assert "has no sets of tasks; rl2 needs some, such as those of XLand" in capsys.readouterr().err
 
 
 def test_tasks_are_arguments_of_the_program_and_not_constants_in_it():

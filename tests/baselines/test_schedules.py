@@ -61,12 +61,12 @@ def told(settings, update):
         weights=(), optimiser=minibatches.with_step_count(chain.init(jnp.zeros(1)), count)
     )
     runner = runner._replace(world=types.SimpleNamespace(env=jnp.zeros(envs)))
-    network = types.SimpleNamespace(tell=lambda memory, told: told)
+    network = types.SimpleNamespace(with_goal=lambda memory, goal: goal)
     learner = types.SimpleNamespace(
         settings=settings, env=types.SimpleNamespace(num_envs=envs), network=network
     )
     with patch.context() as patched:
-        patched.setattr(rl2, "task", lambda *_: jnp.ones(rl2.TOLD, jnp.int32))
+        patched.setattr(rl2, "task", lambda *_: jnp.ones(rl2.GOAL_SIZE, jnp.int32))
         patched.setattr(ppo, "choose", lambda learner, runner, key, mask: (runner.memory, 0, {}))
         return (rl2.choose(learner, runner, jax.random.key(0), None)[0] > 0).mean()
 

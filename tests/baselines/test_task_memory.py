@@ -34,7 +34,7 @@ def unrolled():
             return memory, (memory, answer)
 
         goal = jnp.int32(GOAL)
-        begin, none = NETWORK.tell(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
+        begin, none = NETWORK.with_goal(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
         told = jnp.broadcast_to(goal, (STEPS, 3))
         return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none, told)
 
@@ -81,7 +81,9 @@ def test_the_policy_sees_where_the_goal_may_be_or_where_it_is_told_to_be():
     seen = task_memory.Seen((), (), (), np.int32([5, 41, 49]), np.float32([0, 0, 1, 0]), False)
 
     def believed(told):
-        return [np.asarray(part) for part in NETWORK.believed(belief, seen, jnp.float32(told))]
+        return [
+            np.asarray(part) for part in NETWORK.belief_features(belief, seen, jnp.float32(told))
+        ]
 
     in_view, held, kind_by_direction, kind = believed((0, 0, 0))
     chances = np.exp(belief.cells) / np.exp(belief.cells).sum(axis=1, keepdims=True)
