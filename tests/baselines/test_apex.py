@@ -125,8 +125,8 @@ class Watched(Explorer):
 
     def __init__(self, *given):
         super().__init__(*given)
-        self.records, collect = [], self._worlds.collect
-        self._worlds.collect = lambda weights: (
+        self.records, collect = [], self._envs.collect
+        self._envs.collect = lambda weights: (
             self.records.append(collect(weights)) or {**self.records[-1]}
         )
 

@@ -282,9 +282,9 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
                 change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
         means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
         reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
-        following, reward = call("transition", latent.reshape(-1), jnp.int32(action))
+        following, predicted = call("transition", latent.reshape(-1), jnp.int32(action))
         np.testing.assert_allclose(following, scaled(latent + change).reshape(-1), atol=1e-4)
-        np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(predicted, reward, rtol=1e-4, atol=1e-4)
 
 
 def test_lines_are_normalised_in_float32():

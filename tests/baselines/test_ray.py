@@ -351,7 +351,7 @@ def test_a_run_of_another_algorithm_is_not_resumed(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        (None, r"nobody answers there after 1 s .*`ray start --head --port \d+`"),
+        (None, r"no answer after 1 s .*`ray start --head --port \d+`"),
         ("somewhere", "give HOST:PORT of the cluster's head, or auto"),
     ],
 )
