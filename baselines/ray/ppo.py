@@ -1,6 +1,6 @@
 """PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-It is for environments that cannot be compiled or are slow to step: those of Gymnasium
+It is for environments that cannot be compiled or are slow to step: any of Gymnasium
 (`gym:CartPole-v1`), or ours. Mode `sync` is PPO as in on_policy/ppo.py; `async` is IMPALA (Espeholt
 et al., 2018), with V-trace for older weights and PPO's clipped loss. Run it with
 `jaxenvs train ID --ray`; it needs the extra `ray`.

@@ -1,4 +1,4 @@
-"""Dyna: what the model sees and learns is that of plain NumPy; imagination asks no environment."""
+"""Dyna: model and losses against NumPy; imagined rollouts never step the environment."""
 
 import dataclasses
 import functools
@@ -31,20 +31,20 @@ SIDE = 4
 
 @jaxenvs.struct
 class WalkState(State):
-    """Where the walker is."""
+    """State of the walker."""
 
     cell: UInt8[Array, ""]
 
 
 class Walk(Env):
-    """A walker on a torus of 4 x 4 cells; a coin lies in cell 5, and lava in cell 10 ends it.
+    """Walk on a torus of 4 x 4 cells, with a coin in cell 5 and lava in cell 10, which is terminal.
 
     Observation: 1 in the walker's cell, 2 at the coin, 3 at the lava. A step on the coin brings 1.
     """
 
     @property
     def default_params(self) -> Params:
-        """A limit that cuts some episodes."""
+        """A limit that truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
@@ -62,11 +62,11 @@ class Walk(Env):
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 4)
 
     def reset_state(self, key, level, params):
-        """There."""
+        """Start in the level's cell."""
         return WalkState(time=jnp.int32(0), cell=level.astype(jnp.uint8))
 
     def step_state(self, key, state, action, params):
-        """To the next cell of the row or of the column."""
+        """Move to the next cell of the row or of the column."""
         row, column = state.cell // SIDE, state.cell % SIDE
         down = (action == 1).astype(jnp.uint8)
         row, column = (row + down) % SIDE, (column + 1 - down) % SIDE
@@ -81,15 +81,15 @@ class Walk(Env):
 
 
 class Choosy(Walk):
-    """The same; down is forbidden in the last row, and nothing is forbidden elsewhere."""
+    """Walk whose action down is illegal in the last row."""
 
     def action_mask(self, state, params=None):
-        """By the row."""
+        """Return the legal actions of the row."""
         return jnp.stack([jnp.bool_(True), state.cell // SIDE < SIDE - 1])
 
 
 class Timed(Choosy):
-    """The same; the time, modulo 3, stands beside the map."""
+    """Choosy with the time modulo 3 as a number next to the map."""
 
     @property
     def observation_space(self) -> Box:
@@ -102,7 +102,7 @@ class Timed(Choosy):
         return of_bytes((SIDE, SIDE), (4,), (3,))
 
     def observe(self, state, params=None):
-        """Both."""
+        """The map and the time."""
         now = (state.time % 3).astype(jnp.uint8)[None]
         return jnp.concatenate([super().observe(state).reshape(-1), now])
 
@@ -113,7 +113,7 @@ learner = functools.partial(tiny.learner, algorithm="dyna")
 # The model.
 
 
-def test_steps_see_themselves_and_those_before_them_in_the_episode():
+def test_steps_attend_to_themselves_and_earlier_ones_of_the_episode():
     over = np.array([False, True, False, False, True, False])
     got = np.asarray(jax.jit(dyna_network.block_causal)(over))
     for looks in range(6):
@@ -121,7 +121,7 @@ def test_steps_see_themselves_and_those_before_them_in_the_episode():
             assert got[looks, seen] == (seen <= looks and not over[seen:looks].any())
 
 
-def test_attention_is_that_of_plain_numpy():
+def test_attention_equals_plain_numpy():
     rng = np.random.default_rng(0)
     steps, known, tokens, width, heads = 2, 3, 3, 8, 2
     query = rng.normal(size=(steps, tokens, width)).astype(np.float32)
@@ -149,7 +149,7 @@ def test_attention_is_that_of_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """A learner, its runner after four rollouts without gradient steps, and the last of these."""
+    """Return a learner, its runner after four rollouts without gradient steps, and the last one."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -163,30 +163,30 @@ def played(env: Env):
 
 
 def collected(env: Env):
-    """The learner and the runner."""
+    """Return the learner and the runner."""
     return played(env)[:2]
 
 
 def starts(env: Env):
-    """Where imagined rollouts can begin."""
+    """Return steps at which imagined rollouts can begin."""
     rollout = played(env)[2]
     return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
 
 def a_history(steps: int, categories: int, actions: int):
-    """What might have been shown and gained before each of several steps."""
+    """Return random histories before each of several steps."""
     rng = np.random.default_rng(1)
     shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
     return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))
 
 
 def shaken(weights):
-    """Other weights, of which no part is 0."""
+    """Perturb the weights, so that none is 0."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
-def test_step_by_step_the_model_says_what_it_says_of_a_window():
+def test_stepwise_predictions_equal_those_of_a_window():
     agent, runner = collected(Walk())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     rng = np.random.default_rng(0)
@@ -201,10 +201,10 @@ def test_step_by_step_the_model_says_what_it_says_of_a_window():
         memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
-    assert memory["length"] == 2  # with the present one, `context` steps
+    assert memory["length"] == 2  # `context` steps, with the current one
 
 
-def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
+def test_predictions_depend_on_earlier_steps_of_the_episode_alone():
     agent, runner = collected(Walk())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     cells, rest = jnp.zeros((3, SIDE, SIDE, 1), jnp.int32), jnp.zeros((3, 0), jnp.int32)
@@ -228,7 +228,7 @@ def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
     assert changed(history=history._replace(gained=gained.at[2, 0].add(1.0))) == [0, 0, 1]
 
 
-def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
+def test_a_history_holds_categories_and_rewards_since_the_start():
     vocabulary = jaxenvs.make(ID).vocabulary
     rng = np.random.default_rng(0)
     cells = rng.integers(0, vocabulary.cells, (5, *vocabulary.map, len(vocabulary.cells)))
@@ -255,7 +255,7 @@ def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
     assert not np.asarray(past.shown).all()
 
 
-def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
+def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     agent, runner = collected(Timed())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     earn = jax.jit(functools.partial(model.apply, weights, method="reward"))
@@ -275,8 +275,8 @@ def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
     assert changed(token.at[1].add(1.0), *first) == [False, True]
 
 
-def test_imagination_and_learning_read_the_same_reward():
-    """That of a drawn step is the one a window with this step is asked for."""
+def test_imagination_and_training_predict_the_same_reward():
+    """The reward of a sampled step equals that of a window with this step."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
@@ -301,7 +301,7 @@ def test_imagination_and_learning_read_the_same_reward():
     np.testing.assert_allclose(step.reward, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_windows_are_what_happened_and_say_where_an_episode_is_over():
+def test_windows_hold_the_steps_and_the_ends_of_episodes():
     _, runner = collected(Walk())
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
         KEY, runner.replay_buffer, 200, 3
@@ -325,7 +325,7 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                assert cell[row, step + 1] == new  # also where the limit cut the episode
+                assert cell[row, step + 1] == new  # also after a truncation
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
                 assert cell[row, step + 1] < 4  # the next episode begins in the first row
@@ -333,7 +333,7 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
     assert met == {True, False, None, "end"}
 
 
-def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
+def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
     rng = np.random.default_rng(1)
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
     cells = np.stack([rng.integers(0, n, (batch, steps, 6)) for n in sizes], axis=-1)
@@ -392,8 +392,8 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
         np.testing.assert_allclose(means[name], np.mean(values), rtol=1e-4)
 
 
-def test_a_loss_looks_at_nothing_that_an_end_hides():
-    """Neither what follows the end of a task nor what stands beside a true successor counts."""
+def test_losses_ignore_slots_after_an_end():
+    """Contents after a terminal step, and next to a true successor, are ignored."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
@@ -414,8 +414,8 @@ def test_a_loss_looks_at_nothing_that_an_end_hides():
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))  # the true successor
 
 
-def test_few_rows_at_once_are_what_all_of_them_are():
-    """Values and gradients."""
+def test_few_rows_at_once_equal_vmap():
+    """Also for gradients."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
@@ -464,7 +464,7 @@ def test_observations_of_craft_are_within_their_categories():
     np.testing.assert_array_equal(jax.vmap(vocabulary.write)(cells, rest), seen)
 
 
-def test_imagination_never_asks_the_environment(monkeypatch):
+def test_imagination_never_steps_the_environment(monkeypatch):
     agent, runner, _ = played(Choosy())
     begins = starts(Choosy())
 
@@ -494,7 +494,7 @@ def test_imagination_never_asks_the_environment(monkeypatch):
 
 @pytest.fixture(scope="module")
 def imagined():
-    """A learner, the runner before and after an imagined rollout, and that."""
+    """Return a learner, runners before and after an imagined rollout, and the rollout."""
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
     end["bias"] = end["bias"] - 1.0  # an end in every fourth step
@@ -508,7 +508,7 @@ def imagined():
     return agent, now, after, rollout
 
 
-def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_end(imagined):
+def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
     _, now, _, rollout = imagined
     first = np.asarray(now.obs)
     np.testing.assert_array_equal(rollout.obs[0], first)
@@ -518,8 +518,8 @@ def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_e
         np.testing.assert_array_equal(rollout.obs[step + 1, row], first[row])
 
 
-def test_learning_sees_what_imagination_saw(imagined):
-    """The same probabilities, also after an end; masks are the model's."""
+def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
+    """The probabilities are equal, also after an end; the model predicts the masks."""
     agent, now, _, rollout = imagined
     batch = ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
     logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
@@ -533,7 +533,7 @@ def test_learning_sees_what_imagination_saw(imagined):
     assert np.take_along_axis(mask, np.asarray(rollout.action)[..., None], axis=-1).all()
 
 
-def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(imagined):
+def test_imagined_returns_end_at_terminal_steps_and_bootstrap_at_the_end(imagined):
     agent, _, after, rollout = imagined
     weights, gamma, decay = after.weights, agent.settings.gamma, agent.settings.gae_lambda
     _, advantage, target = jax.jit(ppo.targets, static_argnums=0)(agent, after, rollout)
@@ -557,7 +557,7 @@ def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(i
 
 
 @pytest.mark.parametrize("least", [0.0, 0.2, 1.0])
-def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
+def test_unlikely_categories_are_not_sampled(least):
     chances = np.float32([0.5, 0.3, 0.12, 0.08])
     agent = learner(Walk(), least_chance=least)
     draw = jax.jit(functools.partial(dyna_rollouts.sample_likely, agent.settings))
@@ -568,7 +568,7 @@ def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
     assert not shares[kept == 0.0].any()
 
 
-def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
+def test_imagined_episodes_continue_the_history_of_their_start(imagined):
     _, now, after, rollout = imagined
     ended = 0
     for row in range(4):
@@ -586,7 +586,7 @@ def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
     assert ended
 
 
-def test_imagined_rollouts_begin_at_true_steps_with_what_was_remembered_there():
+def test_imagined_rollouts_begin_at_true_steps_with_their_recurrent_state():
     agent, runner, rollout = played(Walk())
     begins = starts(Walk())
     now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, begins, KEY)
@@ -646,7 +646,11 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
     )
     assert settings.updates == 10 and settings.warm_up == 2 * settings.steps_per_update
     assert settings.gradient_steps == 2 * (1 + 3)
-    made = [0, 2, *range(2 + 8, 2 + 8 * 10, 8)]  # after each update; the second one imagines
+    made = [
+        0,
+        2,
+        *range(2 + 8, 2 + 8 * 10, 8),
+    ]  # after each update; imagination begins in the second
     rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
@@ -658,8 +662,8 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
 
 @pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
-def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, updates):
-    """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
+def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
+    """Updates are compared, as 16,384 updates of 8,192 x 16 steps make 2**31 steps."""
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))
     monkeypatch.setattr(dyna_rollouts, "imagine", lambda learner, runner, *_: (runner, (), rollout))

@@ -1,4 +1,4 @@
-"""SAC: its targets and losses against plain NumPy, its replay buffer, what it refuses."""
+"""SAC: targets and losses against NumPy, replay buffer, refused settings."""
 
 import functools
 
@@ -25,7 +25,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Before and after an update that only fills the replay buffer, and after one that learns."""
+    """Return runners at the start, after a warm-up update, and after one that learns."""
     first = loop.start(agent, jax.random.key(0)[None])
     before = jax.tree.map(jnp.copy, first)
     full, _ = loop.run_chunk(agent, first)
@@ -35,14 +35,14 @@ def runners(agent):
 
 
 def sampled(agent, runner):
-    """A batch of steps."""
+    """Return a batch of steps."""
     gamma = agent.settings.gamma
     sample = jax.jit(lambda buffer: replay_buffer.sample(jax.random.key(3), buffer, 32, 1, gamma))
     return sample(runner.replay_buffer)
 
 
 def log_density(outputs, action):
-    """Of actions in half their range, by the inverse of tanh, in float64."""
+    """Return log-densities of rescaled actions, by the inverse of tanh in float64."""
     mean, raw = np.split(np.asarray(outputs, float), 2, axis=-1)
     spread = np.log1p(np.exp(raw)) + 1e-3
     unit = (2 * np.asarray(action, float) - LOW - HIGH) / (HIGH - LOW)
@@ -50,7 +50,7 @@ def log_density(outputs, action):
     return (normal - 0.5 * np.log(2 * np.pi) - np.log(1 - unit**2)).sum(axis=-1)
 
 
-def test_targets_are_those_of_the_paper(agent, runners):
+def test_targets_and_losses_equal_the_papers(agent, runners):
     (_, _, runner), _ = runners
     learned, batch, key = actor_critic.Learned.of(runner), sampled(agent, runner), jax.random.key(7)
     noise = jax.random.normal(key, (32, 2), jnp.float32)
@@ -85,13 +85,13 @@ def test_targets_are_those_of_the_paper(agent, runners):
     np.testing.assert_allclose(loss[1]["entropy"], entropy, rtol=1e-5)
 
 
-def test_the_temperature_rises_while_there_is_too_little_entropy(agent):
+def test_the_temperature_rises_below_the_target_entropy(agent):
     gradient = jax.jit(jax.grad(lambda log, entropy: sac.temperature_loss(agent, log, entropy)[0]))
     assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0  # below -2, of two numbers
     assert gradient(jnp.float32(0.5), jnp.float32(-1.5)) == 0.5
 
 
-def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, runners):
+def test_warm_up_learns_nothing_and_target_networks_follow(agent, runners):
     (before, full, after), metrics = runners
     for name in ("weights", "critic", "target", "temperature"):
         same = jax.tree.map(np.array_equal, getattr(before, name), getattr(full, name))
@@ -111,7 +111,7 @@ def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, run
         np.testing.assert_allclose(slow, (1 - rate) * old + rate * new, rtol=1e-5, atol=1e-7)
 
 
-def test_a_cut_episode_is_bootstrapped_with_its_true_successor(agent, runners):
+def test_a_truncated_episode_is_bootstrapped_from_its_true_successor(agent, runners):
     (_, full, _), _ = runners
     batch = sampled(agent, full)
     steps = np.asarray(batch.weight) > 0
@@ -132,7 +132,7 @@ def test_critics_are_normalised_and_differ(runners):
     assert kernel.shape[0] == 2 and not np.array_equal(kernel[0], kernel[1])
 
 
-def test_a_high_replay_ratio_takes_as_many_gradient_steps(runners, agent):
+def test_the_replay_ratio_sets_the_gradient_steps(runners, agent):
     (_, _, after), _ = runners
     rounds = agent.settings.rollout_steps * agent.settings.replays
     count = [x for x in jax.tree.leaves(after.optimiser["critic"]) if x.dtype == jnp.int32]
