@@ -1,6 +1,5 @@
 """The interface of a learner: its row in the registry, and the static inputs of its functions."""
 
-import copy
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
@@ -114,10 +113,8 @@ class Learner(Generic[S]):
 
     def under(self, swept: Mapping[str, Any]) -> "Learner":
         """The learner with other values of swept settings, which may be arrays of a trace."""
-        settings = copy.copy(self.settings)
-        for name, value in swept.items():
-            object.__setattr__(settings, name, value)  # an array where the type says float
-        return dataclasses.replace(self, settings=settings)
+        settings: Any = self.settings
+        return dataclasses.replace(self, settings=dataclasses.replace(settings, **swept))
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:

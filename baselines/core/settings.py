@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
-from .bounds import USUAL, Count, Rate, Share, Unlimited, bounds
+from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
 LARGEST = 2**31 - 1  # int32, in which updates, gradient steps and slots are counted
@@ -83,12 +83,12 @@ class Common(Checked):
     total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: Count = 64  # environments that step together
     rollout_steps: Count = 128  # steps of each environment between updates
-    learning_rate: float = 1e-3  # at the start
+    learning_rate: Swept[float] = 1e-3  # at the start
     anneal: bool = True  # whether the learning rate falls linearly to zero
-    gamma: Share = 0.99  # discount of a step
-    max_grad_norm: Unlimited = 0.5  # global norm of the gradient, at most
+    gamma: Swept[Share] = 0.99  # discount of a step
+    max_grad_norm: Swept[Unlimited] = 0.5  # global norm of the gradient, at most
     optimiser: Optimiser = "adam"  # applied to the clipped gradient
-    weight_decay: float = 0.0  # of the kernels of layers, by adamw and muon
+    weight_decay: Swept[float] = 0.0  # of the kernels of layers, by adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
@@ -136,7 +136,7 @@ class Learning(Common):
 
     epochs: Count = 4  # passes over a rollout
     minibatches: Count = 8  # gradient steps in a pass
-    gae_lambda: Share = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
+    gae_lambda: Swept[Share] = 0.95  # 0 looks one step ahead, 1 to the end of the episode
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)
@@ -181,9 +181,9 @@ class Remembering:
 class Exploring(Common):
     """How a learner explores: `epsilon` is the share of random actions."""
 
-    epsilon_start: float = 1.0  # at the beginning
-    epsilon_end: float = 0.05  # when it has fallen
-    epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
+    epsilon_start: Swept[float] = 1.0  # at the beginning
+    epsilon_end: Swept[float] = 0.05  # when it has fallen
+    epsilon_share: Swept[float] = 0.5  # share of the run's updates over which it falls, linearly
 
     def check(self) -> None:
         super().check()

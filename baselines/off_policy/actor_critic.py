@@ -23,7 +23,7 @@ from jaxenvs.core.distributions import TanhGaussian
 from jaxenvs.core.masking import Mask
 
 from ..core import minibatches, replay_buffer, rollouts
-from ..core.bounds import Count, Rate
+from ..core.bounds import Count, Rate, Swept
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch, ReplayBuffer
@@ -46,9 +46,9 @@ class Replaying(Common):
     num_envs: int = 1  # environments that step together
     rollout_steps: int = 100  # rounds between two lines of the log
     replays: Count = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
-    learning_rate: float = 3e-4  # of actor, critics and temperature
+    learning_rate: Swept[float] = 3e-4  # of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to zero
-    max_grad_norm: float = 1e3  # global norm of the gradient, at most
+    max_grad_norm: Swept[float] = 1e3  # global norm of the gradient, at most
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
     critic_hidden: tuple[int, ...] = ()  # of the critics alone, if others
     activation: Activation = "relu"  # between them
@@ -58,7 +58,7 @@ class Replaying(Common):
     warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
     batch_size: Count = 256  # steps that a gradient step learns from, on all devices
     critics: Count = 2  # networks whose least value counts
-    target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
+    target_rate: Swept[Rate] = 0.005  # Polyak coefficient of the target networks; 1: copy
     actor_every: Count = 1  # gradient steps of the critics for one of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -29,7 +30,7 @@ from .sac import Draws
 class Settings(sac.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    learning_rate: float = 1e-3  # of actor, critics and temperature
+    learning_rate: Swept[float] = 1e-3  # of actor, critics and temperature
     momentum: float = 0.5  # share of Adam's mean gradient that a gradient step keeps
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' layers
     actor_every: int = 3  # gradient steps of the critics for one of the actor

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Signed
+from ..core.bounds import Signed, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -35,7 +35,7 @@ class Settings(actor_critic.Replaying):
     learn_temperature: bool = True  # whether it is learned
     # Minus the entropy that the temperature aims at: nats for each number of an action, measured as
     # if its bounds were -1 and 1.
-    negentropy: Signed = 1.0
+    negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
 

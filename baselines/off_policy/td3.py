@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
-from ..core.bounds import Unlimited
+from ..core.bounds import Swept, Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -28,10 +28,10 @@ from .actor_critic import Chance, Learned, Runner
 class Settings(actor_critic.Replaying):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    learning_rate: float = 1e-3  # of actor and critics
-    noise: float = 0.1  # deviation of what is added to actions in acting, in half their range
-    target_noise: float = 0.2  # the same in the targets
-    target_noise_limit: Unlimited = 0.5  # where that noise is cut off
+    learning_rate: Swept[float] = 1e-3  # of actor and critics
+    noise: Swept[float] = 0.1  # exploration noise: std in units of half the action range
+    target_noise: Swept[float] = 0.2  # the same for target policy smoothing
+    target_noise_limit: Swept[Unlimited] = 0.5  # clip of that noise
     actor_every: int = 2  # gradient steps of the critics for one of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")

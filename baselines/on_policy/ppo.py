@@ -23,6 +23,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, returns, rollouts, target_scaling
 from ..core.bonuses import Novelty
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Activation, Scaled
@@ -33,10 +34,10 @@ from ..networks.policies import ActorCritic
 class Settings(Scaled):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    value_weight: float = 0.5  # weight of the value loss
-    clip: float = 0.2  # largest useful change of an action's probability, as a ratio
-    entropy: float = 0.01  # weight of the entropy bonus
-    advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
+    value_weight: Swept[float] = 0.5  # weight of the value loss
+    clip: Swept[float] = 0.2  # largest useful change of an action's probability, as a ratio
+    entropy: Swept[float] = 0.01  # weight of the entropy bonus
+    advantage_floor: Swept[float] = 1e-8  # least standard deviation that advantages are divided by
     bonus: float = 0.0  # weight of the reward for what is new (exploration.py); 0: without it
     novelty: Novelty = "rnd"  # what is new: rnd.py, noveld.py or e3b.py
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, rollouts
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
@@ -34,8 +35,8 @@ class Settings(Exploring, Scaled):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: float = 0.65  # how far targets look ahead: 0 one step, 1 the whole episode
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    gae_lambda: Swept[float] = 0.65  # 0 looks one step ahead, 1 to the end of the episode
+    max_grad_norm: Swept[float] = 10.0  # global norm of the gradient, at most
     optimiser: Optimiser = "radam"  # with a clipped gradient; weight_decay is for adamw and muon
 
     swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")
