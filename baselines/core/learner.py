@@ -170,9 +170,9 @@ class Learner(Generic[S]):
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over a first axis of seeds in `runner`, with the same `rest`.
 
-    A single seed runs without `vmap`: with an axis, even of size 1, CPUs take two to three times as
-    long for a matrix product (layers of 64 with 64 or 256 rows), and each iteration of a loop that
-    generates levels selects between the old and the new states of all environments. Either way
+    A single seed runs without `vmap`. An axis, even of size 1, makes a matrix product two to three
+    times slower on CPUs (layers of 64 with 64 or 256 rows). It also makes each iteration of a loop
+    that generates levels select between the old and the new states of all environments. Either way
     `step` can reduce over the axis `SEEDS`.
     """
 
