@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
         raise ValueError(f"{name}={value} must be {limit}")
 
 
-USUAL = Bounds()  # of a number whose type declares none
+USUAL = Bounds()  # for numbers without declared bounds
 Count = Annotated[int, Bounds(least=1)]
 Share = Annotated[float, Bounds(most=1.0)]
 Rate = Annotated[float, Bounds(most=1.0, open=True)]
@@ -57,12 +57,12 @@ def bounds(kind: type) -> dict[str, Bounds]:
 
 
 def python_type(kind: Any) -> Any:
-    """Return the type of a field without its bounds, and without the array of a sweep."""
+    """Return the Python type of a field: `float` for `Swept[Share]`."""
     first = get_args(kind)[0] if Array in get_args(kind) else kind
     return get_args(first)[0] if _declared(first) else first
 
 
 def _declared(kind: Any) -> Bounds | None:
-    """The bounds in an annotation; None if it has none."""
+    """Return the bounds in an annotation, or None."""
     parts = [each for part in get_args(kind) for each in (part, *get_args(part))]
     return next((part for part in parts if isinstance(part, Bounds)), None)

@@ -193,7 +193,7 @@ def test_flags_that_do_not_fit(capsys, flags, message):
 
 @pytest.mark.parametrize(
     ("process", "message"),
-    [("1", "nobody answers there"), ("0", "after 1 s still without process 1")],
+    [("1", "no process answers"), ("0", "no connection from process 1 after 1 s")],
 )
 def test_nobody_comes(capsys, process, message):
     address = f"127.0.0.1:{free_port()}"
