@@ -65,7 +65,7 @@ class Settings(Exploring):
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 32  # environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
-    max_grad_norm: float = 5.0  # largest global norm of the gradient; larger ones are scaled down
+    max_grad_norm: float = 5.0  # largest global norm of the gradient
     capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update

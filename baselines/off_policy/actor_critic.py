@@ -20,7 +20,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.distributions import TanhGaussian
 
 from ..core import minibatches, replay_buffer, rollouts
-from ..core.bounds import Count, Rate
+from ..core.bounds import Count, Rate, Swept
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch
@@ -37,9 +37,9 @@ class Replaying(Common):
     num_envs: int = 1  # environments stepped in parallel
     rollout_steps: int = 100  # steps of each environment per update, a line of the log
     replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
-    learning_rate: float = 3e-4  # learning rate of actor, critics and temperature
+    learning_rate: Swept[float] = 3e-4  # learning rate of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to 0
-    max_grad_norm: float = 1e3  # largest global norm of the gradient; larger ones are scaled down
+    max_grad_norm: Swept[float] = 1e3  # largest global norm of the gradient
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
     critic_hidden: tuple[int, ...] = ()  # widths of the critics' layers, if different
     activation: Activation = "relu"  # activation function
@@ -49,7 +49,7 @@ class Replaying(Common):
     warm_up: int = 1_000  # random steps of all environments before the first gradient step
     batch_size: Count = 256  # steps per gradient step, on all devices together
     critics: Count = 2  # critics in the ensemble; the target uses their minimum
-    target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
+    target_rate: Swept[Rate] = 0.005  # Polyak coefficient of the target networks; 1: copy
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -32,7 +33,7 @@ from .sac import Draws
 class Settings(sac.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    learning_rate: float = 1e-3  # learning rate of actor, critics and temperature
+    learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
     momentum: float = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor

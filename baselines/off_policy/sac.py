@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
-from ..core.bounds import Signed
+from ..core.bounds import Signed, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -38,7 +38,7 @@ class Settings(actor_critic.Replaying):
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
     # Minus the target entropy, in nats per action dimension, of actions rescaled to -1 to 1.
-    negentropy: Signed = 1.0
+    negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
-from ..core.bounds import Unlimited
+from ..core.bounds import Swept, Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -31,10 +31,10 @@ from .actor_critic_networks import critic_values
 class Settings(actor_critic.Replaying):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    learning_rate: float = 1e-3  # learning rate of actor and critics
-    noise: float = 0.1  # standard deviation of exploration noise, in half ranges of the actions
-    target_noise: float = 0.2  # standard deviation of the noise in targets, in half ranges
-    target_noise_limit: Unlimited = 0.5  # limit of the noise in targets, in half ranges
+    learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
+    noise: Swept[float] = 0.1  # std of exploration noise, in half ranges of the actions
+    target_noise: Swept[float] = 0.2  # std of the noise in targets, in half ranges
+    target_noise_limit: Swept[Unlimited] = 0.5  # limit of the noise in targets, in half ranges
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")

@@ -24,6 +24,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, returns, rollouts, target_scaling
 from ..core.bonuses import Novelty
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Activation, Scaled
@@ -34,10 +35,10 @@ from ..networks.policies import ActorCritic
 class Settings(Scaled):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    value_weight: float = 0.5  # coefficient of the value loss
-    clip: float = 0.2  # clipping range epsilon of the probability ratio
-    entropy: float = 0.01  # coefficient of the entropy bonus
-    advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
+    value_weight: Swept[float] = 0.5  # coefficient of the value loss
+    clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
+    entropy: Swept[float] = 0.01  # coefficient of the entropy bonus
+    advantage_floor: Swept[float] = 1e-8  # least standard deviation that advantages are divided by
     bonus: float = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
     value_clip: float = 0.0  # clipping range of the value loss; 0: unclipped

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, rollouts
+from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
@@ -34,8 +35,8 @@ class Settings(Exploring, Scaled):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: float = 0.65  # lambda of the returns: 0 one step, 1 the whole episode
-    max_grad_norm: float = 10.0  # largest global norm of the gradient; larger ones are scaled down
+    gae_lambda: Swept[float] = 0.65  # lambda of the returns: 0 one step, 1 the whole episode
+    max_grad_norm: Swept[float] = 10.0  # largest global norm of the gradient
     optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
 
     swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")

@@ -51,9 +51,7 @@ class Settings(Checked):
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
-    max_grad_norm: Unlimited = (
-        10.0  # largest global norm of the gradient; larger ones are scaled down
-    )
+    max_grad_norm: Unlimited = 10.0  # largest global norm of the gradient
     target_loss: float = 0.05  # mean loss below which an update copies the target network
     target_every: Count = 10  # updates after which the target network is copied in any case
     width: Count = 256  # width of the layers

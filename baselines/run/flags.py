@@ -13,7 +13,7 @@ from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
 from jaxenvs.core.typed import PROGRAM, program
 
-from ..core.bounds import without_bounds
+from ..core.bounds import python_type
 from ..core.schedules import UNSHOWN
 from ..registry import ALGORITHMS
 from ..storage.checkpoints import RunError
@@ -98,7 +98,7 @@ def _count(optional: bool) -> Any:
 
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """The type of a field with its help; without `None` among the values."""
-    kind = without_bounds(kind)
+    kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
     if kind is int or kinds == [int]:

@@ -18,7 +18,7 @@ from ..evaluation.curve import draw
 from ..storage.checkpoints import RunError
 from ..storage.runs import Run
 from .sinks import Sink
-from .tracking import Evaluations, Films
+from .tracking import Evaluations, Videos
 
 Callback = Callable[[dict[str, Any]], object]
 
@@ -39,7 +39,7 @@ class Keeper:
         seconds: float = 60.0,
         sinks: Mapping[str, Sink] = types.MappingProxyType({}),
         callback: Callback | None = None,
-        looks: Sequence[Evaluations | Films] = (),
+        looks: Sequence[Evaluations | Videos] = (),
     ) -> None:
         self._run, self._every, self._seconds = run, every, seconds
         self._sinks, self._callback, self._looks = sinks, callback, looks

@@ -89,8 +89,8 @@ class Evaluations:
         """Nothing is under way."""
 
 
-class Films:
-    """Films an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
+class Videos:
+    """Videos an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
 
     The level is always the same. A thread draws; longer episodes are cut after `MOMENTS` moments.
     """
@@ -102,15 +102,14 @@ class Films:
         self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
         shown = EvaluatedPolicy.of(learner, agents_of(run.config))
         self._env = env = shown.env
-        search = shown.search and shown.search.under(run.config.agents[0][0])
         self._key = jax.random.fold_in(jax.random.key(run.config.seed), EVALUATION)
         self._thread = ThreadPoolExecutor(1)
-        self._film: Future[None] | None = None
+        self._video: Future[None] | None = None
 
         @jax.jit
         def episode(weights: PyTree[Array], key: Array) -> Any:
             weights = jax.tree.map(lambda leaf: leaf[0], weights)
-            policy = Policy.of(env, learner.network, weights, search=search)
+            policy = Policy.of(env, learner.network, weights, search=shown.search)
 
             def step(carry: Any, key: Array) -> Any:
                 memory, state = carry
@@ -129,7 +128,7 @@ class Films:
         """Play, and start to draw when the film before is drawn."""
         played = self._episode(self._one(weights), self._key)
         self.end()
-        self._film = self._thread.submit(self._draw, update, played)
+        self._video = self._thread.submit(self._draw, update, played)
 
     def _draw(self, update: int, played: Any) -> None:
         from jaxenvs.render import animate
@@ -149,19 +148,19 @@ class Films:
 
     def end(self) -> None:
         """Return when the last film is written; `OSError` if it cannot be."""
-        film, self._film = self._film, None
-        if film is not None:
-            film.result()
+        video, self._video = self._video, None
+        if video is not None:
+            video.result()
 
 
 def looks(
     run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
-) -> list[Evaluations | Films]:
+) -> list[Evaluations | Videos]:
     """Evaluations and films for a run that goes on after update `done` with these runners."""
-    found: list[Evaluations | Films] = []
+    found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if asked.eval_every or best is not None:
         found.append(Evaluations(run, learner, asked.eval_every, asked.eval_episodes, best))
     if asked.video_every:
-        found.append(Films(run, learner, asked.video_every))
+        found.append(Videos(run, learner, asked.video_every))
     return found

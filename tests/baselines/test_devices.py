@@ -13,7 +13,7 @@ import pytest
 import tiny
 
 from jaxenvs.baselines.core.devices import Devices
-from jaxenvs.baselines.presets import BY_REPLAY
+from jaxenvs.baselines.off_policy.presets import DQN_FAMILY
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run
 
@@ -192,7 +192,7 @@ def test_flags_that_do_not_fit(capsys, flags, message):
 
 @pytest.mark.parametrize(
     ("process", "message"),
-    [("1", "nobody answers there"), ("0", "after 1 s still without process 1")],
+    [("1", "no process answers"), ("0", "no connection from process 1 after 1 s")],
 )
 def test_nobody_comes(capsys, process, message):
     address = f"127.0.0.1:{free_port()}"
@@ -253,7 +253,7 @@ def test_one_device_has_no_exchange_in_its_program():
 def test_every_learner_takes_several_devices(tmp_path, id, flags):
     small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
     small += " --eval-episodes 4 --out"
-    has_replay = flags.split()[0] in (*BY_REPLAY, *REAL, "r2d2", "muzero")
+    has_replay = flags.split()[0] in (*DQN_FAMILY, *REAL, "r2d2", "muzero")
     minibatches = [] if has_replay else ["--minibatches", "2"]
     warm = ["--warm-up", "128", "--capacity", "512"] if has_replay else []
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []

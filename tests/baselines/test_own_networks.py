@@ -148,7 +148,7 @@ def test_a_convolution_is_a_sum_over_squares():
         ({"network": "tiny_nets:NUMBER"}, "is 3; give a subclass of"),
         ({"network": "tiny_nets:Wide"}, r"logits must be float32\[2\], not float32\[3\]"),
         ({"network": "tiny_nets:Listed"}, r"value must be float32\[\], not float32\[1\]"),
-        ({"network": "tiny_nets:Counting"}, "remembers something: give --algo ppo-rnn"),
+        ({"network": "tiny_nets:Counting"}, "is recurrent: give --algo ppo-rnn"),
         ({"conv": (3,)}, "must be pairs of at least 1"),
         ({"conv": (0, 4)}, "must be pairs of at least 1"),
         ({"conv": (3, 4)}, "observes no map or picture to convolve"),
