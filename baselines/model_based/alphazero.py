@@ -57,7 +57,6 @@ class Plan(NamedTuple):
     value: Float32[Array, " envs"]
 
 
-DIVIDED = rollouts.DIVIDED
 # Initial values are 0. Random values are noise before the first reward, and a search that follows
 # them reinforces the policy's own preferences until it stops exploring.
 network = functools.partial(ActorCritic.of, value_gain=0.0)

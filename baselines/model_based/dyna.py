@@ -38,9 +38,9 @@ from ..core.rollouts import Runner
 from ..networks import two_hot
 from ..networks.policies import Recurrent
 from ..on_policy import ppo, ppo_rnn
-from . import dyna_model, dyna_rollouts
-from .dyna_model import first_history, next_history, vocabulary_of
-from .dyna_rollouts import Start
+from . import dyna_model
+from .dyna_model import first_history, next_history, train_model, vocabulary_of
+from .dyna_rollouts import Start, learn_from_imagination
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +130,6 @@ class Settings(ppo_rnn.Settings):
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
 
 
-DIVIDED = rollouts.DIVIDED
 support = two_hot.reach
 
 
@@ -162,8 +161,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, rollout = rollouts.collect(learner, runner, key_act, choose, store)
     starts = Start(rollout.obs, *rollout.memory)
     runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
-    runner, of_model = dyna_model.train(learner, runner, key_model)
-    runner, imagined = dyna_rollouts.learn_when_warm(learner, runner, starts, key_imagine)
+    runner, of_model = train_model(learner, runner, key_model)
+    runner, imagined = learn_from_imagination(learner, runner, starts, key_imagine)
     return rollouts.finish_update(learner, runner, rollout, {**losses, **of_model, **imagined})
 
 

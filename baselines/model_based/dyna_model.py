@@ -112,7 +112,9 @@ def next_history(
     return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 
 
-def train(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Runner, dict[str, Array]]:
+def train_model(
+    learner: Learner[Any], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
     """Take `model_steps` gradient steps of the model; also return the mean losses."""
     settings, chain = learner.settings, model_optimiser(learner.settings)
 

@@ -37,7 +37,7 @@ class Imagined(NamedTuple):
     start: Start  # where the episode began
 
 
-def learn_when_warm(
+def learn_from_imagination(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Learn from `imagined_rollouts`, or from none during the warm-up."""

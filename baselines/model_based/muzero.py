@@ -65,7 +65,7 @@ class Settings(Exploring):
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 32  # environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
-    max_grad_norm: float = 5.0  # largest global norm of the gradient
+    max_grad_norm: float = 5.0  # gradients are clipped to this global norm
     capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update
@@ -128,7 +128,6 @@ class Settings(Exploring):
         return self.unroll_steps + self.n_step
 
 
-DIVIDED = rollouts.DIVIDED
 support = two_hot.reach
 
 
@@ -139,18 +138,9 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, an equal target network and an empty replay buffer."""
-    fields = rollouts.begin(learner, key)
-    mask = rollouts.legal_now(learner, fields["world"].env)
-    slots = (learner.env.num_envs, learner.settings.slots)
-    return Runner(
-        **fields,
-        target=jax.tree.map(jnp.copy, fields["weights"]),
-        updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
-        found=jnp.zeros((*slots, learner.network.num_actions), jnp.float32),
-        priorities=priorities.empty(*slots) if learner.settings.priority else (),
-    )
+    """Start as `q_learning.begin`, with room for the search policy of each slot."""
+    shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
+    return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

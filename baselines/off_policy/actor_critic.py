@@ -39,7 +39,7 @@ class Replaying(Common):
     replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
     learning_rate: Swept[float] = 3e-4  # learning rate of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to 0
-    max_grad_norm: Swept[float] = 1e3  # largest global norm of the gradient
+    max_grad_norm: Swept[float] = 1e3  # gradients are clipped to this global norm
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
     critic_hidden: tuple[int, ...] = ()  # widths of the critics' layers, if different
     activation: Activation = "relu"  # activation function

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Count, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -82,8 +82,6 @@ class Target(NamedTuple):
 
 
 ROUNDING = 1e-3  # share of an atom's spacing by which float32 may exceed the outermost atom
-Runner = rollouts.Runner
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 init = q_learning.init
 network = Categorical.of

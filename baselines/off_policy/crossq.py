@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -49,7 +49,6 @@ class Settings(sac.Settings):
             raise ValueError(f"target_rate={self.target_rate}: crossq has no slow copies; omit it")
 
 
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, renormalised=True)
 

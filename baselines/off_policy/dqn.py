@@ -30,7 +30,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -61,8 +61,6 @@ class Settings(Replayed):
             raise ValueError("temperature=0 leaves munchausen no policy; give such as 0.03")
 
 
-Runner = rollouts.Runner
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = QNetwork.of
 init = q_learning.init

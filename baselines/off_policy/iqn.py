@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -81,8 +81,6 @@ def cosines(
     return jnp.cos(fractions[:, None] * turns.astype(np.float32))
 
 
-Runner = rollouts.Runner
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 init = q_learning.init
 network = Implicit.of

@@ -56,6 +56,13 @@ class Objective(NamedTuple):
 
 
 def init(learner: Learner[Any], key: Array) -> Runner:
+    """Start with initial weights, and the initial weights to reset to if `reset_every` is set."""
+    runner = begin(learner, key)
+    kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
+    return runner._replace(first=kept)
+
+
+def begin(learner: Learner[Any], key: Array) -> Runner:
     """Start with initial weights, an equal target network and an empty replay buffer."""
     fields, settings = rollouts.begin(learner, key), learner.settings
     mask = rollouts.legal_now(learner, fields["world"].env)
@@ -66,7 +73,6 @@ def init(learner: Learner[Any], key: Array) -> Runner:
         updates=jnp.int32(0),
         replay_buffer=buffer,
         priorities=priorities.empty(*buffer.is_step.shape) if settings.priority else (),
-        first=jax.tree.map(jnp.copy, fields["weights"]) if settings.reset_every else (),
     )
 
 

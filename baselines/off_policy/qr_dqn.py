@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -61,8 +61,6 @@ class Quantiles(QNetwork):
         return answer.mean(axis=-1)
 
 
-Runner = rollouts.Runner
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 init = q_learning.init
 network = Quantiles.of

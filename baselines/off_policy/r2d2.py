@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
-from ..core import priorities, replay_buffer, replay_checks, returns, rollouts
+from ..core import priorities, replay_checks, returns
 from ..core.bounds import Count, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -138,28 +138,21 @@ class Network(RecurrentQ):
         return memory, logits, two_hot.stretched(value) if self.squeeze else value
 
 
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = Network.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, an equal target network and an empty replay buffer."""
-    fields, settings = rollouts.begin(learner, key), learner.settings
-    mask = rollouts.legal_now(learner, fields["world"].env)
+    """Start as `q_learning.begin`, with a ring of recurrent states and priorities of sequences."""
+    settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period
 
     def ring(leaf: Array) -> Array:
         return jnp.zeros((envs, sequences, *leaf.shape), leaf.dtype)
 
-    return Runner(
-        **fields,
-        target=jax.tree.map(jnp.copy, fields["weights"]),
-        updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], mask, settings.slots),
-        memories=jax.tree.map(ring, learner.network.begin()),
-        priorities=priorities.empty(envs, sequences),
-    )
+    memories = jax.tree.map(ring, learner.network.begin())
+    ranks = priorities.empty(envs, sequences)
+    return q_learning.begin(learner, key)._replace(memories=memories, priorities=ranks)
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

@@ -19,8 +19,6 @@ class Settings(c51.Settings):
     epsilon_end: float = 0.0  # final share of random actions
 
 
-Runner = c51.Runner
-DIVIDED = c51.DIVIDED
 check = c51.check
 init = c51.init
 update = c51.update

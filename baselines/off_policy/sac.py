@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Signed, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -69,7 +69,6 @@ class Objective(NamedTuple):
     actor_loss: Callable[..., Loss]  # (learner, weights, learned, batch, noise)
 
 
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = actor_critic_networks.network
 

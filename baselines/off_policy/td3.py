@@ -47,7 +47,6 @@ class Draws(NamedTuple):
     key: Array  # of dropout in the losses
 
 
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, has_chance=False)
 

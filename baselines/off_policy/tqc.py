@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from ..core import replay_checks, rollouts
+from ..core import replay_checks
 from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -40,7 +40,6 @@ class Settings(sac.Settings):
             )
 
 
-DIVIDED = rollouts.DIVIDED
 check = replay_checks.check
 network = actor_critic_networks.network
 

@@ -58,7 +58,6 @@ class Settings(Scaled):
             )
 
 
-DIVIDED = rollouts.DIVIDED
 network = ActorCritic.of
 
 

@@ -58,9 +58,6 @@ def check_one_map(settings: Any) -> None:
         )
 
 
-DIVIDED = ppo.DIVIDED
-
-
 def network(env: Env, **given: Any) -> Recurrent:
     """Return the network for an environment, `Spatial` if `neighbours` is not 0."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)

@@ -11,7 +11,6 @@ from typing import Any
 
 from jaxenvs import Env
 
-from ..core import rollouts
 from ..core.bounds import Count
 from ..core.settings import Remembering
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
@@ -41,10 +40,6 @@ class Settings(Remembering, ppo.Settings):
                 f"network={self.network}: ppo-trxl has a fixed network; omit it, or give "
                 f"--algo ppo-rnn, which takes any memory"
             )
-
-
-DIVIDED = rollouts.DIVIDED
-Runner = rollouts.Runner
 
 
 def network(env: Env, **given: Any) -> GTrXL:

@@ -36,13 +36,12 @@ class Settings(Exploring, Scaled):
 
     rollout_steps: int = 32  # steps of each environment between updates
     gae_lambda: Swept[float] = 0.65  # lambda of the returns: 0 one step, 1 the whole episode
-    max_grad_norm: Swept[float] = 10.0  # largest global norm of the gradient
+    max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
     optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
 
     swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
-DIVIDED = rollouts.DIVIDED
 network = QNetwork.of
 
 

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Env
 
-from ..core import rollouts
 from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
@@ -40,9 +39,6 @@ class Settings(Remembering, pqn.Settings):
     def check(self) -> None:
         super().check()
         check_one_map(self)
-
-
-DIVIDED = rollouts.DIVIDED
 
 
 def network(env: Env, **given: Any) -> RecurrentQ:

@@ -94,7 +94,6 @@ class Settings(ppo_rnn.Settings):
             )
 
 
-DIVIDED = rollouts.DIVIDED
 network = TaskMemory.of
 
 

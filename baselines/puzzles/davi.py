@@ -51,7 +51,7 @@ class Settings(Checked):
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
-    max_grad_norm: Unlimited = 10.0  # largest global norm of the gradient
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which an update copies the target network
     target_every: Count = 10  # updates after which the target network is copied in any case
     width: Count = 256  # width of the layers
@@ -86,9 +86,6 @@ class Boards(NamedTuple):
     child: PyTree[Array]  # (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]
-
-
-DIVIDED: tuple[str, ...] = ()
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:

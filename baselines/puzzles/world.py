@@ -73,7 +73,7 @@ class Settings(Checked):
     gradient_steps: Count = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
-    max_grad_norm: Unlimited = 10.0  # largest global norm of the gradient
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which an update copies the target network
     target_every: Count = 1  # updates after which the target network is copied in any case
     width: Count = 128  # width of the heuristic's layers
@@ -115,9 +115,6 @@ class Runner(NamedTuple):
     updates: Int32[Array, "*seeds"]  # made so far
     age: Int32[Array, "*seeds"]  # updates since the target network was copied
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-
-
-DIVIDED: tuple[str, ...] = ()
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:

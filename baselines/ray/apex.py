@@ -41,7 +41,7 @@ class Settings(Common):
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
-    max_grad_norm: float = 10.0  # largest global norm of the gradient
+    max_grad_norm: float = 10.0  # gradients are clipped to this global norm
     capacity: int = 200_000  # steps in all replay shards together
     warm_up: Count = 10_000  # steps in the shards before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
@@ -96,7 +96,6 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key of the run
 
 
-DIVIDED: tuple[str, ...] = ()
 network = QNetwork.of
 
 

@@ -66,7 +66,6 @@ class Settings(ppo.Settings):
                 raise ValueError(f"{name}={value}: {reason}; omit it")
 
 
-DIVIDED: tuple[str, ...] = ()
 network = ppo.network
 
 

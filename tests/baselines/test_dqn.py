@@ -305,7 +305,7 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
     assert agent.settings.steps_per_update == 32
     seen = {name.removesuffix(KNOWN) for name in metrics}
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum", "oldest"} == seen
-    for name in dqn.DIVIDED:
+    for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 

@@ -674,7 +674,7 @@ def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates
     def imagine(updates):
         model = dyna_model.Model((), (), updates)
         runner = dyna.Runner(weights=jnp.zeros(1), model=model)
-        return dyna_rollouts.learn_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
+        return dyna_rollouts.learn_from_imagination(agent, runner, None, KEY)[1]["imagined_reward"]
 
     seen = jax.vmap(imagine, axis_name=SEEDS)(jnp.int32([updates]))
     assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0

@@ -14,6 +14,7 @@ from test_priorities import flat
 from tiny import Clock, Countdown
 from tiny_masks import Gate
 
+from jaxenvs.baselines.core import rollouts
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.networks import two_hot
 from jaxenvs.baselines.off_policy import q_learning, r2d2
@@ -268,7 +269,7 @@ def test_an_update_learns_and_updates_priorities():
     runner = jax.tree.map(lambda leaf: leaf[0], runners)
     known = flat(runner.priorities, 8)
     assert ((known != 0) & (known != 1)).any()
-    for name in r2d2.DIVIDED:
+    for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 

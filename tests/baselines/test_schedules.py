@@ -11,7 +11,7 @@ import pytest
 from test_value_units import SalaryMap
 from tiny import Endless, Push, learner
 
-from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.on_policy import ppo, rl2
@@ -39,8 +39,8 @@ def rate(settings, update):
 
 def importance(settings, update):
     """Power of the importance weights that a gradient step is given; its only loss."""
-    nothing = dict.fromkeys(dqn.Runner._fields, ())
-    runner = dqn.Runner(**{**nothing, "weights": jnp.zeros(1)})
+    nothing = dict.fromkeys(rollouts.Runner._fields, ())
+    runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})
 
     def learn(update):
         step = lambda beta, learned, draw: (learned, {"beta": beta})  # noqa: E731
