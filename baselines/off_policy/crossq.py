@@ -44,9 +44,11 @@ class Settings(sac.Settings):
     def check(self) -> None:
         super().check()
         if not self.momentum < 1.0:
-            raise ValueError(f"momentum={self.momentum} keeps all; give less than 1")
+            raise ValueError(f"momentum={self.momentum} must be below 1")
         if self.target_rate != 1.0:
-            raise ValueError(f"target_rate={self.target_rate}: crossq has no slow copies; omit it")
+            raise ValueError(
+                f"target_rate={self.target_rate}: crossq has no target network; omit it"
+            )
 
 
 check = replay_checks.check

@@ -58,7 +58,7 @@ class Settings(Replayed):
     def check(self) -> None:
         super().check()
         if self.munchausen and not self.temperature:
-            raise ValueError("temperature=0 leaves munchausen no policy; give such as 0.03")
+            raise ValueError("temperature=0: munchausen needs more than 0, such as 0.03")
 
 
 check = replay_checks.check

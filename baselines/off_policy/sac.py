@@ -48,8 +48,9 @@ class Settings(actor_critic.Replaying):
             raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
         if not -math.log(2.0) < self.negentropy < math.inf:
             raise ValueError(
-                f"negentropy={self.negentropy}: no policy has so much entropy, an even one has "
-                f"{math.log(2.0):.3f} nats for each number; give more than {-math.log(2.0):.3f}"
+                f"negentropy={self.negentropy}: the entropy of a policy is at most "
+                f"{math.log(2.0):.3f} nats per action dimension; give more than "
+                f"{-math.log(2.0):.3f}"
             )
 
 

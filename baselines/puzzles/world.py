@@ -101,7 +101,7 @@ class Settings(Checked):
 
     @property
     def model_updates(self) -> int:
-        """Updates that teach the model."""
+        """Number of updates that train the model."""
         return round(self.update_at(self.model_share))
 
 

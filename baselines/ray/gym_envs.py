@@ -86,7 +86,7 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
     if isinstance(space, gymnasium.spaces.Box):
         return _box(space)
     raise ValueError(
-        f"{what} are {space}, which no network here reads; wrap the environment so that it gives "
+        f"{what} are {space}, which no network supports; wrap the environment so that it returns "
         f"Box, Discrete, MultiDiscrete, MultiBinary or a Dict of them"
     )
 

@@ -107,7 +107,7 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         changed |= {"clip": 0.001, "entropy": 1.0}
     by_replay = algorithm in REAL
     changed |= {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}  # slow copies soon differ
-    if by_replay and algorithm != "crossq":  # which has no slow copies
+    if by_replay and algorithm != "crossq":  # which has no target network
         changed |= {"target_rate": 0.5}
     agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
     settings = agent.settings

@@ -414,7 +414,11 @@ def test_a_resumed_run_is_bit_identical_and_its_policy_is_exported(tmp_path, alg
         (qr_dqn, {"quantiles": 0}, "quantiles=0 must be at least 1"),
         (qr_dqn, {"kappa": 0.0}, "kappa=0.0 must be above 0"),
         (iqn, {"fractions": 0}, "fractions=0 must be at least 1"),
-        (dqn, {"munchausen": 0.9, "temperature": 0.0}, "temperature=0 leaves munchausen no policy"),
+        (
+            dqn,
+            {"munchausen": 0.9, "temperature": 0.0},
+            "temperature=0: munchausen needs more than 0",
+        ),
         (dqn, {"reset_every": -1}, "reset_every=-1 must be at least 0"),
     ],
 )
