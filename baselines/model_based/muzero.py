@@ -45,7 +45,7 @@ from ..core import priorities, replay_buffer, replay_checks, rollouts
 from ..core.bounds import Count, Rate, Share
 from ..core.learner import Learner
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import Exploring
+from ..core.settings import FromReplay
 from ..networks import q_network, two_hot
 from ..networks.encoders import is_board
 from ..off_policy import q_learning
@@ -59,7 +59,7 @@ MIN_SPAN = 1e-6  # least range of values that are rescaled to 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploring):
+class Settings(FromReplay):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
@@ -90,37 +90,23 @@ class Settings(Exploring):
     reanalysed: Share = 0.25  # share of windows whose policies are searched again
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # gradient steps between updates of the target network
-    priority: Share = 0.0  # exponent of the value error in sampling probabilities; 0: uniform
-    importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
         super().check()
         if not self.spacing:
             raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
-        least = self.reach + 1 + (self.priority > 0.0)  # see `Replayed.least_slots`
-        if self.slots < least:
-            raise ValueError(
-                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; a window needs {least}: give capacity={least * self.num_envs} or "
-                "more"
-            )
         if self.reconstruction and not self.lines:
             raise ValueError(
                 f"reconstruction={self.reconstruction}: only the latent state of a square board "
                 f"that is read with lines has cells; give reconstruction=0, or where "
                 f"a board is observed lines=64"
             )
-        if self.warm_up < self.reach * self.num_envs:
-            raise ValueError(
-                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"the {self.reach} steps of a window; give at least {self.reach * self.num_envs}"
-            )
 
     @property
-    def slots(self) -> int:
-        """Slots of the replay buffer per environment."""
-        return self.capacity // self.num_envs
+    def window(self) -> str:
+        """Name of a sampled window in error messages."""
+        return "a window"
 
     @property
     def reach(self) -> int:
