@@ -16,17 +16,17 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.env import Ending, Params, Transition
+from ..core.gridworld import direction_vector
 from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
 from ..grid import tiles
 from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
-from ..grid.rooms import RoomGrid
+from ..grid.rooms import Ranges, RoomGrid
 from ..grid.rules import act
 from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
-from ..grid.view import direction_vector
 from . import mission as m
 
 TRIES = 200  # `level_budget` where levels may be rejected: at worst 3 of 4 are
@@ -71,6 +71,7 @@ class BabyEnv(RoomGrid):
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
     max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have the same limit
+    steps_per_cell: ClassVar[int] = 0  # 0: the limit depends on the mission
 
     # A level's part.
 
@@ -84,7 +85,8 @@ class BabyEnv(RoomGrid):
     @property
     def max_steps(self) -> int:
         """Limit of the longest mission."""
-        return self.max_navigations * self.room_size**2 * self.num_rows * self.num_cols
+        by_mission = self.max_navigations * self.num_rows * self.num_cols
+        return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
         """This mission's share of the limit."""
@@ -228,8 +230,16 @@ class OneRoom(BabyEnv):
     num_rows: int = 1
     num_cols: int = 1
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (1, 1))
+
+
+class TwoRooms(BabyEnv):
+    """A BabyAI level of two rooms side by side."""
+
+    num_rows: int = 1
+    num_cols: int = 2
+
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:

@@ -18,9 +18,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from ..core.gridworld import direction_vector
 from ..grid import missions, tiles
 from ..grid.tiles import Colour, Kind
-from ..grid.view import direction_vector
 
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
 ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start

@@ -7,10 +7,10 @@ from jaxtyping import Array, UInt32
 
 from ..core import checks
 from ..grid.plan import Plan
-from ..grid.rooms import LEFT, RIGHT
+from ..grid.rooms import LEFT, RIGHT, Ranges
 from ..grid.tiles import Colour, Kind
 from . import mission as m
-from .env import TRIES, BabyEnv, level
+from .env import TRIES, BabyEnv, TwoRooms, level
 
 COLOURS = tuple(colour.name.lower() for colour in Colour)
 
@@ -21,8 +21,7 @@ class Open(BabyEnv):
 
     num_dists: int = 18  # objects
 
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
@@ -37,15 +36,11 @@ class Open(BabyEnv):
 
 
 @level("OpenRedDoor-v0")
-class OpenRedDoor(BabyEnv):
+class OpenRedDoor(TwoRooms):
     """Open the red door between two rooms."""
 
     room_size: int = 5
-    num_rows: int = 1
-    num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -65,8 +60,7 @@ class OpenDoor(BabyEnv):
     select_by: str = "any"  # "color", "loc" or "any" (a fair coin)
     debug: bool = False  # toggling another door fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -97,8 +91,8 @@ class OpenTwoDoors(BabyEnv):
     second_color: str = "any"  # of the right door; "any": drawn
     strict: bool = False  # toggling the wrong door first fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    steps_per_cell: ClassVar[int] = 20
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -106,11 +100,6 @@ class OpenTwoDoors(BabyEnv):
         super().__post_init__()
         for name in ("first_color", "second_color"):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
         """Doors on the left and on the right."""
@@ -136,19 +125,14 @@ class OpenDoorsOrder(BabyEnv):
     num_doors: int = 2  # of the room, of different colours
     debug: bool = False  # toggling any door but the next fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    steps_per_cell: ClassVar[int] = 20
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         checks.integer_field("OpenDoorsOrder", "num_doors", self.num_doors, 2, 4)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
         """Doors of different colours; one of three missions."""

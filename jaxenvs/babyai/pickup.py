@@ -7,7 +7,7 @@ from jaxtyping import Array, UInt32
 
 from ..grid import tiles
 from ..grid.plan import Plan
-from ..grid.rooms import UP
+from ..grid.rooms import UP, Ranges
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
@@ -59,14 +59,9 @@ class PickupAbove(BabyEnv):
 
     room_size: int = 6
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    steps_per_cell: ClassVar[int] = 8
+    rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 8 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """A door leads up from the agent's room."""

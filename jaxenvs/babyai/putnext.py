@@ -14,7 +14,7 @@ from ..grid.plan import Plan, Thing
 from ..grid.rooms import RIGHT
 from ..grid.state import Level
 from . import mission as m
-from .env import TRIES, BabyEnv, BabyState, OneRoom, level
+from .env import TRIES, BabyState, OneRoom, TwoRooms, level
 
 
 @level("PutNextLocal-v0")
@@ -44,15 +44,12 @@ class PutNextLocal(OneRoom):
         return m.single(m.put_next(m.like(a.tile), m.like(b.tile)))
 
 
-class TwoRooms(BabyEnv):
+class OpenRooms(TwoRooms):
     """Two rooms with different objects and no wall between them."""
 
-    num_rows: int = 1
-    num_cols: int = 2
     objs_per_room: int = 1  # objects in each room
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    least: ClassVar[int] = 1  # objects of a room
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
 
@@ -61,8 +58,6 @@ class TwoRooms(BabyEnv):
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "objs_per_room", self.objs_per_room, self.least, 9)
-
-    least: ClassVar[int] = 1  # objects of a room
 
     def both(self, plan: Plan) -> tuple[Array, Array]:
         """Draw agent and objects; return the tiles on the left and on the right."""
@@ -77,13 +72,10 @@ class TwoRooms(BabyEnv):
 @level("PutNextS5N2-v0", room_size=5, objs_per_room=2)
 @level("PutNextS6N3-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4-v0", room_size=7, objs_per_room=4)
-class PutNext(TwoRooms):
+class PutNext(OpenRooms):
     """Put an object next to one in the other room."""
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 8 * self.room_size**2
+    steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """The object to move is on the left or on the right."""
@@ -131,17 +123,13 @@ class PutNextCarrying(PutNext):
 
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
-class MoveTwoAcross(TwoRooms):
+class MoveTwoAcross(OpenRooms):
     """Put an object next to one in the other room, then one of that room next to one in this."""
 
     objs_per_room: int = 2
 
+    steps_per_cell: ClassVar[int] = 16
     least: ClassVar[int] = 2
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 16 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
         """Two objects of each room take part."""

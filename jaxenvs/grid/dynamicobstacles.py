@@ -14,6 +14,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core import checks
 from ..core.env import Ending, Params, Transition
+from ..core.gridworld import direction_vector
 from ..core.platforms import by_platform
 from ..core.random import Key, below, distinct, words
 from ..core.spaces import Discrete
@@ -23,7 +24,6 @@ from .placement import inner_cell, put, put_all, room
 from .rules import SMALL_MAP
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
-from .view import direction_vector
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
 AROUND = 9  # cells of a 3x3 neighbourhood, row by row; as bits from the lowest:

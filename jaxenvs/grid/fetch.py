@@ -1,14 +1,16 @@
 """Fetch: pick up the thing that the mission names (MiniGrid 3.2 `fetch.py`)."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 from .tiles import Kind
@@ -31,16 +33,13 @@ class Fetch(SquareGridEnv):
     obs: str = "dict"
     see_through_walls: bool = True
 
+    steps_per_cell: ClassVar[int] = 5
+
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         most = min((self.size - 2) ** 2 - 1, 32)
         checks.integer_field("Fetch", "objects", self.objects, 1, most)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
@@ -54,9 +53,7 @@ class Fetch(SquareGridEnv):
         task = tasks.pack(target, below(word_phrase, len(PHRASES)))
         return Level.of(grid, rows[-1], columns[-1], below(word_turn, 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure): whether the thing picked up is wanted."""
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted

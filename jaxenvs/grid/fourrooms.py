@@ -22,14 +22,10 @@ class FourRooms(FixedGridEnv):
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 100 steps.
     """
 
-    side: ClassVar[int] = SIZE
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 100
     mission: ClassVar[str] = "reach the goal"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 100
 
     def generate(self, key: Key) -> Level:
         """Draw gaps, agent and goal."""

@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks, tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, lines, put_all
 from .state import Action, GridState, Level
 from .tiles import Kind
@@ -53,9 +53,7 @@ class GoToDoor(SquareGridEnv):
         task = tasks.pack(door_rows[wanted], door_columns[wanted], doors[wanted])
         return Level.of(grid, *agent, below(word[8], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure): whether the agent stopped, and where."""
         return tasks.judge_stop(after, action)
 

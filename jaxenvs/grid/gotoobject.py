@@ -1,12 +1,14 @@
 """GoToObject: stop beside the thing that the mission names (MiniGrid 3.2 `gotoobject.py`)."""
 
-from jaxtyping import Array, Bool, UInt8
+from typing import ClassVar
+
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 
@@ -29,16 +31,13 @@ class GoToObject(SquareGridEnv):
     obs: str = "dict"
     see_through_walls: bool = True
 
+    steps_per_cell: ClassVar[int] = 5
+
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         most = min((self.size - 2) ** 2 - 1, THINGS)
         checks.integer_field("GoToObject", "objects", self.objects, 1, most)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its cell and its tile."""
@@ -51,9 +50,7 @@ class GoToObject(SquareGridEnv):
         task = tasks.pack(rows[wanted], columns[wanted], things[wanted])
         return Level.of(grid, rows[-1], columns[-1], below(word[1], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure): whether the agent stopped, and where."""
         return tasks.judge_stop(after, action)
 

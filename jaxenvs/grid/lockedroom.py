@@ -30,13 +30,9 @@ class LockedRoom(FixedGridEnv):
 
     obs: str = "dict"
 
-    side: ClassVar[int] = SIZE
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 10 * SIZE
     mission_length: ClassVar[int] = 18
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 10 * SIZE
 
     def generate(self, key: Key) -> Level:
         """Draw rooms, colours, goal, key and agent; the task is the colours of the two rooms."""

@@ -9,7 +9,7 @@ from ..core import checks
 from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from . import tasks, tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import lines, put, room
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
@@ -33,6 +33,7 @@ class Memory(SquareGridEnv):
     size: int = 13  # odd
     random_length: bool = False  # of the hallway
 
+    steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
     full_shows_all: ClassVar[bool] = True  # the three objects determine the cell that wins
@@ -43,11 +44,6 @@ class Memory(SquareGridEnv):
         if self.size % 2 == 0:
             raise ValueError(f"Memory: size={self.size} must be odd, such as 13")
         checks.one_of("Memory", "random_length", self.random_length, (False, True))
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw hallway, objects and agent; the task is the cell that wins."""
@@ -85,9 +81,7 @@ class Memory(SquareGridEnv):
         pose = (row + 1, column, 3) if comes_from_below else (row - 1, column, 1)
         return Ending(level.posed(*pose), (Action.FORWARD,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure) by where the agent stands, whatever it did."""
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column

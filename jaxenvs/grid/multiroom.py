@@ -94,7 +94,7 @@ class MultiRoom(FixedGridEnv):
     rooms: int = 6  # of the chain
     max_room_size: int = 10  # cells on a side, walls included
 
-    side: ClassVar[int] = SIZE
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
     level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"

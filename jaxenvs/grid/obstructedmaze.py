@@ -5,15 +5,15 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Int32
 
 from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
-from .env import register_level
+from .env import Verdict, register_level
 from .plan import Plan
-from .rooms import RIGHT, RoomGrid
+from .rooms import RIGHT, Ranges, RoomGrid
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
@@ -48,9 +48,7 @@ class ObstructedWorld(RoomGrid):
         """Pick up the blue ball."""
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Success: the blue ball, the only one, is picked up."""
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
@@ -79,8 +77,7 @@ class ObstructedDoor(ObstructedWorld):
     num_rows: int = 1
     num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
     def generate(self, key: Key) -> Level:
         """Draw door, key, ball and agent."""
@@ -124,8 +121,7 @@ class ObstructedMaze(ObstructedWorld):
     starts_outside: bool = False  # the agent starts in the room right of the middle
     keys_last: bool = False  # keys are put down after all balls of a room
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
 
     def __post_init__(self) -> None:
         """Check the fields."""

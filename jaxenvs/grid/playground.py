@@ -29,12 +29,8 @@ class Playground(FixedGridEnv):
     Reward: none. Episode ends: after 100 steps.
     """
 
-    side: ClassVar[int] = SIZE
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 100
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 100
 
     def succeeded(self, step: Step) -> None:
         """There is nothing to accomplish."""

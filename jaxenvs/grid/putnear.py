@@ -3,16 +3,16 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+from jaxtyping import Array, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Ending
+from ..core.gridworld import direction_vector
 from ..core.random import Key, below, choose, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
-from .view import direction_vector
 
 THINGS = 18  # keys, balls and boxes, of six colours
 
@@ -63,9 +63,7 @@ class PutNear(SquareGridEnv):
         task = tasks.pack(rows[target], columns[target], things[target], things[moved])
         return Level.of(grid, rows[-1], columns[-1], below(word[2], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure) by where the thing was dropped, or which one was picked up."""
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)

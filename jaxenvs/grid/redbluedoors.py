@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, put, room
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
@@ -30,6 +30,7 @@ class RedBlueDoors(SquareGridEnv):
 
     size: int = 8  # rows, and columns of the room
 
+    steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
     # The agent hides the door that it stands in, which is open and known by its wall.
@@ -39,11 +40,6 @@ class RedBlueDoors(SquareGridEnv):
     def width(self) -> int:
         """Columns: twice `size`."""
         return 2 * self.size
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw doors and agent."""
@@ -63,9 +59,7 @@ class RedBlueDoors(SquareGridEnv):
         (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure): whether red stood open when blue was opened."""
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()

@@ -9,15 +9,16 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from . import missions, tiles
-from .env import GridEnv
+from .env import GridEnv, Verdict
 from .state import Action, GridState, Level
 
 RIGHT, DOWN, LEFT, UP = range(4)
+Ranges = tuple[tuple[int, int], tuple[int, int]]
 
 
 class RoomGrid(GridEnv):
@@ -29,16 +30,16 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)  # least and most rows of rooms
-    cols_allowed: ClassVar[tuple[int, int]] = (1, 8)
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # least and most rows, then columns
+    steps_per_cell: ClassVar[int]  # of one room, up to the time limit
 
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "room_size", self.room_size, self.min_room_size, 32)
-        checks.integer_field(owner, "num_rows", self.num_rows, *self.rows_allowed)
-        checks.integer_field(owner, "num_cols", self.num_cols, *self.cols_allowed)
+        checks.integer_field(owner, "num_rows", self.num_rows, *self.rooms_allowed[0])
+        checks.integer_field(owner, "num_cols", self.num_cols, *self.rooms_allowed[1])
         if max(self.height, self.width) > 127:
             size = f"{self.height} x {self.width} cells"
             raise ValueError(f"{owner}: the grid may have at most 127 cells per side, got {size}")
@@ -53,6 +54,11 @@ class RoomGrid(GridEnv):
         """Columns of cells."""
         return (self.room_size - 1) * self.num_cols + 1
 
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return self.steps_per_cell * self.room_size**2
+
     def room(self, column: int, row: int) -> int:
         """Number of the room in this column and row, MiniGrid's `(i, j)`."""
         return row * self.num_cols + column
@@ -65,9 +71,7 @@ class PickUpWorld(RoomGrid):
         """Pick up the target."""
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Success: the target is in the agent's hands after a pick-up action."""
         held = after.carried == after.task.astype(jnp.uint8)
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)

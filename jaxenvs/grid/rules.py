@@ -6,11 +6,11 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, UInt8
 
+from ..core.gridworld import direction_vector, packed
 from ..core.platforms import by_platform
 from . import tiles
-from .state import REJECTED, Action, GridState, packed
+from .state import REJECTED, Action, GridState
 from .tiles import Kind
-from .view import direction_vector
 
 SMALL_MAP = 100  # cells, see `_written`
 EMPTY = np.uint8(tiles.EMPTY)

@@ -47,6 +47,8 @@ class Colour(IntEnum):
 
 NUM_CODES = 128
 EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # each exists in this colour only
+_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}  # without a colour
+_DOOR_STATES = {Kind.DOOR: "open ", Kind.CLOSED_DOOR: "closed ", Kind.LOCKED_DOOR: "locked "}
 
 
 def tile(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
@@ -106,3 +108,17 @@ def decode(image: np.ndarray) -> np.ndarray:
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)
     return np.where(shut_door, Kind.AGENT + state, thing).astype(np.uint8) | (colour_ << 4)
+
+
+def shown_colour(code: int) -> Colour:
+    """Return the colour that is seen: a box with a key is grey, whatever the key's colour."""
+    return Colour.GREY if code & 15 == Kind.KEY_BOX else Colour(code >> 4)
+
+
+def name(code: int) -> str:
+    """Name what a cell shows, such as `locked red door`; "" for empty and unseen cells."""
+    kind = Kind(code & 15)
+    if code in _NAMES or kind == Kind.UNSEEN:
+        return _NAMES.get(code, "")
+    noun = "door" if kind in _DOOR_STATES else "box" if kind == Kind.KEY_BOX else kind.name.lower()
+    return f"{_DOOR_STATES.get(kind, '')}{shown_colour(code).name.lower()} {noun}"

@@ -18,6 +18,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.bits import cut
+from ..core.gridworld import packed
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from . import tiles
@@ -31,7 +32,7 @@ from .rulesets import (
     TILE_AT,
     PackedRuleset,
 )
-from .state import Action, XLandState, packed
+from .state import Action, XLandState
 from .tiles import Kind
 
 _EACH_BYTE = np.uint32(0x01010101)

@@ -12,7 +12,7 @@ import jaxenvs
 from jaxenvs.core import platforms
 from jaxenvs.grid import Action, Kind, tiles
 
-IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
 STEPS, FEW_STEPS = 2_000, 400  # compared for each id by random play, and as many by experts
 RANDOM_LENGTH = 300  # steps of an episode of random play, at most

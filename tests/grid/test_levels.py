@@ -30,7 +30,7 @@ from scipy.stats import chi2_contingency
 import jaxenvs
 from jaxenvs.grid import Kind, tiles
 
-IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+IDS = upstream.IDS
 REJECT = 1e-4
 RARE = 8  # values seen less often, over both samples, are counted as one
 OF_EACH_MAKE = (

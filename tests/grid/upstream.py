@@ -19,10 +19,14 @@ from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.minigrid_env import MiniGridEnv
 
+from jaxenvs import registry
 from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
+# Ids of levels that are the package's; others of ours have no counterpart.
+IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id]
+IDS += registry.list("BabyAI")
 FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 
 

@@ -14,8 +14,8 @@ from xminigrid.envs import xland
 from xminigrid.envs.xland import XLandEnvParams, XLandMiniGrid
 from xminigrid.types import AgentState, EnvCarry, State, StepType, TimeStep
 
-from jaxenvs.xland import XLand, tiles
-from jaxenvs.xland.state import XLandState, packed
+from jaxenvs.core.gridworld import packed
+from jaxenvs.xland import XLand, XLandState, tiles
 
 assert version("xminigrid") == "0.9.3", "the rules are stated for xminigrid 0.9.3"
 

@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.xland import Action, XLand, XLandState, parse_ruleset, sprites, tiles
-from jaxenvs.xland.facts import AGENT, sign
-from jaxenvs.xland.state import packed
+from jaxenvs.core.gridworld import packed
+from jaxenvs.xland import Action, XLand, XLandState, parse_ruleset, tiles
+from jaxenvs.xland.facts import sign
+from jaxenvs.xland.sprites import SPRITES
 
+AGENT = "^>v<"  # by direction
 FORWARD, RIGHT, LEFT, PICKUP, PUT, TOGGLE = Action
 ENV = XLand(size=5, num_rules=2, num_tiles=2)
 STEP = jax.jit(ENV.step)
-CODES = {sign(code): code for code in sprites.NAMES.values()}
+CODES = {sign(code): code for code in SPRITES.names}
 NEAR = "near(red ball, green square) -> blue pyramid"
 
 
