@@ -127,12 +127,8 @@ class OpenDoorsOrder(BabyEnv):
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_doors": (2, 4)}
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("OpenDoorsOrder", "num_doors", self.num_doors, 2, 4)
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
         """Doors of different colours; one of three missions."""

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree, UInt32
 
-from ..core import checks
 from ..core.env import Params
 from ..core.random import Key
 from ..grid import tiles
@@ -28,11 +27,7 @@ class PutNextLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
     max_navigations: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("PutNextLocal", "num_objs", self.num_objs, 2, 18)
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Reject a room with an object out of reach, and two objects side by side."""
@@ -49,15 +44,9 @@ class OpenRooms(TwoRooms):
 
     objs_per_room: int = 1  # objects in each room
 
-    least: ClassVar[int] = 1  # objects of a room
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (1, 9)}
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        owner = type(self).__name__
-        checks.integer_field(owner, "objs_per_room", self.objs_per_room, self.least, 9)
 
     def both(self, plan: Plan) -> tuple[Array, Array]:
         """Draw agent and objects; return the tiles on the left and on the right."""
@@ -129,7 +118,7 @@ class MoveTwoAcross(OpenRooms):
     objs_per_room: int = 2
 
     steps_per_cell: ClassVar[int] = 16
-    least: ClassVar[int] = 2
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
         """Two objects of each room take part."""

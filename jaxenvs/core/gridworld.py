@@ -140,6 +140,7 @@ class GridWorld(Env):
     keys: ClassVar[tuple[ActionKeys, ...]]  # of each action; `action_space` may have fewer
     sprites: ClassVar[Sprites]
     outside: ClassVar[int]  # tile seen beyond the grid
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {}  # least and most of further integer fields
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -151,6 +152,8 @@ class GridWorld(Env):
             raise ValueError(f"{owner}: view_size={self.view_size} must be odd, such as {usual}")
         checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
         checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
+        for name, (least, most) in self.bounds.items():
+            checks.integer_field(owner, name, getattr(self, name), least, most)
 
     @property
     @abstractmethod

@@ -3,7 +3,6 @@
 
 from typing import ClassVar
 
-from ..core import checks
 from ..core.random import Key
 from . import tiles
 from .env import FixedGridEnv, register_level
@@ -25,15 +24,11 @@ class DistShift(FixedGridEnv):
     second_strip: int = 2  # row of the second strip of lava; the first is in row 1
     see_through_walls: bool = True
 
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"second_strip": (1, HEIGHT - 2)}
     shape: ClassVar[tuple[int, int]] = (HEIGHT, WIDTH)
     limit: ClassVar[int] = 4 * HEIGHT * WIDTH
     mission: ClassVar[str] = "get to the green goal square"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("DistShift", "second_strip", self.second_strip, 1, HEIGHT - 2)
 
     def generate(self, key: Key) -> Level:
         """Lay out the one level there is."""

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from ..core import checks
 from ..core.bits import cut, join
 from ..core.random import Key, below, words
 from . import tiles
@@ -94,16 +93,14 @@ class MultiRoom(FixedGridEnv):
     rooms: int = 6  # of the chain
     max_room_size: int = 10  # cells on a side, walls included
 
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {
+        "rooms": (2, 8),
+        "max_room_size": (SMALLEST, LARGEST),
+    }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
     level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("MultiRoom", "rooms", self.rooms, 2, 8)
-        checks.integer_field("MultiRoom", "max_room_size", self.max_room_size, SMALLEST, LARGEST)
 
     @property
     def max_steps(self) -> int:

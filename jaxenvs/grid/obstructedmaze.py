@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32
 
-from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
@@ -122,11 +121,7 @@ class ObstructedMaze(ObstructedWorld):
     keys_last: bool = False  # keys are put down after all balls of a room
 
     rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}
 
     def generate(self, key: Key) -> Level:
         """Draw the doors of each quarter with balls and keys, then target and agent."""
