@@ -1,4 +1,4 @@
-"""Levels of going somewhere (MiniGrid 3.2 `envs/babyai/goto.py`)."""
+"""Levels with missions to go to an object or a door (MiniGrid 3.2 `envs/babyai/goto.py`)."""
 
 from typing import ClassVar
 
@@ -24,12 +24,12 @@ class GoToRedBall(OneRoom):
     """Go to the red ball among other objects of one room."""
 
     num_dists: int = 7  # other objects
-    grey: bool = False  # they are grey
+    grey: bool = False  # the other objects are grey
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -73,7 +73,7 @@ class GoToLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -93,12 +93,12 @@ class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
     num_dists: int = 18  # objects
-    doors_open: bool = False  # all doors are open at first
+    doors_open: bool = False  # all doors are open at the start
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
+        """Reject a maze with an object out of reach."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -115,7 +115,7 @@ class LockedMaze(BabyEnv):
     room. `key_outside` prevents this.
     """
 
-    key_outside: bool = False  # key and other objects lie outside the locked room
+    key_outside: bool = False  # key and other objects are outside the locked room
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
@@ -130,9 +130,9 @@ class LockedMaze(BabyEnv):
         return locked, door.tile
 
     def fill(self, plan: Plan, locked: Array, count: int) -> None:
-        """Put `count` objects into each room, and place the agent outside the locked one.
+        """Place `count` objects in each room, and the agent outside the locked room.
 
-        Reject a maze in which an object cannot be reached.
+        Reject a maze with an object out of reach.
         """
         number = plan.num_rooms - 1 if self.key_outside else plan.num_rooms
         rooms = jnp.arange(number, dtype=np.int32)
@@ -162,14 +162,14 @@ class GoToImpUnlock(LockedMaze):
 
 @level("GoToRedBlueBall-v0")
 class GoToRedBlueBall(OneRoom):
-    """Go to the red or blue ball, of which there is one, among other objects of one room."""
+    """Go to the only red or blue ball among other objects of one room."""
 
     num_dists: int = 7  # other objects
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a second red or blue ball, and a room in which an object cannot be reached."""
+        """Reject a second red or blue ball, and a room with an object out of reach."""
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -188,7 +188,7 @@ class GoToDoor(BabyEnv):
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Each door is locked or not, by a coin."""
+        """Lock each door with probability 1/2."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -202,7 +202,7 @@ class GoToObjDoor(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Levels of opening doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
+"""Levels with missions to open doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
 
 from typing import ClassVar
 
@@ -26,7 +26,7 @@ class Open(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
+        """Reject a maze with an object out of reach."""
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -57,7 +57,7 @@ class OpenRedDoor(TwoRooms):
 class OpenDoor(BabyEnv):
     """Open one of four doors of a room, named by its colour or by where it is."""
 
-    select_by: str = "any"  # "color", "loc" or "any" (a fair coin)
+    select_by: str = "any"  # "color", "loc" or "any" (either, with equal probability)
     debug: bool = False  # toggling another door fails
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -69,7 +69,7 @@ class OpenDoor(BabyEnv):
         checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Four doors of different colours."""
+        """Add four doors of different colours."""
         colours = plan.colours(4)
         doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
         by_colour = m.like(doors[0].tile)
@@ -87,8 +87,8 @@ class OpenTwoDoors(BabyEnv):
     """Open one door, then the opposite one."""
 
     room_size: int = 6
-    first_color: str = "any"  # of the left door; "any": drawn
-    second_color: str = "any"  # of the right door; "any": drawn
+    first_color: str = "any"  # of the left door; "any": random
+    second_color: str = "any"  # of the right door; "any": random
     strict: bool = False  # toggling the wrong door first fails
 
     steps_per_cell: ClassVar[int] = 20
@@ -102,7 +102,7 @@ class OpenTwoDoors(BabyEnv):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Doors on the left and on the right."""
+        """Add a door on the left and one on the right."""
         drawn = plan.colours(2)
         doors = []
         names = (self.first_color, self.second_color)
@@ -123,7 +123,7 @@ class OpenDoorsOrder(BabyEnv):
 
     room_size: int = 6
     num_doors: int = 2  # of the room, of different colours
-    debug: bool = False  # toggling any door but the next fails
+    debug: bool = False  # toggling another door than the next one fails
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -131,7 +131,7 @@ class OpenDoorsOrder(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Doors of different colours; one of three missions."""
+        """Add doors of different colours and draw one of three missions."""
         colours = plan.colours(self.num_doors)
         doors = [plan.add_door(plan.middle, None, colour, locked=False) for colour in colours]
         plan.place_agent(plan.middle)

@@ -71,7 +71,7 @@ class KeyCorridor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a corridor."""
+        """Draw a corridor, see `grid.keycorridor`."""
         return m.single(m.pick_up(m.kind_of(corridor(plan).tile)))
 
 

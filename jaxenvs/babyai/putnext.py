@@ -1,4 +1,4 @@
-"""Levels of putting one thing next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
+"""Levels with missions to put one object next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
 `other.py`)."""
 
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ class PutNextLocal(OneRoom):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach, and two objects side by side."""
+        """Reject a room with an object out of reach, and targets that are already adjacent."""
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
@@ -67,7 +67,7 @@ class PutNext(OpenRooms):
     steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """The object to move is on the left or on the right."""
+        """Draw an object of each room, in random order."""
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
         swapped = plan.coin()
@@ -81,13 +81,13 @@ class PutNext(OpenRooms):
 class PutNextCarrying(PutNext):
     """`PutNext`, but the agent carries the object to move from the start.
 
-    Upstream hands the object over after making the first observation, which therefore shows it in
-    its place. Observations that upstream's wrappers draw (`full`, `rgb`, `rgb_full`) are made later
-    and already show it carried.
+    Upstream gives the agent the object after it has made the first observation, which therefore
+    shows the object on the floor. Upstream's wrappers (`full`, `rgb`, `rgb_full`) observe later and
+    already show the object as carried.
     """
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Begin with the mission's first object, the one that description 0 means, in hand."""
+        """Start with the mission's first object, the one that fits description 0, in hand."""
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
         tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
@@ -99,7 +99,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; in the first one nothing is picked up yet."""
+        """Return the observation; the first one shows the object on the floor, as upstream."""
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)
@@ -113,7 +113,7 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object next to one in the other room, then one of that room next to one in this."""
+    """Put an object next to one in the other room, then one of the other room next to one here."""
 
     objs_per_room: int = 2
 
@@ -121,7 +121,7 @@ class MoveTwoAcross(OpenRooms):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Two objects of each room take part."""
+        """Draw two objects of each room."""
         left, right = self.both(plan)
         a, d = m.like(left[plan.sample(self.objs_per_room, 2)])
         b, c = m.like(right[plan.sample(self.objs_per_room, 2)])

@@ -1,4 +1,4 @@
-"""Levels of unlocking doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
+"""Levels with missions to unlock doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
 
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ class Unlock(LockedMaze):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """In half of the mazes no other door has the locked door's colour."""
+        """With probability 1/2, no other door has the locked door's colour."""
         locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
@@ -37,7 +37,7 @@ class Unlock(LockedMaze):
 @level("UnlockLocal-v0")
 @level("UnlockLocalDist-v0", distractors=True)
 class UnlockLocal(BabyEnv):
-    """Open the locked door of a room with the key that lies there."""
+    """Open the locked door of a room with the key in the room."""
 
     distractors: bool = False  # three other objects
 
@@ -70,16 +70,16 @@ class KeyInBox(BabyEnv):
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
     def contents(self, state: Any) -> UInt8[Array, ""]:
-        """The key."""
+        """Return the key."""
         return m.contents(state.task)
 
 
 @level("UnlockPickup-v0")
 @level("UnlockPickupDist-v0", distractors=True)
 class UnlockPickup(TwoRooms):
-    """Open the locked door between two rooms and pick up the box behind it.
+    """Open the locked door between two rooms and pick up the box in the other room.
 
-    The time limit is 72 steps: upstream means it to be 288 but never sets that.
+    The time limit is 72 steps: upstream intends 288 but never sets it.
     """
 
     room_size: int = 6

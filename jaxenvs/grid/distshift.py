@@ -1,4 +1,4 @@
-"""DistShift: the same walk with the lava moved, for training on one and testing on the other
+"""DistShift: one room with the lava in two places, to train on one and test on the other
 (MiniGrid 3.2 `distshift.py`)."""
 
 from typing import ClassVar
@@ -31,7 +31,7 @@ class DistShift(FixedGridEnv):
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def generate(self, key: Key) -> Level:
-        """Lay out the one level there is."""
+        """Return the only level."""
         grid = room(HEIGHT, WIDTH)
         grid[[1, self.second_strip], 3 : WIDTH - 3] = tiles.LAVA
         grid[1, WIDTH - 2] = tiles.GOAL

@@ -1,7 +1,7 @@
-"""Grid worlds with MiniGrid 3.2's rules: actions, time, view and observations of every family.
+"""Base classes of MiniGrid 3.2's levels: rules, time limit, missions and observations.
 
-Differences from the package: `truncated` is never true together with `terminated`; mission is word
-ids; randomness comes from JAX keys, with the package's distribution of levels.
+Differences from the package: `truncated` and `terminated` are never both true; the mission is an
+array of word ids; levels are drawn with JAX keys, from the package's distribution.
 """
 
 import functools
@@ -34,10 +34,10 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]  # (success, failure) of a ste
 
 
 class GridEnv(GridWorld):
-    """A grid world; a family adds `generate`, its size and, if it differs, `judge`.
+    """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    If the mission tells what the view cannot, such as which door to go to, the class makes `dict`
-    the default of `obs`, so that its ids are solvable.
+    A class whose mission names something that the view cannot show, such as the door to go to, has
+    `dict` as the default of `obs`, so that its ids are solvable.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -57,13 +57,13 @@ class GridEnv(GridWorld):
     keys = facts.KEYS
     sprites = SPRITES
     outside: ClassVar[int] = tiles.WALL
-    mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
-    mission_length: ClassVar[int] = 16  # words of the observation
-    # Whether `full` determines the state. It leaves out what the agent carries and stands on, the
-    # contents of boxes, and the mission: true only in families where all of these follow.
+    mission: ClassVar[str] = ""  # of every episode; override `mission_words` if it varies
+    mission_length: ClassVar[int] = 16  # word ids in the observation
+    # Whether `full` determines the state. `full` omits the carried object, the tile below the
+    # agent, the contents of boxes and the mission: true only where all of them can be inferred.
     full_shows_all: ClassVar[bool] = False
 
-    # A family's part.
+    # For subclasses.
 
     @property
     @abstractmethod
@@ -94,18 +94,18 @@ class GridEnv(GridWorld):
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Tile left by an opened plain box; a `KEY_BOX` leaves its key without this."""
+        """Return the tile that an opened plain box leaves; a `KEY_BOX` always leaves its key."""
         return EMPTY
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, see `missions`, padded with 0 to `mission_length`."""
+        """Return the mission as word ids (see `missions`), padded with 0 to `mission_length`."""
         return jnp.asarray(missions.ids(self.mission, self.mission_length))
 
-    # The contract.
+    # Interface of `Env`.
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
-        """Whether the whole grid is shown and determines the state."""
+        """True if the observation shows the whole grid and the grid determines the state."""
         return self.full_shows_all and self.obs in ("full", "rgb_full")
 
     @property
@@ -115,7 +115,7 @@ class GridEnv(GridWorld):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What the indices of each observation mean."""
+        """Meaning of the indices of each observation."""
         return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
@@ -134,7 +134,7 @@ class GridEnv(GridWorld):
         return jnp.ones((), jnp.bool_) if level.accepted is None else level.accepted
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Act, then judge."""
+        """Apply the action, then decide success and failure."""
         after, front = act(state, action, self.contents(state))
         success, failure = self.judge(state, after, action, front)
         reward = jnp.where(success, self.prize(after, params), 0.0)
@@ -167,7 +167,10 @@ class GridEnv(GridWorld):
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """MiniGrid's observation as `image` or `dict`; `KeyError` for a mission of other words."""
+        """Convert MiniGrid's observation to `image` or `dict`.
+
+        Raises `KeyError` for an unknown word in the mission, `ValueError` for another `obs`.
+        """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
         if self.obs != "dict":
@@ -179,15 +182,15 @@ class GridEnv(GridWorld):
         }
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """An episode that ends with a reward ends in success."""
+        """Return whether the episode terminated with a positive reward."""
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Walk onto a goal; families with another task override this."""
+        """Walk onto a goal; overridden where the task is another one."""
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def seen_tiles(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tiles in sight, `[across, ahead]`; the agent's cell shows what it carries."""
+        """Return the tiles in sight, `[across, ahead]`; the agent's cell shows the carried tile."""
         size, cells = self.view_size, self._window(state)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
         is_agent = np.zeros((size, size), bool)
@@ -195,26 +198,26 @@ class GridEnv(GridWorld):
         return self._occluded(jnp.where(is_agent, hands, cells), tiles.is_opaque(cells))
 
     def mission_text(self, state: GridState) -> str:
-        """Mission of the episode, in MiniGrid's words."""
+        """Return the mission as text, in MiniGrid's words."""
         return missions.text(jax.device_get(_mission_words(self)(state)))
 
     def facts(self, state: GridState, params: Any = None) -> tuple[Fact, ...]:
-        """The mission, and what the agent carries."""
+        """Return the mission and the carried object."""
         return facts.facts(self, state)
 
     def describe(self, state: GridState, params: Any = None) -> str:
-        """Mission, hands, what is in sight and how many steps away; see `facts.describe`."""
+        """Describe the mission, the carried object and the objects in sight; see `facts`."""
         return facts.describe(self, state)
 
 
 class SquareGridEnv(GridEnv):
-    """A grid world as high as it is wide."""
+    """A square grid world."""
 
     size: int = 8  # cells on a side, walls included
 
     min_size: ClassVar[int] = 4
     max_size: ClassVar[int] = 127  # positions are int8
-    steps_per_cell: ClassVar[int] = 4  # of the square, up to the time limit
+    steps_per_cell: ClassVar[int] = 4  # time limit divided by size**2
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -1,4 +1,4 @@
-"""Grid worlds for people: keys, names of things, facts for the panel, and a state in words."""
+"""Keys, panel facts and text descriptions of grid worlds, for players and pages."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
     ("done", "return"),
 )
 HEADINGS = ("right", "down", "left", "up")
-# First letter of a cell in a drawing; the colour's follows.
+# Letter of each kind in a drawing; the colour's letter follows.
 LETTERS = {
     Kind.FLOOR: "f",
     Kind.DOOR: "D",
@@ -41,7 +41,7 @@ NAMES = SPRITES.names  # of tile bytes
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """(index, meaning) of the entries of the observations, for a view of this size."""
+    """Return (index, meaning) of the entries of the observations, for a view of this size."""
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in tiles.Kind if kind <= 10)
     colours = ", ".join(f"{c.value} {c.name.lower()}" for c in tiles.Colour)
     return (
@@ -57,19 +57,19 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
-    """Return the mission, and the object that the agent carries."""
+    """Return the mission and the carried object."""
     mission, carried = env.mission_text(state), int(state.carried)
     held = Fact("carries", _thing(carried) or "nothing", "icon", icon=NAMES[carried])
     return (Fact("mission", mission, "sentence"), held) if mission else (held,)
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Describe the mission and what the agent carries and sees; draw its view or the grid."""
+    """Describe the mission, the carried object and the objects in sight; draw view or grid."""
     mission, scene = env.mission_text(state), scene_of(env, state)
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
     if not whole:
-        cells[0, 0] = tiles.EMPTY  # the agent's cell shows what it carries
+        cells[0, 0] = tiles.EMPTY  # the view shows the carried object there
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
     if whole or env.obs == "dict":  # otherwise not in the observation
@@ -80,7 +80,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
 
 
 def _sign(tile: int) -> str:
-    """Letters of a cell in a drawing."""
+    """Return the letters of a cell in a drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     colour = tiles.shown_colour(tile)
@@ -102,11 +102,12 @@ def _thing(tile: int) -> str:
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Count the free cells in each direction, and name what comes after them."""
-    ways = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
+    """Count the free cells in each direction and name the tile that follows."""
+    directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
-        ways["behind"] = (-1, 0)
-    return "; ".join(f"{way}: {_line(cells, *step)}" for way, step in ways.items()) + "."
+        directions["behind"] = (-1, 0)
+    lines = (f"{name}: {_line(cells, *step)}" for name, step in directions.items())
+    return "; ".join(lines) + "."
 
 
 def _line(cells: Cells, ahead: int, right: int) -> str:

@@ -1,4 +1,4 @@
-"""Fetch: pick up the thing that the mission names (MiniGrid 3.2 `fetch.py`)."""
+"""Fetch: pick up the object that the mission names (MiniGrid 3.2 `fetch.py`)."""
 
 from typing import ClassVar
 
@@ -23,13 +23,13 @@ THINGS = 12  # keys and balls, of six colours
 @register_level("Fetch-6x6-N2-v0", size=6, objects=2)
 @register_level("Fetch-8x8-N3-v0", size=8, objects=3)
 class Fetch(SquareGridEnv):
-    """Keys and balls lie about; pick up one of the mission's kind and colour.
+    """Pick up a key or ball of the kind and colour that the mission names, among others.
 
     Reward: 1 - 0.9 * steps / max_steps for doing so. Episode ends: when anything is picked up, or
     after 5 * size**2 steps.
     """
 
-    objects: int = 3  # keys and balls that lie about
+    objects: int = 3  # keys and balls in the room
     obs: str = "dict"
     see_through_walls: bool = True
 
@@ -42,7 +42,7 @@ class Fetch(SquareGridEnv):
         checks.integer_field("Fetch", "objects", self.objects, 1, most)
 
     def generate(self, key: Key) -> Level:
-        """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
+        """Draw objects, agent and target; the task is the target's tile and a phrase's number."""
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
         cells = distinct(word[3 : 4 + count], inner * inner)
@@ -54,16 +54,16 @@ class Fetch(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], below(word_turn, 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): whether the thing picked up is wanted."""
+        """Return (success, failure) by whether the object picked up is the target."""
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted
 
     def ending(self, level: Level) -> Ending:
-        """Pick up a red ball, wanted or not."""
+        """Pick up a red ball, the target or not."""
         return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids: the phrase, then colour and kind."""
+        """Return the mission as word ids: the phrase, then colour and kind."""
         forms = np.stack([missions.ids(form, self.mission_length) for form in PHRASES])
         phrase, target = tasks.part(state.task, 1), tasks.tile(state.task, 0)
         length = jnp.asarray((forms != 0).sum(axis=1).astype(np.int32))[phrase]

@@ -14,7 +14,7 @@ from .tiles import Kind
 
 
 def corridor(plan: Plan) -> Thing:
-    """Draw corridor, locked room with a ball, key in a room of the left column, agent and doors.
+    """Draw the corridor, a locked room with a ball, the key in the left column, agent and doors.
 
     Returns the ball.
     """

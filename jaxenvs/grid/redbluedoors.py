@@ -55,12 +55,12 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def ending(self, level: Level) -> Ending:
-        """Open the blue door first."""
+        """Open the blue door first, which fails."""
         (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): whether red stood open when blue was opened."""
+        """Return (success, failure) by whether red was open when blue was opened."""
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()
         return opens_blue & red_open, opens_blue & ~red_open

@@ -1,4 +1,4 @@
-"""Worlds of equal rooms side by side (MiniGrid 3.2 `core/roomgrid.py`); `plan` draws their levels.
+"""Grids of equal rooms (MiniGrid 3.2 `core/roomgrid.py`); `plan` builds their levels.
 
 Rooms are numbered row by row. Sides of a room are 0 right, 1 down, 2 left, 3 up. An edge is a pair
 of neighbouring rooms; it holds at most one door.
@@ -31,7 +31,7 @@ class RoomGrid(GridEnv):
 
     min_room_size: ClassVar[int] = 3
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # least and most rows, then columns
-    steps_per_cell: ClassVar[int]  # of one room, up to the time limit
+    steps_per_cell: ClassVar[int]  # time limit divided by room_size**2
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -60,19 +60,19 @@ class RoomGrid(GridEnv):
         return self.steps_per_cell * self.room_size**2
 
     def room(self, column: int, row: int) -> int:
-        """Number of the room in this column and row, MiniGrid's `(i, j)`."""
+        """Return the number of the room in this column and row, MiniGrid's `(i, j)`."""
         return row * self.num_cols + column
 
 
 class PickUpWorld(RoomGrid):
-    """Rooms with one thing to pick up; `task` is its tile, which occurs only once."""
+    """Rooms with one target to pick up; `task` is its tile, which occurs only once."""
 
     def ending(self, level: Level) -> Ending:
         """Pick up the target."""
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Success: the target is in the agent's hands after a pick-up action."""
+        """Return success if the agent carries the target after a pick-up action."""
         held = after.carried == after.task.astype(jnp.uint8)
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)
 
@@ -84,21 +84,21 @@ class PickUpWorld(RoomGrid):
 
 
 class Geometry(NamedTuple):
-    """Where walls, rooms and edges are."""
+    """Positions of walls, rooms and edges."""
 
     walls: np.ndarray  # grid with every wall
-    rooms: np.ndarray  # of each edge, (edges, 2)
+    rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
     upright: np.ndarray  # whether the edge's wall runs from top to bottom
     row: np.ndarray  # of the upper or left end of the edge's wall
     column: np.ndarray
-    edge: np.ndarray  # by room and side, -1 where there is no neighbour
-    edge_between: np.ndarray  # by room and room, -1 where they are no neighbours
+    edge: np.ndarray  # edge by room and side, -1 where there is no neighbour
+    edge_between: np.ndarray  # edge by two rooms, -1 unless they are neighbours
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 
 
 @functools.cache
 def geometry(size: int, num_rows: int, num_cols: int) -> Geometry:
-    """Work out the geometry of rooms of one size."""
+    """Compute the geometry of a grid of rooms."""
     pitch = size - 1
     walls = np.full((pitch * num_rows + 1, pitch * num_cols + 1), tiles.EMPTY, np.uint8)
     walls[::pitch], walls[:, ::pitch] = tiles.WALL, tiles.WALL

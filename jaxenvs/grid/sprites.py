@@ -1,4 +1,4 @@
-"""Sprites of the grid worlds, drawn by code: tile byte, agent on it, in sight or not."""
+"""Sprites of grid worlds, drawn by code."""
 
 from ..core import looks
 from ..core.gridworld import Sprites
@@ -42,7 +42,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 
 
 def _plain(code: int) -> dict[int, RGB]:
-    """A tile whose paints do not depend on its colour."""
+    """Return the code of a tile whose paints do not depend on its colour."""
     return {code: (0, 0, 0)}
 
 
@@ -57,7 +57,7 @@ LOOKS = (
     Look(looks.KEY, _all_colours(Kind.KEY), agent="hands"),
     Look(looks.BALL, _all_colours(Kind.BALL), agent="hands"),
     Look(BOX, _all_colours(Kind.BOX), agent="hands"),
-    # The colour of the byte is that of the key inside.
+    # The byte's colour is the key's; the box is grey.
     Look(BOX, dict.fromkeys(_all_colours(Kind.KEY_BOX), looks.COLOURS["grey"]), agent="hands"),
     Look(TARGET, _plain(GOAL), ground=False, agent="on"),
     Look(WAVES, _plain(LAVA), ground=False, agent="on"),

@@ -11,11 +11,11 @@ from ..core.gridworld import AgentLevel, AgentState
 from ..core.struct import struct
 from . import tiles
 
-REJECTED = 1 << 18  # in the packed agent: no acceptable level was found
+REJECTED = 1 << 18  # flag in `GridState.agent`: no acceptable level was found
 
 
 class Action(IntEnum):
-    """What the agent can do; numbers are MiniGrid's."""
+    """Actions, with MiniGrid's numbers."""
 
     LEFT = 0
     RIGHT = 1
@@ -31,7 +31,7 @@ class Level(AgentLevel):
     """Map, pose and task with which an episode begins."""
 
     task: PyTree[Array] = None  # data of the mission, in families whose missions differ
-    accepted: Bool[Array, ""] | None = None  # by the family's rules; None where all are
+    accepted: Bool[Array, ""] | None = None  # by the family's rules; None where every level is
 
     def posed(self, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> Any:
         """Return the same level with the agent there."""
@@ -47,11 +47,11 @@ class Level(AgentLevel):
 
 @struct
 class GridState(AgentState):
-    """Map, agent and task; a third bit of the direction's byte is `REJECTED`."""
+    """Map, agent and task; the third bit of the direction's byte is the flag `REJECTED`."""
 
     task: PyTree[Array] = None  # the level's
 
     @property
     def rejected(self) -> Bool[Array, "*batch"]:
-        """Whether no acceptable level was found for this episode."""
+        """True if no acceptable level was found for this episode."""
         return (self.agent & REJECTED) != 0

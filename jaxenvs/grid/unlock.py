@@ -65,7 +65,7 @@ class Unlock(RoomGrid):
         return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Success: the door is unlocked, which opens it. Only a key of its colour exists."""
+        """Return success if the door is unlocked, which opens it; the only key fits."""
         key = tiles.kind(before.carried) == Kind.KEY
         unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key
         return unlocks, jnp.zeros((), jnp.bool_)
@@ -73,7 +73,7 @@ class Unlock(RoomGrid):
 
 @register_level("UnlockPickup-v0")
 class UnlockPickup(PickUpWorld):
-    """Open the locked door and pick up the box behind it.
+    """Open the locked door and pick up the box in the other room.
 
     Reward: 1 - 0.9 * steps / max_steps for the box. Episode ends: with the box in the agent's
     hands, or after 8 * room_size**2 steps (16 * room_size**2 where a ball blocks the door).

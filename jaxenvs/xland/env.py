@@ -1,8 +1,8 @@
-"""Rule worlds of XLand-MiniGrid 0.9.3: fields, params, observations and the contract.
+"""XLand-MiniGrid 0.9.3's environment: fields, params and observations.
 
-Differences from the package: `truncated` is never true together with `terminated`, and stays true
-after the limit; an action out of range is the nearest valid one in every respect; the default task
-has a goal; randomness comes from JAX keys, with the package's distribution of layouts.
+Differences from the package: `truncated` and `terminated` are never both true, and `truncated`
+stays true after the limit; an action out of range is clipped to the nearest valid one; the default
+task has a goal; levels are drawn with JAX keys, from the package's distribution.
 """
 
 import functools
@@ -32,7 +32,7 @@ from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball beside the square, then pick up what they become.
+# The default task: put the ball next to the square, then pick up the pyramid they become.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[
@@ -43,7 +43,7 @@ EXAMPLE = Ruleset.of(
 
 
 def _register_all(env_class: World) -> World:
-    """Register each layout in the sizes of the package, with its id as an alias."""
+    """Register each layout in the package's sizes, with the package's ids as aliases."""
     for layout, sizes in layouts.SIZES.items():
         for size in sizes:
             name = f"{layout}-{size}x{size}"
@@ -59,17 +59,17 @@ def _register_all(env_class: World) -> World:
 
 @_register_all
 class XLand(GridWorld):
-    """A world whose rules and goal are data: things turn into others when they are held or meet.
+    """A grid world whose rules and goal are data: objects change when they are held or meet.
 
-    The task is in the params, so that each environment of a batch may have its own. Walls, doors
-    and places are drawn anew in every episode.
+    The task is part of the params, so environments of a batch can have different tasks. Doors and
+    positions are drawn anew in every episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
-        door. Then the rules apply, in their order; which of them an action can trigger depends on
-        its number, not on whether it succeeded.
+        door. Then the rules apply in order; the rules that an action can trigger depend on its
+        number, not on its success.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
-        `dict` that with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
+        `dict` adds `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
         (num_rules, 7); `rgb` uint8
         (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
         (size * tile_size, size * tile_size, 3) the whole grid as pixels.
@@ -79,9 +79,9 @@ class XLand(GridWorld):
 
     layout: str = "R1"  # rooms: one, two, four, six or nine
     size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # rules that a task may have; fewer make a step on a CPU faster
-    num_tiles: int = 23  # tiles that may lie on the map at the start
-    task: str = ""  # the default one, as `parse_ruleset` reads it; `;` ends a line as well
+    num_rules: int = 18  # rules of a task, at most; fewer make steps on a CPU faster
+    num_tiles: int = 23  # tiles on the map at the start, at most
+    task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
     view_size: int = 5
     see_through_walls: bool = True
 
@@ -112,9 +112,10 @@ class XLand(GridWorld):
         _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
-        """Return `params` (by default the defaults) with this task, padded to the fields' sizes.
+        """Return `params` (default: `default_params`) with this task, padded to `num_rules` rules
+        and `num_tiles` tiles.
 
-        A ruleset with a leading axis makes params with one, for a batch of as many environments.
+        A ruleset with a leading axis gives params with that axis, for a batch of environments.
         Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
         `validation.check`.
         """
@@ -123,11 +124,11 @@ class XLand(GridWorld):
         start = self.default_params if params is None else params
         return start.replace(ruleset=sized.packed())
 
-    # The contract.
+    # Interface of `Env`.
 
     @property
     def default_params(self) -> XLandParams:
-        """The package's time limit, and the field's task or a small one."""
+        """The package's time limit, and the task of the field `task` or a small default one."""
         return _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     @property
@@ -142,7 +143,7 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        place = [max(number, last) for number in pair]  # of some goals
+        place = [max(number, last) for number in pair]  # bounds of a goal's row and column or tile
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
             "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
@@ -154,11 +155,11 @@ class XLand(GridWorld):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What the indices of each observation mean."""
+        """Meaning of the indices of each observation."""
         return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: XLandParams) -> Level:
-        """Draw doors, places of the task's tiles and the agent's pose."""
+        """Draw doors, positions of the task's tiles and the agent's pose."""
         return layouts.generate(key, self.layout, self.size, params.ruleset.init_tiles)
 
     def reset_state(self, key: Key, level: Level, params: XLandParams) -> XLandState:
@@ -168,7 +169,7 @@ class XLand(GridWorld):
     def step_state(
         self, key: Key, state: XLandState, action: Array, params: XLandParams
     ) -> Transition:
-        """Act, apply the rules, look whether the goal is reached."""
+        """Apply the action and the rules, then check the goal."""
         after, reached = advance(state, action, params.ruleset)
         reward = jnp.where(reached, self.prize(after, params), 0.0)
         return Transition(after, reward, reached)
@@ -178,16 +179,16 @@ class XLand(GridWorld):
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return trials under tasks of a set, in the order that `sets.part` fixes."""
+        """Return trials under a part of the tasks of a set, see `sets.part`."""
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """An episode that ends by the task ends in success."""
+        """Return whether the episode terminated, which only the goal does."""
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Pick up what the default task asks for; None if there is another."""
+        """Pick up the target of the default task; None for another task."""
         if self.task:
             return None
         grid = (
@@ -207,23 +208,23 @@ class XLand(GridWorld):
         return self._occluded(cells, tiles.is_any(cells, tiles.OPAQUE))
 
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
-        """The task, and what the agent holds."""
+        """Return the task and the object in the pocket."""
         return facts.facts(self, state, params)
 
     def effects(
         self, before: XLandState, action: int, after: XLandState, params: Any = None
     ) -> Effects:
-        """The rules that fired, the goal if it was reached, and the cells that rules changed."""
+        """Return the rules that fired, whether the goal was reached, and the cells that changed."""
         return facts.effects(self, before, action, after, params)
 
     def describe(self, state: XLandState, params: Any = None) -> str:
-        """The task, the pocket and what is in sight; see `facts.describe`."""
+        """Describe the task, the pocket and the objects in sight; see `facts`."""
         return facts.describe(self, state, params)
 
 
 @functools.lru_cache(maxsize=64)
 def _default_params(size: int, num_rules: int, num_tiles: int, task: str) -> XLandParams:
-    """Raises `ValueError` for a task that is no text of a ruleset, is too large or unsound."""
+    """Raises `ValueError` for a task that cannot be parsed, is too large or unsound."""
     limit = np.int32(3 * size * size)
     ruleset = parse_ruleset(task.replace(";", "\n")) if task else EXAMPLE
     validation.check(ruleset, size)

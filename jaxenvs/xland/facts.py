@@ -1,4 +1,4 @@
-"""Rule worlds for people: keys, facts for the panel, and a state in words."""
+"""Keys, panel facts and text descriptions of rule worlds, for players and pages."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,9 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
 )
 HEADINGS = ("up", "right", "down", "left")
 HIDDEN = "Your task is not part of this observation; obs='dict' states it."
-# A cell in a drawing: the letter of its kind, then that of its colour.
+# Letter of each kind in a drawing; the colour's letter follows.
 LETTERS = {
-    Kind.FLOOR: "f",  # of another colour than black, as in a level by hand
+    Kind.FLOOR: "f",  # of another colour than black, as in handmade levels
     Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",
@@ -56,7 +56,7 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """(index, meaning) of the entries of the observations, for a view of this size."""
+    """Return (index, meaning) of the entries of the observations, for a view of this size."""
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (
@@ -71,7 +71,7 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
-    """Return goal and rules, and what is in the pocket."""
+    """Return goal, rules and the object in the pocket."""
     pocket = int(state.pocket)
     task = [Fact("", sentence, "sentence") for sentence in _task(env, params)]
     held = tiles.name(pocket) if pocket else ""
@@ -81,9 +81,9 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
 def effects(
     env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
 ) -> Effects:
-    """Sentences of the rules that changed something and of a goal that was reached, and the cells.
+    """Return the sentences of rules that fired and of a reached goal, and the changed cells.
 
-    Nothing where another action was played, or where `after` belongs to the next episode.
+    Empty if another action was played, or if `after` belongs to the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -92,7 +92,7 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    stated = np.flatnonzero(ruleset.rules)  # those with a sentence, after that of the goal
+    stated = np.flatnonzero(ruleset.rules)  # rules with a sentence; sentence 0 is the goal's
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
     return Effects((0, *rules) if reached[-1] else tuple(rules), cells)
@@ -102,7 +102,7 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """States after the action and the first 0, 1, ... rules; whether the goal is reached then."""
+    """Return states after the action and the first 0, 1, ... rules, and whether each wins."""
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
 
@@ -114,7 +114,7 @@ def _rule_by_rule(
 
 
 def describe(env: "XLand", state: XLandState, params: Any) -> str:
-    """Describe the task if it is observed, what the agent holds and what it sees."""
+    """Describe the observed task, the object in the pocket and the objects in sight."""
     scene, whole, told = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
     sentences = [f"{sentence}." for sentence in _task(env, params)] if told else [HIDDEN]
     sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
@@ -134,14 +134,14 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
 
 
 def sign(tile: int) -> str:
-    """The letters of a cell in a drawing."""
+    """Return the letters of a cell in a drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     return LETTERS[Kind(tile & 15)] + COLOUR_SIGNS[Colour(tile >> 4)]
 
 
 def _task(env: "XLand", params: Any) -> Iterator[str]:
-    """Goal and rules as sentences without a full stop."""
+    """Yield goal and rules as sentences without a full stop."""
     packed = (env.default_params if params is None else params).ruleset
     task = jax.device_get(packed).unpacked()
     yield words.goal_sentence(task.goal.tolist()).removesuffix(".")
@@ -151,5 +151,5 @@ def _task(env: "XLand", params: Any) -> Iterator[str]:
 
 
 def _thing(tile: int) -> str:
-    """A tile with its article."""
+    """Name a tile with its article; "" for none."""
     return a(tiles.name(tile)) if tile else ""

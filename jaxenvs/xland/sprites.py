@@ -1,4 +1,4 @@
-"""Sprites of rule worlds: tile byte, agent on it, in sight or not."""
+"""Sprites of rule worlds, drawn by code."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +12,7 @@ from ..core.paint import RGB, Layer, block, minus, polygon
 from . import tiles
 from .tiles import Colour, Kind
 
-NUM_CODES = 192  # bytes of tiles: colours up to 11
+NUM_CODES = 192  # tile bytes with colours up to 11
 
 SQUARE = (
     Layer(block(3 / 16, 3 / 16, 13 / 16, 13 / 16, 1 / 16), "dark"),
@@ -29,7 +29,7 @@ PYRAMID = (
 def _ring(
     corners: int, outer: float, inner: float, start: float
 ) -> tuple[tuple[float, float], ...]:
-    """Corners around the centre, in turn near and far from it."""
+    """Return corners around the centre, alternately at the outer and the inner radius."""
     angles = np.pi * (start + np.arange(corners) * 2 / corners)
     radii = np.where(np.arange(corners) % 2 == 0, outer, inner)
     places = zip(0.5 + radii * np.cos(angles), 0.5 + radii * np.sin(angles), strict=True)
@@ -61,7 +61,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
     return {kind | colour << 4: looks.COLOURS[colour.name.lower()] for colour in tuple(Colour)[1:]}
 
 
-# An agent stands on things as well: rules can turn the floor below it into them.
+# An agent can stand on objects: rules can turn the floor below it into one.
 LOOKS = (
     Look(looks.DARKNESS, {tiles.NOTHING: (0, 0, 0)}, ground=False, agent="on"),
     Look((), {tiles.FLOOR: (0, 0, 0)}, agent="on"),
@@ -81,7 +81,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Number of a sprite; a byte that is no tile has that of the last byte, which is none."""
+        """Return the sprite's number; larger bytes count as the last code, which is not a tile."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

@@ -14,7 +14,7 @@ from .rulesets import PackedRuleset
 
 
 class Action(IntEnum):
-    """What the agent can do; numbers are the package's."""
+    """Actions, with the package's numbers."""
 
     FORWARD = 0
     RIGHT = 1  # turn
@@ -26,9 +26,9 @@ class Action(IntEnum):
 
 @struct
 class XLandParams(Params):
-    """Numbers of a rule world; with a leading axis, each environment has its own task."""
+    """Params of a rule world; with a leading axis, each environment has a separate task."""
 
-    # The task; `env.params_for(ruleset)` checks one and puts it here.
+    # The task; set it by `env.params_for(ruleset)`, which checks it.
     ruleset: PackedRuleset
 
 

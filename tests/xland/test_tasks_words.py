@@ -112,18 +112,24 @@ def test_goals_in_words(goal: str, words: str):
     ("line", "message"),
     [
         ("near(red ball, blue square)", "this is neither a goal, a rule nor a map; write `goal: "),
-        ("goal: nea(red ball, red key)", "`nea` is no test; the tests are hold, near, .*`near`?"),
-        ("goal: near", "`near` is no test; write hold(a), near(a, b) or near(a, agent), "),
+        (
+            "goal: nea(red ball, red key)",
+            "`nea` is not a test; the tests are hold, near, .*`near`?",
+        ),
+        ("goal: near", "`near` is not a test; write hold(a), near(a, b) or near(a, agent), "),
         ("goal: near(red ball)", "near is written near(a, b) or near(a, agent)"),
         ("goal: hold(red ball, red key)", "hold is written hold(a)"),
-        ("hold(red ball) -> read key", "`read key` is no tile; .*; did you mean `red key`?"),
-        ("hold(agent) -> red key", "`agent` is no tile; "),
-        ("above(agent, red key) -> floor", "`agent` is no tile; "),
+        ("hold(red ball) -> read key", "`read key` is not a tile; .*; did you mean `red key`?"),
+        ("hold(agent) -> red key", "`agent` is not a tile; "),
+        ("above(agent, red key) -> floor", "`agent` is not a tile; "),
         ("on(red ball) -> red key", "`on` and `at` are for goals; "),
         ("goal: at(red ball, 3)", "at is written at(a, row, column) or at(agent, row, column)"),
-        ("goal: at(red ball, 3, -1)", "`-1` is no row or column; these are numbers from 0 to 255"),
+        (
+            "goal: at(red ball, 3, -1)",
+            "`-1` is not a row or column; these are numbers from 0 to 255",
+        ),
         ("goal: none", "there is a goal already; a task has one"),
-        ("map: red ball, , red key", "`` is no tile; "),
+        ("map: red ball, , red key", "`` is not a tile; "),
     ],
 )
 def test_messages_name_the_line_and_say_what_is_allowed(line: str, message: str):
@@ -148,5 +154,5 @@ def test_what_is_no_task_is_refused(function):
         function(Ruleset.of((15, 3, 1)))
     with pytest.raises(ValueError, match="rule kind 12 is not one of 0 to 11"):
         function(Ruleset.of((0,), [(12, 3, 1)]))
-    with pytest.raises(ValueError, match=r"\(3, 0\) is no tile: kinds are 1 to 12"):
+    with pytest.raises(ValueError, match=r"\(3, 0\) is not a tile: kinds are 1 to 12"):
         function(Ruleset.of((1, 3, 0)))

@@ -149,7 +149,7 @@ def test_a_task_as_text_is_the_default_one(as_a_user):
     assert env.default_params == ENV.params_for(parse_ruleset(text.replace(";", "\n")))
     assert env.ending(ENV.sample_level(jax.random.key(0))) is None
     for task, said in {
-        "goal: hold(red kex)": "line 1, `goal: hold(red kex)`: `red kex` is no tile",
+        "goal: hold(red kex)": "line 1, `goal: hold(red kex)`: `red kex` is not a tile",
         "goal: hold(red key); map: red ball": "a red key is neither on the map nor made by a rule",
         f"goal: none; {'hold(red key) -> red ball; ' * 4}": "has 4 rules, this environment holds 3",
     }.items():
