@@ -176,8 +176,8 @@ def sample_ruleset(
     objects: distractor objects on the map.
     num_rules, num_tiles: sizes of the arrays, by default the smallest that fit every such task.
 
-    The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A set
-    has no task twice, so the frequencies in `trivial-21k` differ.
+    The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A
+    set has no task twice, so the frequencies in `trivial-21k` differ.
 
     Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
     or `ValueError` for settings out of range and sizes too small.

@@ -170,7 +170,7 @@ class _Task:
                     yield _changed(inventory, gone, new), words
 
     def _fate(self, tile: int) -> _Fate:
-        """Find the tiles that an object becomes if it alone is approached, picked up and put down."""
+        """Find the possible tiles of an object when only this object is moved."""
         seen = {(tile, _AWAY)}
         if tile in self.beside:
             seen |= {(tile, side) for side in _SIDES}

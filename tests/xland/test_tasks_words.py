@@ -1,4 +1,4 @@
-"""Tasks as text: parsing and printing are inverses, messages name the line, words say all."""
+"""Tasks as text: parsing and formatting are inverses, errors name the line, text is complete."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_text_and_rulesets_are_inverses(ruleset):
 
 @settings(max_examples=100, deadline=None)
 @given(RULESETS, st.data())
-def test_every_tile_is_in_the_words(ruleset, data):
+def test_the_description_depends_on_every_tile(ruleset, data):
     name = data.draw(st.sampled_from(["goal", "rules", "init_tiles"]))
     changed = getattr(ruleset, name).copy()
     places = np.argwhere(changed)
@@ -145,7 +145,7 @@ def test_a_task_needs_a_goal():
 
 
 @pytest.mark.parametrize("function", [xland.describe, xland.format_ruleset])
-def test_what_is_no_task_is_refused(function):
+def test_invalid_tasks_are_refused(function):
     batch = Ruleset(goal=np.zeros((2, 5), np.uint8), rules=np.zeros((2, 1, 7), np.uint8),
                     init_tiles=np.zeros((2, 1, 2), np.uint8))  # fmt: skip
     with pytest.raises(ValueError, match=r"needs one ruleset, got a batch of shape \(2,\)"):

@@ -1,8 +1,8 @@
-"""The rules as drawings: a board, a task, actions, and the board that must come of them.
+"""Rules as drawings: a board, a task, actions, and the expected board.
 
-Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word a cell:
+Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
 a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is
-`^ > v <` before what it stands on.
+`^ > v <` before the tile it stands on.
 """
 
 import jax
@@ -24,7 +24,7 @@ NEAR = "near(red ball, green square) -> blue pyramid"
 
 
 class Play:
-    """A board that is played; `won` says whether the last action reached the goal."""
+    """A board to play on; `won` tells whether the last action reached the goal."""
 
     def __init__(self, picture, task, holds=""):
         grid = np.full((5, 5), tiles.WALL, np.uint8)
