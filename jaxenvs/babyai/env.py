@@ -119,26 +119,15 @@ class BabyEnv(RoomGrid):
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
         bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
         unique = meant.sum(axis=(1, 2), dtype=jnp.int32) == 1
-        return BabyLevel(
-            grid=level.grid,
-            pose=level.pose,
-            task=m.with_articles(level.task, jnp.repeat(unique, step)),
-            accepted=level.accepted,
-            marks=(meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8),
-        )
+        task = m.with_articles(level.task, jnp.repeat(unique, step))
+        marks = (meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8)
+        return BabyLevel(**vars(level.replace(task=task)), marks=marks)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Start the mission; mark the objects of a level without marks, such as a handmade one."""
         level = level if isinstance(level, BabyLevel) else self.marked(level)
         base = super().reset_state(key, level, params)
-        return BabyState(
-            time=base.time,
-            grid=base.grid,
-            agent=base.agent,
-            task=base.task,
-            marks=level.marks,
-            progress=jnp.int32(0),
-        )
+        return BabyState(**vars(base), marks=level.marks, progress=jnp.int32(0))
 
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
         """Apply the action, move the marks with the objects, then check the mission."""
@@ -285,9 +274,9 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
     around = jnp.stack([here - width, here + width, here - 1, here + 1])
     beside = marks.at[around.clip(0, marks.size - 1)].get(mode="promise_in_bounds")
     kind = tiles.kind(front)
-    forgotten = (action == Action.DROP) & (front == tiles.EMPTY)
+    cleared = (action == Action.DROP) & (front == tiles.EMPTY)
     scene = _Scene(
-        marks=jnp.where(dropped, marks_before, jnp.where(forgotten, jnp.uint8(0), old)),
+        marks=jnp.where(dropped, marks_before, jnp.where(cleared, jnp.uint8(0), old)),
         marks_held=marks_held,
         marks_before=marks_before,
         marks_beside=beside[0] | beside[1] | beside[2] | beside[3],

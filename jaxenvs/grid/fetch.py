@@ -25,7 +25,7 @@ THINGS = 12  # keys and balls, of six colours
 class Fetch(SquareGridEnv):
     """Pick up a key or ball of the kind and colour that the mission names, among others.
 
-    Reward: 1 - 0.9 * steps / max_steps for doing so. Episode ends: when anything is picked up, or
+    Reward: 1 - 0.9 * steps / max_steps for the target. Episode ends: when anything is picked up, or
     after 5 * size**2 steps.
     """
 

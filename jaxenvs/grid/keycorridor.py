@@ -45,11 +45,9 @@ class KeyCorridor(PickUpWorld):
     """
 
     room_size: int = 6
-    num_rows: int = 3
 
     steps_per_cell: ClassVar[int] = 30
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (3, 3))
-    min_room_size: ClassVar[int] = 3
 
     def generate(self, key: Key) -> Level:
         """Draw a corridor."""

@@ -1,5 +1,7 @@
 """Missions as arrays of word ids, for observations; text exists on the host only."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -29,10 +31,7 @@ def ids(text: str, length: int | None = None) -> np.ndarray:
     Raises `KeyError` for a word that is not in `WORDS`, `ValueError` for too many words.
     """
     words = [_IDS[word] for word in text.replace(",", " ,").split()]
-    length = len(words) if length is None else length
-    if len(words) > length:
-        raise ValueError(f"the mission {text!r} has {len(words)} words, more than {length}")
-    return np.array(words + [0] * (length - len(words)), np.uint8)
+    return np.array(_padded(words, len(words) if length is None else length), np.uint8)
 
 
 def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
@@ -40,10 +39,13 @@ def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
     found: list[ArrayLike] = []
     for part in parts:
         found.extend(ids(part) if isinstance(part, str) else [part])
-    if len(found) > length:
-        raise ValueError(f"a mission has {len(found)} words, more than {length}")
-    padded = [*found, *[0] * (length - len(found))]
-    return jnp.stack([jnp.asarray(word).astype(jnp.uint8) for word in padded])
+    return jnp.stack([jnp.asarray(word).astype(jnp.uint8) for word in _padded(found, length)])
+
+
+def _padded(words: list[Any], length: int) -> list[Any]:
+    if len(words) > length:
+        raise ValueError(f"a mission of {len(words)} words is longer than {length}")
+    return [*words, *[0] * (length - len(words))]
 
 
 def colour_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:

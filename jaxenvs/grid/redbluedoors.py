@@ -24,8 +24,8 @@ class RedBlueDoors(SquareGridEnv):
 
     The red door must still be open when the blue one opens. The grid is twice as wide as high.
 
-    Reward: 1 - 0.9 * steps / max_steps for that. Episode ends: when the blue door opens, or after
-    20 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps when blue opens after red. Episode ends: when the blue
+    door opens, or after 20 * size**2 steps.
     """
 
     size: int = 8  # rows, and columns of the room

@@ -77,7 +77,7 @@ class PickUpWorld(RoomGrid):
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Name colour and kind of the target."""
+        """Return the mission as word ids, with colour and kind of the target."""
         tile = state.task.astype(jnp.uint8)
         colour, kind = missions.colour_word(tile), missions.kind_word(tile)
         return missions.sentence(self.mission_length, "pick up the", colour, kind)

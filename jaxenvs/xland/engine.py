@@ -90,7 +90,7 @@ def advance(
     height, width = state.grid.shape
     cells = state.grid.reshape(-1)
     front = _in_front(state, cells)
-    left, pocket = _handled(front.tile, state.pocket.astype(jnp.uint32), action)
+    left, pocket = _act_in_front(front.tile, state.pocket.astype(jnp.uint32), action)
     outside = front.before | front.beyond
     moves = (action == Action.FORWARD) & tiles.is_any(front.tile, tiles.WALKABLE) & ~outside
     row = jnp.where(moves, front.row, state.row)
@@ -128,7 +128,7 @@ def _in_front(state: XLandState, cells: UInt8[Array, " cells"]) -> Front:
     )
 
 
-def _handled(
+def _act_in_front(
     front: UInt32[Array, ""], pocket: UInt32[Array, ""], action: Array
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
     """Pick up, put down or toggle; return the tiles in front and in the pocket afterwards."""
@@ -214,7 +214,7 @@ def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]
 def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in one kernel."""
     for number in range(rules.shape[0]):
-        scene = _ruled(rules[number], scene, moment)
+        scene = _apply_rule(rules[number], scene, moment)
     return scene
 
 
@@ -222,12 +222,12 @@ def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Sc
     """Apply all rules in a loop. On a CPU, XLA repeats unrolled rules for each of their outputs."""
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
-        return _ruled(rule, scene, moment), None
+        return _apply_rule(rule, scene, moment), None
 
     return jax.lax.scan(one, scene, rules, unroll=3)[0]
 
 
-def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
+def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
     """Apply one rule to the cells and the pocket as earlier rules left them."""
     made = (rule >> 16) & 255
     beside, pair, held = _matches(rule, scene, moment)

@@ -50,7 +50,7 @@ def _register_all(env_class: World) -> World:
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                representative=name == "R4-13x13",  # what papers train on
+                representative=name == "R4-13x13",  # papers train on this layout
                 layout=layout,
                 size=size,
             )(env_class)

@@ -157,23 +157,23 @@ def _flat(pairs: list[Pair]) -> list[int]:
 
 
 def first_distinct(
-    recipe: Recipe, count: int, tell: Callable[[int], None] = lambda done: None
+    recipe: Recipe, count: int, report: Callable[[int], None] = lambda done: None
 ) -> PackedRuleset:
     """Return the script's first `count` tasks with different goals or rules: NumPy, (count, ...).
 
-    `tell` is called with the number of tasks drawn so far.
+    `report` is called with the number of tasks drawn so far.
     """
     stream, step = Stream(SEED), _step(recipe)
     size = (LANES + 1) * step + FAR
-    words, parts, marks, total = stream.take(size), [], [], 0
+    words, parts, hashes, total = stream.take(size), [], [], 0
     while True:
         part, end = _block(words, step, recipe)
         parts.append(part)
-        marks.append(_marks(part))
+        hashes.append(_hashes(part))
         total += len(part.goal)
-        tell(min(total, count))
+        report(min(total, count))
         if total >= count:
-            first = np.unique(np.concatenate(marks), return_index=True)[1]
+            first = np.unique(np.concatenate(hashes), return_index=True)[1]
             if len(first) >= count:
                 return _chosen(parts, np.sort(first)[:count])
         words = np.concatenate([words[end:], stream.take(end)])
@@ -194,7 +194,7 @@ def _step(recipe: Recipe) -> int:
     return int(TASKS * lengths.mean() - SLACK * TASKS**0.5 * lengths.std())
 
 
-def _marks(rulesets: PackedRuleset) -> np.ndarray:
+def _hashes(rulesets: PackedRuleset) -> np.ndarray:
     """Return a 64-bit hash of each goal and its rules. Among a million tasks, a collision has
     probability 10^-7, and the checksums would reveal it."""
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
@@ -221,11 +221,11 @@ def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset,
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))
     begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-    rows, trees, end = _followed(words, begins, lanes, recipe)
+    rows, trees, end = _follow_chain(words, begins, lanes, recipe)
     return _chosen([lanes.ruleset, _packed(trees, recipe)], rows), end
 
 
-def _followed(
+def _follow_chain(
     words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
 ) -> tuple[list[int], list[Tree], int]:
     """Follow the chain of tasks from position 0.

@@ -115,10 +115,10 @@ def _rule_by_rule(
 
 def describe(env: "XLand", state: XLandState, params: Any) -> str:
     """Describe the observed task, the object in the pocket and the objects in sight."""
-    scene, whole, told = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
-    sentences = [f"{sentence}." for sentence in _task(env, params)] if told else [HIDDEN]
+    scene, whole, task_seen = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
+    sentences = [f"{sentence}." for sentence in _task(env, params)] if task_seen else [HIDDEN]
     sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
-    if whole or told or env.obs == "heading":  # otherwise not in the observation
+    if whole or task_seen or env.obs == "heading":  # otherwise not in the observation
         sentences.append(f"You face {HEADINGS[scene.direction]}.")
     objects = cells_of(scene, whole)
     below = tiles.name(objects.pop((0, 0)))

@@ -207,7 +207,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
     else:
         it = _laid(_laid(it, a), b)
     it = jax.lax.fori_loop(0, recipe.objects, lambda _, it: _with_object(draws, it), it)
-    it = _distracted(draws, it, recipe)
+    it = _with_distractors(draws, it, recipe)
     return Drawn(PackedRuleset(goal=goal, rules=it.rules, init_tiles=it.tiles), it.crowded, it.at)
 
 
@@ -268,7 +268,7 @@ def _with_object(draws: Draws, it: _Drawing) -> _Drawing:
     return _laid(it._replace(at=at), tile)
 
 
-def _distracted(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
+def _with_distractors(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
     """Add distractor rules and put their inputs on the map."""
     if not recipe.distractors:
         return it

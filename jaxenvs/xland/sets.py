@@ -196,8 +196,8 @@ def part(name: str, start: float, end: float) -> np.ndarray:
 def drawn(name: str) -> PackedRuleset:
     """Generate the tasks of a set and compare them with the checksums."""
     wanted = SETS[name]
-    with _bar(f"xland {name}", wanted.num_rulesets) as tell:
-        found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, tell)
+    with _bar(f"xland {name}", wanted.num_rulesets) as report:
+        found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, report)
     num_rules, num_tiles = wanted.num_rules, wanted.num_tiles
     found = found.replace(
         rules=found.rules[:, :num_rules].copy(), init_tiles=found.init_tiles[:, :num_tiles].copy()

@@ -180,8 +180,8 @@ class Trials(Wrapper):
         episode = state.episode + finished.astype(jnp.int32)
         time = state.time + jnp.int32(1)
         is_last = finished & (episode >= self.episodes) & (self.episodes > 0)
-        is_cut = (time >= self.steps) & (self.steps > 0) & ~is_last
-        is_over = is_last | is_cut
+        is_truncated = (time >= self.steps) & (self.steps > 0) & ~is_last
+        is_over = is_last | is_truncated
         begun = self.env.restart(key_reset, stepped.state, inner)
         obs, env_state = jax.tree.map(
             lambda new, old: jnp.where(finished & ~is_over, new, old),
@@ -189,13 +189,13 @@ class Trials(Wrapper):
             (stepped.obs, stepped.state),
         )
         after = TrialState(time=time, env=env_state, task=state.task, episode=episode)
-        told = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
+        trial = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
         return stepped._replace(
             obs=obs,
             state=after,
             terminated=is_last,
-            truncated=is_cut,
-            info={**stepped.info, "trial": told},
+            truncated=is_truncated,
+            info={**stepped.info, "trial": trial},
         )
 
     def time_limit(self, state: TrialState, params: TrialParams) -> ArrayLike:
