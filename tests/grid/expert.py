@@ -58,7 +58,7 @@ def through_the_door(env):
     yield from toggle(env, lambda thing: thing.type == "door")
 
 
-def with_the_thing(env):
+def pick_up_the_target(env):
     """Pick up the target of the mission."""
     yield from fetch(env, things(env, lambda thing: thing is env.obj), from_boxes=False)
 
@@ -69,22 +69,29 @@ def fetch_the_target(env):
     yield from fetch(env, cells, clearing=False, from_boxes=False)
 
 
-def beside_the_target(env):
+def done_next_to_the_target(env):
     """Go to the target's first cell and take action `done`."""
     target = tuple(int(i) for i in env.target_pos)
     yield from face(env, lambda front: front == target, clearing=False)
     yield Action.DONE
 
 
+def drop_where(env, wanted):
+    """Drop the object to move on a free cell with `wanted(distance to the target)`."""
+    yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
+    here = pose_of(env)[:2]
+
+    def is_drop(cell):
+        distance = max(abs(a - b) for a, b in zip(cell, env.target_pos, strict=True))
+        return wanted(distance) and look(env, cell) is None and cell != here
+
+    yield from face(env, is_drop, clearing=False)
+    yield Action.DROP
+
+
 def near_the_target(env):
     """Carry one object next to another."""
-    yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
-    target = env.target_pos
-    near = lambda c: max(abs(c[0] - target[0]), abs(c[1] - target[1])) <= 1  # noqa: E731
-    here = pose_of(env)[:2]
-    free = lambda c: near(c) and look(env, c) is None and c != here  # noqa: E731
-    yield from face(env, free, clearing=False)
-    yield Action.DROP
+    yield from drop_where(env, lambda distance: distance <= 1)
 
 
 def red_then_blue(env):
@@ -165,12 +172,7 @@ def pick_another_up(env):
 
 
 def drop_it_far_away(env):
-    yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
-    target = env.target_pos
-    far = lambda c: max(abs(c[0] - target[0]), abs(c[1] - target[1])) > 1  # noqa: E731
-    here = pose_of(env)[:2]
-    yield from face(env, lambda c: far(c) and look(env, c) is None and c != here, clearing=False)
-    yield Action.DROP
+    yield from drop_where(env, lambda distance: distance > 1)
 
 
 def blue_first(env):
@@ -188,7 +190,7 @@ PLAYERS = {
     **{name: ([to_the_goal], [into_lava]) for name in ("LavaCrossing", "LavaGap", "DistShift")},
     "Unlock": ([through_the_door], []),
     **{
-        name: ([with_the_thing], [])
+        name: ([pick_up_the_target], [])
         for name in ("UnlockPickup", "BlockedUnlockPickup", "KeyCorridor", "ObstructedMaze")
     },
     "Memory": (
@@ -196,8 +198,8 @@ PLAYERS = {
         [lambda env: onto(env, env.failure_pos)],
     ),
     "Fetch": ([fetch_the_target], [fetch_another]),
-    "GoToDoor": ([beside_the_target], [toggle_the_target, done_elsewhere]),
-    "GoToObject": ([beside_the_target], [toggle_the_target, done_elsewhere]),
+    "GoToDoor": ([done_next_to_the_target], [toggle_the_target, done_elsewhere]),
+    "GoToObject": ([done_next_to_the_target], [toggle_the_target, done_elsewhere]),
     "PutNear": ([near_the_target], [pick_another_up, drop_it_far_away]),
     "RedBlueDoor": ([red_then_blue], [blue_first, red_closed_again]),
     "DynamicObstacles": ([hunting("goal")], [hunting("wall"), hunting("ball")]),
