@@ -53,9 +53,9 @@ class AgentState(State):
     """Map and agent. The agent is packed into one word, because in a scan each small array that is
     rewritten costs a kernel."""
 
-    grid: UInt8[Array, "height width"]  # tile bytes
-    # From the lowest byte: row, column, direction (2 bits; the others are flags of a family), tile
-    # carried (0 for none).
+    grid: UInt8[Array, "height width"]  # tile bytes, see the family's `tiles.py`
+    # From the lowest byte: row, column, direction (2 bits, then flags such as `REJECTED` of
+    # `grid`), carried tile (0 for none).
     agent: Int32[Array, ""]
 
     @property

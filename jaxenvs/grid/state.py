@@ -49,7 +49,7 @@ class Level(AgentLevel):
 class GridState(AgentState):
     """Map, agent and task; the third bit of the direction's byte is the flag `REJECTED`."""
 
-    task: PyTree[Array] = None  # the level's
+    task: PyTree[Array] = None  # data of the mission, from the level
 
     @property
     def rejected(self) -> Bool[Array, "*batch"]:
