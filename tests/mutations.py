@@ -41,7 +41,7 @@ MUTATIONS = {
         "grid/test_rules.py",
     ),
     "a grid reward falls less": Mutation(
-        "jaxenvs/grid/env.py",
+        "jaxenvs/core/gridworld.py",
         "1.0 - 0.9 * share",
         "1.0 - 0.8 * share",
         "grid/test_differential.py -k every_family",
