@@ -153,7 +153,7 @@ def by_cell(
 
 def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
     """Row and column of the ladders up and down in one number, -1 where there is none."""
-    stairs, last = world.stairs, len(rules.floors) - 1
+    stairs, last = world.stairs, rules.last_floor
     up, down = ((stairs[f"{way}_row"] << 8) | stairs[f"{way}_column"] for way in ("up", "down"))
     has_up, has_down = (world.floor > 0) & (world.floor < last), world.floor < last
     return jnp.where(has_up, up, -1), jnp.where(has_down, down, -1)

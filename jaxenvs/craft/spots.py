@@ -42,7 +42,7 @@ def padded(rules: Rules) -> int:
 def corner(rules: Rules, world: World) -> Corner:
     """Return the upper left cell of the view."""
     height, width = rules.view
-    floor = world.floor if rules.floors else 0
+    floor = world.floor if rules.is_full else 0
     return Corner(world.row - height // 2, world.column - width // 2, floor)
 
 

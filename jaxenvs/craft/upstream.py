@@ -37,9 +37,9 @@ def from_craftax(env: Any, state: Any) -> Any:
     package's random key and its night noise have no counterpart here.
     """
     full = hasattr(state, "player_level")
-    if full != bool(env.rules.floors):
-        theirs, ours = ("the whole game", "Classic")[:: 1 if full else -1]
-        raise TypeError(f"the state is one of {theirs}, and {env.name} is {ours}")
+    if full != env.rules.is_full:
+        theirs, ours = ("the full game", "Classic")[:: 1 if full else -1]
+        raise TypeError(f"the state belongs to {theirs}, but {env.name} is {ours}")
     return _full(env, state) if full else _classic(env, state)
 
 

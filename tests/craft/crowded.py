@@ -19,7 +19,7 @@ def worlds(env, count, seed):
     words = rng.integers(-(2**31), 2**31, (count, *state.words.shape)).astype(np.int32)
     world = jax.vmap(lambda words: unpack(env.rules, env.slots, words))(words)
     blocks = rng.integers(0, len(env.rules.blocks), (count, *state.map.shape), np.uint8)
-    marks = rng.integers(0, 4, blocks.shape, np.uint8) if env.rules.floors else np.uint8(0)
+    marks = rng.integers(0, 4, blocks.shape, np.uint8) if env.rules.is_full else np.uint8(0)
     return _placed(rng, env.rules, world, count, state.map.shape[-1]), blocks | marks << 6
 
 
@@ -46,7 +46,7 @@ def _placed(rng, rules, world, count, size):
         projectiles=tuple(moved(one) for one in world.projectiles),
         missiles=tuple(moved(one) for one in world.missiles),
     )
-    if not rules.floors:
+    if not rules.is_full:
         return world
     axes = {"row": near[0], "column": near[1]}
     stairs = {

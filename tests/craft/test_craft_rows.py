@@ -15,7 +15,7 @@ from jaxenvs.craft.classic import STAGES
 from jaxenvs.craft.look import creatures, sprites
 from jaxenvs.craft.spawn import Odds, appear
 from jaxenvs.craft.state import new_world
-from jaxenvs.craft.step import Stage
+from jaxenvs.craft.step import Rule
 from jaxenvs.craft.tables import ROLES
 
 ZOMBIE, COW, SKELETON = CLASSIC.mobs
@@ -33,10 +33,8 @@ class Haunted(CraftClassic):
     """Classic with ghosts."""
 
     rules: ClassVar[Rules] = HAUNTED
-    stages: ClassVar[tuple[Stage, ...]] = tuple(
-        Stage(functools.partial(appear, odds=odds))
-        if getattr(stage.rule, "func", None) is appear
-        else stage
+    stages: ClassVar[tuple[Rule, ...]] = tuple(
+        functools.partial(appear, odds=odds) if getattr(stage, "func", None) is appear else stage
         for stage in STAGES
     )
 

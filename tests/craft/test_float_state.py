@@ -86,7 +86,7 @@ def test_blows_at_mobs(world, role, weapon):
 
 
 def test_mana(world):
-    assert_same(lambda world: body._gather(world, world.sleeping).mana_counter, world)
+    assert_same(lambda world: body.gain_mana(world).mana_counter, world)
 
 
 @pytest.mark.parametrize(("env", "odds"), [(ENV, _odds), (CLASSIC, classic._odds)])
@@ -94,8 +94,7 @@ def test_chances_of_mobs(world, env, odds):
     params = env.default_params.replace(fractal_noise_angles=())
 
     def chances(world, light):
-        given = [None] * 4
-        moment = Moment(env.rules, None, world, *given[:2], params, light, env.reach)
+        moment = Moment(env.rules, None, world, None, None, params, light, env.reach, None)
         return odds(moment).chances
 
     assert_same(chances, world, np.linspace(0, 1, COUNT, dtype=np.float32))
@@ -105,7 +104,7 @@ def test_chances_of_mobs(world, env, odds):
 def test_rewards(world, env):
     """Fused, an achievement and ten points of damage would give -1.5e-8 instead of 0."""
     gained = types(range(21)) - 10  # whole points in Classic, any in the full game
-    if env.rules.floors:
+    if env.rules.is_full:
         gained = gained + world.mana_counter / 30
     new = [types(range(4), seed) for seed in range(earned_words(env.rules))]
     assert_same(lambda new, gained: reward_of(env.rules, tuple(new), gained), new, gained)

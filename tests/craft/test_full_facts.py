@@ -88,7 +88,7 @@ def test_who_is_there_is_told_by_name():
     view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # ranged, the second
     view.projectiles[1, 2], view.missiles[2, 1] = 1 << 4, 1 << 2
     sights = [[full_facts.sight(view, row, column) for column in range(3)] for row in range(3)]
-    assert facts.told(sights, 3)[:3] == [
+    assert facts.described(sights, 3)[:3] == [
         "You face up; in front of you: a gnome archer.",
         "You see a gnome archer 1 step up, an arrow 1 step to the right and a fireball of yours 1 "
         "step down.",
