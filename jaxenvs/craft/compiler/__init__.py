@@ -1,4 +1,26 @@
-"""Code for XLA only: it decides what is computed once, and changes no value.
+"""Code for XLA only: it decides which values are computed once, and changes no value.
 
-MEASURE
+Reason: XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A step of
+Craft is a chain: each mob moves after the mobs before it, and everything ends in a few packed
+words. Unless the chain is interrupted, XLA computes its beginning again for nearly every result.
+
+* `once`: marks in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
+* `edges`: stages after which the chain is interrupted, in a table for each edition.
+
+Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`
+(writes to the map), and where `state`, `sight`, `plants`, `terrain` and `floors` call `by_platform`.
+
+Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
+in 256 environments; processor time, best of 40 runs (best of 12 for "no marks"):
+
+| Craft-Ids-v0 | compile, s | instructions | us a step of an environment |
+| --- | --- | --- | --- |
+| as it is | 13 | 48,583 | 2.4 |
+| without `settle("deed")` | 13 | 49,756 | 2.4 |
+| without `hold("row", "column")` | 14 | 48,457 | 3.1 |
+| without `repack` | 14 | 64,762 | 4.7 |
+| without edges | 14 | 65,906 | 5.5 |
+| without edges and marks | 83 | 178,441 | 576 |
+
+Craft-Classic-Ids-v0 takes 1.0 us with and without its edges, and 331 us without edges and marks.
 """

@@ -1,7 +1,7 @@
-"""How the mobs of the full game look that do not walk upright: beasts and elementals."""
+"""Drawings of the full game's beasts and elementals: all mobs that do not walk upright."""
 
 from ...core.paint import Layer, block, disc, dots, line, minus, polygon, union
-from .blocks import INK, WHITE
+from .blocks import INK, WHITE, both_sides
 
 SCALES = (88, 176, 120)
 LIZARD = (
@@ -110,13 +110,7 @@ FIRE_ELEMENTAL = (
         (255, 142, 30),
     ),
     Layer(disc(0.5, 0.68, 0.19), (255, 232, 110)),
-    Layer(
-        union(
-            polygon((0.28, 0.5), (0.45, 0.6), (0.3, 0.66)),
-            polygon((0.72, 0.5), (0.55, 0.6), (0.7, 0.66)),
-        ),
-        INK,
-    ),
+    Layer(both_sides(polygon((0.28, 0.5), (0.45, 0.6), (0.3, 0.66))), INK),
 )
 ICE_ELEMENTAL = (
     Layer(
@@ -136,13 +130,7 @@ ICE_ELEMENTAL = (
         (96, 190, 244),
     ),
     Layer(polygon((0.5, 0.06), (0.5, 0.92), (0.33, 0.92), (0.26, 0.33)), (190, 236, 255)),
-    Layer(
-        union(
-            polygon((0.3, 0.36), (0.46, 0.46), (0.32, 0.52)),
-            polygon((0.7, 0.36), (0.54, 0.46), (0.68, 0.52)),
-        ),
-        (14, 30, 90),
-    ),
+    Layer(both_sides(polygon((0.3, 0.36), (0.46, 0.46), (0.32, 0.52))), (14, 30, 90)),
 )
 BAT = (
     Layer(
@@ -165,31 +153,14 @@ BAT = (
         (60, 42, 76),
     ),
     Layer(
-        union(
-            line(0.34, 0.32, 0.1, 0.22, 0.05),
-            line(0.66, 0.32, 0.9, 0.22, 0.05),
-            line(0.34, 0.4, 0.2, 0.56, 0.04),
-            line(0.66, 0.4, 0.8, 0.56, 0.04),
-        ),
+        both_sides(union(line(0.34, 0.32, 0.1, 0.22, 0.05), line(0.34, 0.4, 0.2, 0.56, 0.04))),
         (130, 92, 150),
     ),
-    Layer(
-        union(
-            polygon((0.34, 0.36), (0.36, 0.1), (0.5, 0.28)),
-            polygon((0.66, 0.36), (0.64, 0.1), (0.5, 0.28)),
-        ),
-        INK,
-    ),
+    Layer(both_sides(polygon((0.34, 0.36), (0.36, 0.1), (0.5, 0.28))), INK),
     Layer(union(disc(0.5, 0.42, 0.19), disc(0.5, 0.62, 0.15)), INK),
     Layer(union(disc(0.5, 0.42, 0.15), disc(0.5, 0.62, 0.11)), (112, 78, 92)),
     Layer(dots(0.05, (0.43, 0.4), (0.57, 0.4)), (255, 74, 66)),
-    Layer(
-        union(
-            polygon((0.43, 0.5), (0.49, 0.5), (0.46, 0.6)),
-            polygon((0.51, 0.5), (0.57, 0.5), (0.54, 0.6)),
-        ),
-        WHITE,
-    ),
+    Layer(both_sides(polygon((0.43, 0.5), (0.49, 0.5), (0.46, 0.6))), WHITE),
 )
 SNAIL = (
     Layer(union(block(0.04, 0.68, 0.98, 0.92, 0.1), block(0.04, 0.36, 0.26, 0.9, 0.08)), INK),

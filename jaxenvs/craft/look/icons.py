@@ -1,4 +1,4 @@
-"""How the inventory looks: an icon of each thing, and digits."""
+"""Icons of Classic's inventory, and digits."""
 
 import functools
 
@@ -74,7 +74,7 @@ HANDLE = (120, 80, 48)
 
 
 def pickaxe(colour: RGB) -> tuple[Layer, ...]:
-    """Return a pickaxe with a head of a colour."""
+    """Return a pickaxe; `colour` is the colour of its head."""
     head = minus(
         disc(0.42, 0.58, 0.56),
         disc(0.34, 0.66, 0.46),
@@ -85,7 +85,7 @@ def pickaxe(colour: RGB) -> tuple[Layer, ...]:
 
 
 def sword(colour: RGB) -> tuple[Layer, ...]:
-    """Return a sword with a blade of a colour."""
+    """Return a sword; `colour` is the colour of its blade."""
     return (
         Layer(line(0.08, 0.92, 0.34, 0.66, 0.13), HANDLE),
         Layer(polygon((0.3, 0.58), (0.84, 0.04), (0.96, 0.04), (0.96, 0.16), (0.42, 0.7)), colour),
@@ -107,7 +107,7 @@ ICONS: dict[str, tuple[Layer, ...]] = {
     **{f"{name}_pickaxe": pickaxe(colour) for name, colour in MATERIALS.items()},
     **{f"{name}_sword": sword(colour) for name, colour in MATERIALS.items()},
 }
-_DIGITS = (  # three columns, five rows each
+_DIGITS = (  # each has three columns and five rows, row by row
     "111101101101111",
     "010110010010111",
     "111001111100111",

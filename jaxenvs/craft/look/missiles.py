@@ -1,6 +1,6 @@
-"""How what flies looks, to the right."""
+"""Drawings of projectiles that fly to the right."""
 
-from ...core.paint import RGB, Layer, block, disc, dots, minus, polygon, union
+from ...core.paint import RGB, Layer, block, changed, disc, dots, minus, polygon, turned, union
 from .blocks import INK, WHITE
 
 ARROW = (
@@ -40,7 +40,7 @@ DAGGER = (
 
 
 def _ball(rim: RGB, body: RGB, core: RGB, tail: Layer, radius: float = 0.28) -> tuple[Layer, ...]:
-    """Return a ball that flies ahead of its tail."""
+    """Return a ball with a tail behind it."""
     middle = 0.96 - radius
     return (
         tail,
@@ -112,7 +112,7 @@ SLIMEBALL = _ball(
     0.31,
 )
 
-# By the names of the rows of an edition.
+# By the names in `Rules.projectiles`.
 PROJECTILES = {
     "arrow": ARROW,
     "dagger": DAGGER,
@@ -123,3 +123,9 @@ PROJECTILES = {
     "fireball2": FIREBALL2,
     "iceball2": ICEBALL2,
 }
+
+
+def directions(name: str) -> list[tuple[Layer, ...]]:
+    """Return a projectile that flies left, right, up and down."""
+    layers = PROJECTILES[name]
+    return [changed(layers, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]
