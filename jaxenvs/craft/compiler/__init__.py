@@ -8,7 +8,8 @@ words. Unless the chain is interrupted, XLA computes its beginning again for nea
 * `edges`: stages after which the chain is interrupted, in a table for each edition.
 
 Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`
-(writes to the map), and where `state`, `sight`, `plants`, `terrain` and `floors` call `by_platform`.
+(writes to the map), and in calls of `by_platform` in `state`, `sight`, `plants`, `terrain`,
+`floors` and `full_sight`.
 
 Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
 in 256 environments; processor time, best of 40 runs (best of 12 for "no marks"):

@@ -26,6 +26,12 @@ def both_sides(shape: Shape) -> Shape:
     return union(shape, mirrored(shape))
 
 
+def outline(points: str) -> Shape:
+    """Return a polygon from points as in SVG, "x,y x,y ...", in hundredths of the tile's side."""
+    corners = [point.split(",") for point in points.split()]
+    return polygon(*((int(x) / 100, int(y) / 100) for x, y in corners))
+
+
 TUFTS = union(
     polygon((0.12, 0.58), (0.18, 0.78), (0.25, 0.56), (0.27, 0.82), (0.13, 0.82)),
     polygon((0.56, 0.16), (0.62, 0.36), (0.69, 0.14), (0.71, 0.4), (0.57, 0.4)),

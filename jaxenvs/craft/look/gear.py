@@ -4,7 +4,7 @@ import numpy as np
 
 from ...core.paint import RGB, Layer, Shape, block, changed, disc, dots, line, minus, polygon, union
 from . import icons, missiles, realms
-from .blocks import WHITE, both_sides
+from .blocks import WHITE, both_sides, outline
 
 Layers = tuple[Layer, ...]
 MATERIALS = {**icons.MATERIALS, "diamond": (96, 222, 240)}
@@ -107,10 +107,6 @@ INTELLIGENCE = (  # a bulb
     Layer(line(0.38, 0.42, 0.5, 0.56, 0.06), (196, 130, 30)),
     Layer(line(0.62, 0.42, 0.5, 0.56, 0.06), (196, 130, 30)),
 )
-SPELLS = {
-    "fireball": missiles.FIREBALL,
-    "iceball": missiles.ICEBALL,
-}
 
 
 def _potion(liquid: RGB) -> Layers:
@@ -125,32 +121,8 @@ def _potion(liquid: RGB) -> Layers:
 HELMET = minus(
     union(disc(0.5, 0.5, 0.44), block(0.06, 0.5, 0.94, 0.92, 0.04)), block(0.28, 0.5, 0.72, 1)
 )
-CHESTPLATE = union(
-    polygon(
-        (0.02, 0.1),
-        (0.34, 0.06),
-        (0.5, 0.22),
-        (0.66, 0.06),
-        (0.98, 0.1),
-        (0.98, 0.46),
-        (0.8, 0.46),
-        (0.8, 0.94),
-        (0.2, 0.94),
-        (0.2, 0.46),
-        (0.02, 0.46),
-    )
-)
-LEGGINGS = minus(
-    polygon(
-        (0.14, 0.06),
-        (0.86, 0.06),
-        (0.92, 0.94),
-        (0.58, 0.94),
-        (0.5, 0.44),
-        (0.42, 0.94),
-        (0.08, 0.94),
-    )
-)
+CHESTPLATE = outline("2,10 34,6 50,22 66,6 98,10 98,46 80,46 80,94 20,94 20,46 2,46")
+LEGGINGS = outline("14,6 86,6 92,94 58,94 50,44 42,94 8,94")
 BOOTS = both_sides(union(block(0.1, 0.14, 0.38, 0.88, 0.03), block(0.02, 0.6, 0.38, 0.88, 0.08)))
 ARMOUR = {"helmet": HELMET, "chestplate": CHESTPLATE, "leggings": LEGGINGS, "boots": BOOTS}
 SHINE = {
@@ -205,7 +177,8 @@ ICONS: dict[str, Layers] = {
     "bow": BOW,
     "diamond_pickaxe": icons.pickaxe(MATERIALS["diamond"]),
     "diamond_sword": icons.sword(MATERIALS["diamond"]),
-    **SPELLS,
+    "fireball": missiles.FIREBALL,
+    "iceball": missiles.ICEBALL,
     **{f"{metal}_{piece}": _armour(piece, metal) for metal in METALS for piece in ARMOUR},
     **{f"{colour}_potion": _potion(liquid) for colour, liquid in POTIONS.items()},
 }

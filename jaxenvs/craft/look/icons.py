@@ -3,7 +3,7 @@
 import functools
 
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
-from .blocks import SPROUT
+from .blocks import SPROUT, outline
 from .monsters import BONE
 
 HEART = (
@@ -45,17 +45,9 @@ LOG = (
 
 
 def _lump(colour: RGB, light: RGB) -> tuple[Layer, ...]:
-    outline = polygon(
-        (0.1, 0.62),
-        (0.24, 0.26),
-        (0.56, 0.12),
-        (0.88, 0.36),
-        (0.9, 0.74),
-        (0.6, 0.92),
-        (0.26, 0.88),
-    )
+    lump = outline("10,62 24,26 56,12 88,36 90,74 60,92 26,88")
     facet = polygon((0.24, 0.5), (0.34, 0.3), (0.56, 0.22), (0.7, 0.36), (0.48, 0.5))
-    return (Layer(outline, colour), Layer(facet, light))
+    return (Layer(lump, colour), Layer(facet, light))
 
 
 INGOT = (

@@ -3,7 +3,7 @@
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
 from ..tables import Block, Item
 from . import blocks
-from .blocks import INK, PATH, STONE, TUFTS, WHITE, WHOLE, both_sides
+from .blocks import INK, PATH, STONE, TUFTS, WHITE, WHOLE, both_sides, outline
 
 # Ground, walls and vegetation.
 
@@ -80,47 +80,15 @@ FIRE_TREE = (
     Layer(block(0.42, 0.5, 0.58, 0.98, 0.03), (44, 28, 28)),
     Layer(union(line(0.5, 0.66, 0.2, 0.42, 0.08), line(0.5, 0.62, 0.8, 0.4, 0.08)), (44, 28, 28)),
     Layer(
-        polygon(
-            (0.1, 0.5),
-            (0.06, 0.24),
-            (0.22, 0.32),
-            (0.32, 0.06),
-            (0.44, 0.22),
-            (0.54, 0),
-            (0.64, 0.2),
-            (0.78, 0.08),
-            (0.82, 0.3),
-            (0.95, 0.26),
-            (0.88, 0.54),
-            (0.66, 0.64),
-            (0.34, 0.64),
-        ),
+        outline("10,50 6,24 22,32 32,6 44,22 54,0 64,20 78,8 82,30 95,26 88,54 66,64 34,64"),
         (226, 62, 30),
     ),
-    Layer(
-        polygon(
-            (0.26, 0.52),
-            (0.24, 0.34),
-            (0.36, 0.38),
-            (0.42, 0.26),
-            (0.54, 0.18),
-            (0.62, 0.36),
-            (0.74, 0.3),
-            (0.74, 0.5),
-            (0.5, 0.58),
-        ),
-        (255, 176, 58),
-    ),
+    Layer(outline("26,52 24,34 36,38 42,26 54,18 62,36 74,30 74,50 50,58"), (255, 176, 58)),
 )
 ICE_SHRUB = (
     *ICE_GRASS,
     Layer(
-        union(
-            *(
-                line(0.5, 0.9, x, y, 0.09)
-                for x, y in ((0.16, 0.48), (0.36, 0.24), (0.64, 0.24), (0.84, 0.48))
-            )
-        ),
+        both_sides(union(line(0.5, 0.9, 0.16, 0.48, 0.09), line(0.5, 0.9, 0.36, 0.24, 0.09))),
         (52, 110, 124),
     ),
     Layer(
