@@ -1,7 +1,7 @@
-"""Random worlds for tests of observations: every number uses the whole range of its bits.
+"""Random worlds for tests of observations: every number uses the full range of its bits.
 
 Several slots share a cell, some are just beyond the view or the map, many are dead, and the player
-is often at a border. Many of these worlds are out of reach in a game.
+is often at a border. Many of these worlds cannot occur in a game.
 """
 
 import jax
@@ -9,11 +9,11 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-MEETINGS = 4  # cells of a world where slots meet, the last two a view's size before the first two
+MEETINGS = 4  # cells shared by slots; the last two are one view size before the first two
 
 
 def worlds(env, count, seed):
-    """A batch of worlds as arrays, and their maps: half of the full game's cells are dark."""
+    """Return a batch of worlds as arrays, and their maps; half of the full game's cells are lit."""
     rng = np.random.default_rng(seed)
     state = jax.eval_shape(env.reset, jax.random.key(0)).state
     words = rng.integers(-(2**31), 2**31, (count, *state.words.shape)).astype(np.int32)
@@ -24,7 +24,7 @@ def worlds(env, count, seed):
 
 
 def _placed(rng, rules, world, count, size):
-    """The worlds with players, slots and ladders around the same few cells."""
+    """Move players, slots and ladders of the worlds to the same few cells."""
     border = rng.choice([-1, 0, 1, 2, size - 2, size - 1], (2, count))
     anywhere = rng.integers(0, size, (2, count))
     row, column = np.where(rng.random((2, count)) < 0.4, border, anywhere).astype(np.int32)
