@@ -25,7 +25,7 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """Revive every mob slot with health left, on any DO: upstream's quirk in Classic."""
+    """On DO, revive all dead mobs that have health left: upstream's quirk in Classic."""
     does, world = moment.action == Action.DO, moment.world
     mobs = {
         role: tuple(m._replace(alive=jnp.where(does, m.health > 0, m.alive)) for m in slots)

@@ -34,7 +34,7 @@ def sleep(moment: Moment) -> Moment:
 
 
 def rest(moment: Moment) -> Moment:
-    """Start resting; stop at full health, or hungry or thirsty."""
+    """Start resting; stop at full health, or without food or drink."""
     world, full = moment.world, most(moment.rules, moment.world, "health")
     vitals = world.vitals
     rests = world.resting | ((moment.action == Action.REST) & (vitals["health"] < full))
@@ -93,7 +93,7 @@ def most(rules: Rules, world: World, vital: str) -> Any:
 def _grow(
     rules: Rules, world: World, need: Need, vitals: dict[str, Any], counters: dict[str, Any]
 ) -> None:
-    """Advance the counter of a need by a step, and change its vital beyond the counter's limits."""
+    """Advance the counter of a need; beyond the counter's limits, change the need's vital."""
     pace, count, points = rules.pace, counters[need.counter], vitals[need.vital]
     step, asleep = pace, world.sleeping
     if rules.is_full:

@@ -14,7 +14,7 @@ from .full_rows import SIZE
 from .tables import Block
 
 ROOMS = 8
-CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
+CHUNK = 16  # side of a chunk in cells; the map has 3 x 3, each the origin of at most one room
 MOSSY = 0.1  # share of walls with moss, and of paths with the rare block
 TORCH = 128  # a bit of a cell, above its block
 _B = Block

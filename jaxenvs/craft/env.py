@@ -221,9 +221,10 @@ class CraftEnv(Env):
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which actions may do more than noop: awake, always DO and moves; always noop.
+        """Return the actions that may have an effect, and noop.
 
-        In the full game also REST: a player at full health rests after a hit in the same step.
+        Awake, DO and moves are always allowed. In the full game REST is too: a player at full
+        health who is hit in the same step rests.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -234,7 +235,7 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action has an effect, without DO, REST and moves."""
+        """Return whether each action would have an effect, except DO, REST and moves."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}

@@ -273,7 +273,7 @@ class CraftFull(CraftEnv):
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action has an effect, without DO, REST and moves."""
+        """Return whether each action would have an effect, except DO, REST and moves."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {

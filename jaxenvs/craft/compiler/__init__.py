@@ -12,7 +12,8 @@ Code for one platform is also in `spots` (the view), `reach` (cells where mobs m
 `floors` and `full_sight`.
 
 Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
-in 256 environments; processor time, best of 40 runs (best of 12 for "no marks"):
+in 256 environments; processor time, best of 40 runs (of 12 in the last line). Two processes with
+the same program took 2.4 and 3.1 us, so smaller differences are noise:
 
 | Craft-Ids-v0 | compile, s | instructions | us a step of an environment |
 | --- | --- | --- | --- |
@@ -21,7 +22,7 @@ in 256 environments; processor time, best of 40 runs (best of 12 for "no marks")
 | without `hold("row", "column")` | 14 | 48,457 | 3.1 |
 | without `repack` | 14 | 64,762 | 4.7 |
 | without edges | 14 | 65,906 | 5.5 |
-| without edges and marks | 83 | 178,441 | 576 |
+| without marks and edges | 83 | 178,441 | 576 |
 
-Craft-Classic-Ids-v0 takes 1.0 us with and without its edges, and 331 us without edges and marks.
+Craft-Classic-Ids-v0 takes 1.0 us with or without its edges, and 331 us without marks and edges.
 """

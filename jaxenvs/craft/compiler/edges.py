@@ -1,4 +1,4 @@
-"""Edges: stages of a step after which XLA must not compute earlier values again, see `compiler`."""
+"""Edges for XLA: stages of a step after which it computes no earlier value again."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Compute this field of the moment once."""
+    """Return an edge after which this field of the moment is not computed again."""
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Compute these numbers of the player once, together in one word."""
+    """Return an edge after which these numbers of the player are not computed again."""
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -33,7 +33,7 @@ def hold(*names: str) -> Rule:
 
 
 def repack(moment: Moment) -> Moment:
-    """Compute everything once: the world, and the inputs of the map's writes, as packed words."""
+    """Pack the world and the inputs of the map's writes into words, which later stages unpack."""
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
     more = [join(*ahead), *((index << 8) | cell for index, cell in writes)]
@@ -53,9 +53,9 @@ def repack(moment: Moment) -> Moment:
 def _repacked(
     rules: Rules, world: World, more: Sequence[Array]
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
-    """Return the world read from its words, these words, and `more` int32 scalars.
+    """Return the world unpacked from its words, these words, and `more` int32 scalars.
 
-    `once` for all of it, and on a GPU a barrier: there too, nothing before is computed again.
+    All words are computed once, on a GPU too.
     """
     here = [world.row, world.column, world.floor]  # several kernels read each of them alone
     words = [*world_words(rules, world), *here, *more]
