@@ -66,7 +66,7 @@ def attack(
 ) -> tuple[World, Bool[Array, ""]]:
     """Hit the first live mob of each role on a cell; also return whether any was hit.
 
-    If the player `eats`, killed passive mobs are eaten.
+    Killed passive mobs give food and an achievement only if the player `eats`.
     """
     hits = once_joined(*_hits(world, cell, when))
     rest, mobs, killed_any = iter(hits), dict(world.mobs), jnp.zeros((), jnp.bool_)

@@ -57,7 +57,7 @@ class CraftEnv(Env):
     ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest values of params
     state_type: ClassVar[type[CraftState]] = CraftState
     stages: ClassVar[tuple[Rule, ...]]  # the rules, in order
-    edges: ClassVar[Mapping[Rule, Rule]]  # for the compiler, see `compiler`
+    edges: ClassVar[Mapping[Rule, Rule]] = {}  # for XLA only, see `compiler`
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     status_rows: ClassVar[int] = 2  # rows of cells in the inventory
     pixel_size: ClassVar[int] = 7  # side of a cell in the observation `pixels`

@@ -147,7 +147,8 @@ def _mob(slots: Any, at: Any, health: Any, type: Any) -> Mob:
 
 
 def _projectile(slots: Any, directions: Any, at: Any, type: Any) -> Projectile:
-    return Projectile(*slots.position[at], *directions[at], type, slots.mask[at])
+    (row, column), (d_row, d_column) = slots.position[at], directions[at]
+    return Projectile(row, column, d_row, d_column, type, slots.mask[at])
 
 
 def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
