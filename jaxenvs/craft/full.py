@@ -120,7 +120,7 @@ STAGES = (
     projectiles.fly,
     projectiles.hit,
     body.carry,
-    plants.grow,
+    plants.grow_in_light,
     functools.partial(spawn.appear, odds=_odds),
     body.sleep,
     body.rest,

@@ -29,7 +29,7 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # cells on a side, number of floors
 BESIDE = 16  # a projectile that left the map stops at this many cells beyond the border
-PACE = 16  # of counters: divisible by 8, for a point of dexterity, and then by 2, for sleep
+PACE = 16  # of counters; a point of dexterity subtracts an eighth, sleep halves the rest
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
 COLOURS = ("red", "green", "blue", "pink", "cyan", "yellow")  # of potions

@@ -20,17 +20,23 @@ def grow(moment: Moment) -> Moment:
     Reading the old map afterwards would need a copy of it. Upstream ripens plants after mobs have
     appeared, with the same result: mobs never appear on a plant.
     """
+    world, given = _aged(moment)
+    return moment._replace(ground=_grown(*given), world=world)
+
+
+def grow_in_light(moment: Moment) -> Moment:
+    """`grow` in the full game, where the step also writes the light of a new torch."""
+    (world, given), front = _aged(moment), moment.front
+    ground = _grown_in_light(given, front.row, front.column, moment.torch)
+    return moment._replace(ground=ground, world=world)
+
+
+def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
+    """The world with aged plants, and the arguments of `_grown`."""
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
-    ripe = age >= RIPE_AGE
-    given = moment.ground, plants.row, plants.column, ripe
-    if moment.rules.is_full:
-        front = moment.front
-        ground = _grown_in_light(given, front.row, front.column, moment.torch)
-    else:
-        ground = _grown(*given)
-    return moment._replace(ground=ground, world=world)
+    return world, (moment.ground, plants.row, plants.column, age >= RIPE_AGE)
 
 
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:

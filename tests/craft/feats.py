@@ -54,7 +54,7 @@ def bench(**items):
 
 
 def changed(**change):
-    """Return an edit: other fields of the state, and no item ahead."""
+    """Return an edit: new values of fields, and a path without an item ahead."""
 
     def edit(start):
         facing(_B.PATH)(start)

@@ -15,7 +15,7 @@ GROUP = "craft_scenes"  # one worker compiles the step shared by these files
 
 A = Action
 view = jax.jit(ENV.view)
-# Shares the programs of the contract.
+# The environment of the contract test, which shares its compiled programs.
 of_the_contract = pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0"])
 
 

@@ -124,7 +124,7 @@ def test_harvest_with_a_full_bag_still_takes_the_block(block, tool, item, left, 
 
 
 @pytest.mark.parametrize("block", [",", "_", "L", "B", "F", "y"])
-def test_nothing_is_gathered_from(block):
+def test_blocks_that_give_nothing(block):
     items = dict.fromkeys(TOOLS, 1)
     moment = becomes(f"> {block}", A.DO, f"> {block}", items=items)
     assert moment.items == items and not moment.earned

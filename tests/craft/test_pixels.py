@@ -110,7 +110,7 @@ def test_impossible_overlays_are_still_shown():
     assert len(np.unique(who[Block.GRASS])) == 13
 
 
-def test_the_atlas_is_read_only_and_kept():
+def test_the_atlas_is_read_only_and_cached():
     atlas = sprites.atlas(CLASSIC, 32)
     assert atlas.shape == (NUMBERS.total, 32, 32, 3) and atlas.dtype == np.uint8
     assert sprites.atlas(CLASSIC, 32) is sprites.atlas(CLASSIC, 32)

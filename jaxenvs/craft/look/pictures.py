@@ -89,7 +89,7 @@ def shaded(rgb: Any, level: Any, noise: Any) -> Any:
 
 
 def dreamt(rgb: Any) -> Any:
-    """Return colours as a sleeper sees them."""
+    """Return the colours seen by a sleeping player."""
     return (_luminance(rgb) + np.array(DREAM, np.int32)) // 2
 
 
