@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.commands.page import reference
 from jaxenvs.commands.parser import Parser, UsageError, guarded, unwritable
 from jaxenvs.core.files import read_text, replacing
 from jaxenvs.core.typed import program
 
-from ..benchmarks.tables.plain import plain
 from . import statistics
 from .run.curve import figure
 from .runs import Config, Run, RunError
