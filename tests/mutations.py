@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("baselines", "benchmarks", "render")  # parts of the package beside `jaxenvs/`
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".cache", "runs", "build", "__pycache__")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", re.MULTILINE)
 
@@ -406,9 +405,7 @@ MUTATIONS = {
 def broken_copy(mutation: Mutation, folder: Path) -> Path:
     """Copy the tree and make the mutation; the copy comes first on the path of Python."""
     tree = folder / "tree"
-    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-    for name in OUTSIDE:
-        (tree / "jaxenvs" / name).symlink_to(tree / name)
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT, symlinks=True)
     (tree / ".cache").mkdir()
     (tree / ".cache" / "jax").symlink_to(ROOT / ".cache" / "jax")
     file = tree / mutation.file

@@ -7,7 +7,6 @@ import graphlib
 import importlib.metadata
 import os
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -22,11 +21,7 @@ import jaxenvs
 from jaxenvs import registry
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = (
-    "baselines",
-    "benchmarks",
-    "render",
-)  # folders beside `jaxenvs/`, inside it once installed
+OUTSIDE = ("baselines", "benchmarks", "render")  # folders beside `jaxenvs/`, linked into it
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
@@ -300,40 +295,47 @@ def test_the_search_for_risks_finds_them():
     assert risks(code) == ["pickle", "zipfile", "np.load", "eval"]
 
 
-@pytest.fixture
-def found(monkeypatch):
-    """`found(root)`: where each package comes from, as `setup.py` tells setuptools."""
-    given = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **keywords: given.update(keywords))
-
-    def run(root: Path) -> dict[str, Path]:
-        monkeypatch.chdir(root)
-        runpy.run_path(str(ROOT / "setup.py"))
-        beside = given["package_dir"]
-        folders = {}
-        for package in given["packages"]:
-            top = next((name for name in beside if f"{package}.".startswith(f"{name}.")), None)
-            path = package if top is None else beside[top] + package.removeprefix(top)
-            folders[package] = root / path.replace(".", "/")
-        return folders
-
-    return run
+def packages(root: Path) -> set[str]:
+    """Packages that setuptools finds in a tree by the settings in pyproject.toml."""
+    options = settings()["tool"]["setuptools"]["packages"]["find"]
+    assert options["namespaces"] is False  # folders of data are no packages
+    return set(setuptools.find_packages(str(root), include=options["include"]))
 
 
-def test_every_package_of_the_tree_is_in_the_distribution(found):
+def test_every_package_of_the_tree_is_in_the_distribution():
     folders = {name.rpartition(".")[0]: path.parent for name, path in sources()}
-    assert found(ROOT) == folders
+    assert packages(ROOT) == set(folders)
     assert all((folder / "__init__.py").is_file() for folder in folders.values())
 
 
-def test_a_new_package_needs_no_entry(found, tmp_path):
+def test_a_new_package_needs_no_entry(tmp_path):
     for folder in ("jaxenvs", "jaxenvs/family", "jaxenvs/family/deep", "render", "render/new"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "render" / "results").mkdir()
+    (tmp_path / "jaxenvs" / "render").symlink_to("../render")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "__init__.py").touch()
-    packages = {"jaxenvs", "jaxenvs.family", "jaxenvs.family.deep"}
-    assert set(found(tmp_path)) == {*packages, "jaxenvs.render", "jaxenvs.render.new"}
+    family = {"jaxenvs", "jaxenvs.family", "jaxenvs.family.deep"}
+    assert packages(tmp_path) == {*family, "jaxenvs.render", "jaxenvs.render.new"}
+
+
+@pytest.mark.parametrize("folder", OUTSIDE)
+def test_a_checkout_links_each_folder_into_the_package(folder: str):
+    """Python, editors and type checkers follow the link, so a checkout needs no installation."""
+    link = ROOT / "jaxenvs" / folder
+    assert link.is_symlink() and os.readlink(link) == f"../{folder}"
+
+
+def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
+    """An editor that opens `render/play.py` does not know that `..` is `jaxenvs`."""
+    for module, path in sources():
+        depth = len(path.relative_to(ROOT).parts) - 1  # folders of the module
+        if unit(module) in OUTSIDE:
+            for node in ast.walk(ast.parse(path.read_text())):
+                assert not (isinstance(node, ast.ImportFrom) and node.level > depth), (
+                    f"{path.relative_to(ROOT)}:{node.lineno} leaves its top-level folder"
+                )
 
 
 def test_every_data_file_beside_the_modules_is_in_the_distribution():
