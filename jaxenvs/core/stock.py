@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from . import random
-from .env import Env, varying_like
+from .carries import varying_like
+from .env import Env
 from .memory import device_memory
 from .ranks import Ranks, numbers_from
 from .reset_sources import SELECTED_BYTES

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
-from .env import BATCH, Env, Reset, Step
+from .env import Env, Reset, Step
 from .masking import has_illegal
+from .parts.batch import BATCH
 from .platforms import has_accelerator
 from .random import Keys
 from .registry import make

@@ -1,4 +1,4 @@
-"""Wrappers pass on every public member of environments of several families."""
+"""Wrappers forward every public member of environments of several families."""
 
 import dataclasses
 
@@ -11,9 +11,19 @@ import jaxenvs
 from jaxenvs import adapters, search, wrappers
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
+from jaxenvs.core.parts.derived import Derived
+from jaxenvs.core.parts.part import members_of_parts
 from jaxenvs.render import turning
 
 KEY = jax.random.key(1)
+
+
+def public(kind):
+    """Public members of a class and its bases, by name."""
+    found = {name: it for base in reversed(kind.__mro__[:-1]) for name, it in vars(base).items()}
+    return {name: it for name, it in found.items() if name[0] != "_"}
+
+
 IDS = [
     "Puzzle-TSP-10-v0",
     "Grid-DoorKey-5x5-v0",
@@ -22,10 +32,9 @@ IDS = [
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]
-# Members that a wrapper derives from others; authors of environments write the first two.
-OWN = {"reset_state", "step_state", "candidate", "sample_level", "reset", "restart", "name"}
-OWN |= {"checked_params", "state_shape", "given_params", "with_params"}
-OWN |= {"level_shape"}
+# Members that a wrapper computes from others; authors of environments write the first two.
+COMPUTED = {"reset_state", "step_state", "sample_level", "reset", "given_params"}
+COMPUTED |= public(Derived).keys() - {"check_values"}
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
@@ -75,12 +84,16 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
         type(BASE)(5)  # an environment has fields of many kinds, and no first one
 
 
-def test_every_public_member_is_passed_on():
-    """A new member of `Env` needs an answer here: `Wrapper` passes it on, or makes its own."""
-    public = {name for kind in (Env, jaxenvs.Env) for name in vars(kind) if name[0] != "_"}
-    passed_on = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
-    assert not OWN & passed_on, "both"
-    assert public - OWN - passed_on == set()
+def test_every_public_member_is_forwarded():
+    """A new member of `Env` is forwarded by `Wrapper`, or computed from forwarded ones."""
+    forwarded = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
+    assert not COMPUTED & forwarded, "both"
+    assert public(Env).keys() - COMPUTED - forwarded == set()
+
+
+def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
+    assert dict(members_of_parts(Env)).keys() > {"tiles", "features", "package", "reset_source"}
+    assert not dict(members_of_parts(Env)).keys() & COMPUTED
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -90,8 +103,8 @@ def test_values_are_those_of_the_environment_inside(id):
     hidden = {"fully_observed", "default_params"}  # the previous action, and its probability
     values = [
         name
-        for name, member in vars(Env).items()
-        if name[0] != "_" and name not in OWN | hidden and not callable(member)
+        for name, member in public(Env).items()
+        if name not in COMPUTED | hidden and not callable(member)
     ]
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:

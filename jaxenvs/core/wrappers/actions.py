@@ -9,7 +9,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32, PyTree
 
 from .. import checks
-from ..env import Reset, Step, varying_like
+from ..carries import varying_like
+from ..env import Reset, Step
 from ..facts import Effects
 from ..random import Key
 from ..stateful import WrappedState, check_wrapped

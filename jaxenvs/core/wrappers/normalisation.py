@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from ..env import BATCH, Env, Step
+from ..env import Env, Step
+from ..parts.batch import BATCH
 from ..spaces import Box, Space
 from ..stateful import StatefulWrapper
 from ..struct import Struct, struct
