@@ -94,7 +94,7 @@ class Steering(jaxenvs.Env):
 
 
 def test_actions_without_bounds_are_refused():
-    with pytest.raises(ValueError, match=r"Steering\(\): no policy has .* finite bounds"):
+    with pytest.raises(ValueError, match=r"Steering\(\): policies do not support .* finite bounds"):
         networks.ActorCritic.of(Steering(), (8,), 4)
 
 
