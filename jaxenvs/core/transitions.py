@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
     @property
     def done(self) -> Bool[Array, "*batch"]:
-        """Whether the episode is over, for either reason."""
+        """True if the episode is over, for either reason."""
         return self.terminated | self.truncated
 
     @property

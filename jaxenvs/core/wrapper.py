@@ -179,7 +179,7 @@ class Wrapper(Env, kw_only=False):
         return inside if self._keeps_state() else begun.replace(env=inside)
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return what the agent sees of `state`."""
+        """Return the agent's observation of `state`."""
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
@@ -195,7 +195,7 @@ class Wrapper(Env, kw_only=False):
         return self.env.action_mask(self.inner(state), self.inner_params(params))
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of `package` into this environment's, unless the wrapper adds to states."""
+        """Turn a state of `package` into this environment's; raise if the wrapper has a state."""
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)
 

@@ -461,7 +461,7 @@ FAULTS = [
     ("ending", SoonerThanSaid, "by its ending it must be not terminated after action 1 of 2"),
     ("ending", LaterThanSaid, "by its ending it must be terminated after action 1 of 1"),
     ("ending", CutAtItsEnd, "truncated at the limit, although the task ended there"),
-    ("sight", Secret, r"two states that look alike differ in \.secret: show it, or"),
+    ("sight", Secret, r"two states with equal observations differ in \.secret: observe it, or"),
     ("masks", NumbersForMask, r"the mask is int32\(2,\)"),
     ("pictures", NoSprite, "tiles"),
 ]

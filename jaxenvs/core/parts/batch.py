@@ -1,4 +1,4 @@
-"""How batches and wrappers reset an environment."""
+"""Part of `Env` for batches and wrappers: resets."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""How learners and evaluations read an environment."""
+"""Part of `Env` for learners and evaluations."""
 
 import dataclasses
 from typing import Any, ClassVar

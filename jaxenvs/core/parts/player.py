@@ -1,4 +1,4 @@
-"""How people and language models see and play an environment."""
+"""Part of `Env` for people and language models who play: keys, texts and pictures."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -48,7 +48,7 @@ class PlayerPart(Part):
         return ()
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
-        """Return what the agent has and knows in `state`, for panels and text; not traceable."""
+        """Return the agent's possessions and knowledge, for panels and text; not traceable."""
         return ()
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
@@ -59,7 +59,7 @@ class PlayerPart(Part):
         return Effects()
 
     def describe(self, state: Any, params: Any = None) -> str:
-        """Describe what the agent may know of `state`, for people and language models.
+        """Describe the agent's knowledge of `state`, for people and language models.
 
         By default the facts as sentences, then the observation. Not traceable.
         """

@@ -1,4 +1,4 @@
-"""How an environment is compared with the package whose rules it reproduces, and checked."""
+"""Part of `Env` for comparison with the reproduced package, and for `jaxenvs check`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -12,7 +12,7 @@ from .part import Part
 
 
 class Ending(NamedTuple):
-    """How a task can end: a level close to the end, and the actions that lead there."""
+    """A level close to the end of its task, and the actions that lead there."""
 
     level: PyTree[Array]
     actions: Sequence[ArrayLike]  # only the last one terminates the episode
