@@ -104,7 +104,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 
     def load() -> Watched:
-        from jaxenvs.baselines.runs import RunError, load_policy
+        from jaxenvs.baselines.storage.runs import RunError, load_policy
 
         try:
             given = (options.best, params, options.simulations)
