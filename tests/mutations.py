@@ -1,9 +1,9 @@
-"""Break a rule, an auto-reset or a learner, and see which test notices: proof that tests can fail.
+"""Mutation tests: break a rule, an auto-reset or a learner, and find the test that fails.
 
     python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
 Each mutation is made in a copy of the tree, where the default tests of its files run until the
-first one fails. A mutation that `survives` shows a hole in the tests.
+first one fails. A mutation that `survives` shows a gap in the tests.
 """
 
 import os
@@ -27,7 +27,7 @@ class Mutation(NamedTuple):
     file: str
     old: str  # occurs once
     new: str
-    tests: str  # files under `tests/`, or options of pytest, that should see it
+    tests: str  # files under `tests/`, and options of pytest, that should detect it
 
 
 FULL = "craft/test_full_differential.py"
@@ -435,7 +435,7 @@ def first_failure(mutation: Mutation) -> tuple[str, float]:
 
 
 def main() -> int:
-    """Print a row for each mutation; 1 if one survives."""
+    """Print a row for each mutation; return 1 if one survives."""
     names = sys.argv[1:] or list(MUTATIONS)
     print("| mutation | file | first test that fails | seconds |\n| --- | --- | --- | --- |")
     survivors = 0

@@ -36,7 +36,7 @@ class Starts(NamedTuple):
 
     @property
     def has_one_setting(self) -> bool:
-        """Whether all environments have the same params."""
+        """True if all environments have the same params."""
         return not jax.tree.leaves(self.axes)  # None is no leaf
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:

@@ -30,7 +30,7 @@ class Backward(NamedTuple):
 
     @property
     def unit_cost(self) -> bool:
-        """Whether every action costs 1."""
+        """True if every action costs 1."""
         return self.puzzle.unit_cost
 
     @property

@@ -19,7 +19,7 @@ KEY = jax.random.key(1)
 
 
 def public(kind):
-    """Public members of a class and its bases, by name."""
+    """Return the public members of a class and its bases, by name."""
     found = {name: it for base in reversed(kind.__mro__[:-1]) for name, it in vars(base).items()}
     return {name: it for name, it in found.items() if name[0] != "_"}
 
@@ -39,7 +39,7 @@ BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
 def both(id):
-    """An environment, its wrapper, and the same state of each."""
+    """Return an environment, a wrapper around it, and the same state of each."""
     env = jaxenvs.make(id)
     state = env.reset(KEY).state
     outer = wrappers.EpisodeStatistics(env=env)
@@ -67,7 +67,7 @@ class Named(wrappers.FrameStack):
 
 def test_the_environment_and_the_fields_may_be_given_by_position():
     class ByName(wrappers.Wrapper, kw_only=True):
-        """Asks for names."""
+        """Takes its fields by name only."""
 
         factor: float
 
@@ -81,7 +81,7 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
             kind(BASE, *given)
     assert dataclasses.replace(Scaled(BASE, 2.0), factor=3.0) == Scaled(BASE, 3.0)
     with pytest.raises(TypeError, match="positional"):
-        type(BASE)(5)  # an environment has fields of many kinds, and no first one
+        type(BASE)(5)  # environments take all fields by name
 
 
 def test_every_public_member_is_forwarded():
@@ -111,7 +111,7 @@ def test_values_are_those_of_the_environment_inside(id):
         mine, wanted = getattr(outer, name), getattr(env, name)
         if name == "controls":  # the mouse's function takes the wrapper's state
             mine, wanted = mine.actions, wanted.actions
-        if name == "vocabulary" and wanted is not None:  # its functions are made anew
+        if name == "vocabulary" and wanted is not None:  # its functions are new objects
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))
         assert mine == wanted, name
 
@@ -186,7 +186,7 @@ def test_members_of_a_family_take_the_states_of_the_wrapper():
 
 def test_params_of_a_member_are_those_of_the_wrapper():
     class Slow(type(BASE)):
-        """Says how much time is left."""
+        """Has a method that returns the remaining steps."""
 
         def left(self, state, params):
             return int(params.max_steps_in_episode - state.time)
@@ -197,7 +197,7 @@ def test_params_of_a_member_are_those_of_the_wrapper():
 
 def test_an_error_within_a_property_is_not_hidden():
     class Broken(wrappers.Wrapper):
-        """Has a mistake in a property that the environment inside has too."""
+        """Has a bug in a property that the environment inside has too."""
 
         @property
         def observation_space(self):
