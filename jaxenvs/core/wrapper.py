@@ -8,17 +8,20 @@ from typing import Any, dataclass_transform
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, PyTree
 
 from . import eager
 from .controls import Controls
 from .env import Env, Reset, Step
 from .facts import Features
-from .parts.part import members_of_parts
+from .parts.part import members
 from .random import Key
 from .spaces import Space
 from .vocabulary import Vocabulary
+
+# Members that a wrapper does not forward: the first two call forwarded members, the next two are
+# written by authors of environments, and the last one is a field.
+COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
@@ -31,9 +34,8 @@ class Wrapper(Env, kw_only=False):
     `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
     wrappers with a state.
 
-    The contract is forwarded below. Members of the parts of `Env` and those that only a family has,
-    such as `mission_text`, are forwarded by `_forwarded` and `__getattr__`: they take states and
-    params of the wrapper, and the environment inside receives its own.
+    All other members of `Env` are forwarded by `_forwarded`, and members that only a family has,
+    such as `mission_text`, by `__getattr__`. They take states and params of the wrapper.
     """
 
     env: Env
@@ -60,16 +62,6 @@ class Wrapper(Env, kw_only=False):
     def unwrapped(self) -> Env:
         """The environment at the bottom."""
         return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
-
-    @property
-    def level_budget(self) -> int:  # type: ignore[override]
-        """Most levels that the environment inside draws for a reset."""
-        return self.env.level_budget
-
-    @property
-    def idle_action(self) -> int | None:  # type: ignore[override]
-        """Action that replaces an illegal one inside."""
-        return self.env.idle_action
 
     @property
     def default_params(self) -> Any:
@@ -147,14 +139,6 @@ class Wrapper(Env, kw_only=False):
         """Turn an observation of the environment inside into the wrapper's."""
         return obs
 
-    def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
-        """Draw a level of the environment inside."""
-        return self.env.draw_level(key, self.inner_params(params))
-
-    def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
-        """Tell whether a drawn level may be played, as the environment inside does."""
-        return self.env.accepts(level)
-
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
         """Return the trials of the environment inside, in this wrapper."""
         return dataclasses.replace(self, env=self.env.trials(tasks, part, **lengths))
@@ -181,18 +165,6 @@ class Wrapper(Env, kw_only=False):
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return the agent's observation of `state`."""
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
-
-    def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the steps after which the episode inside is truncated."""
-        return self.env.time_limit(self.inner(state), self.inner_params(params))
-
-    def shortest_limit(self, params: Any) -> int:
-        """Return the least time limit inside."""
-        return self.env.shortest_limit(self.inner_params(params))
-
-    def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal."""
-        return self.env.action_mask(self.inner(state), self.inner_params(params))
 
     def from_upstream(self, state: Any) -> Any:
         """Turn a state of `package` into this environment's; raise if the wrapper has a state."""
@@ -233,7 +205,7 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
         return member
     to_inner: dict[str, Callable[[Any], Any]] = {
         **dict.fromkeys(("state", "before", "after"), wrapper.inner),
-        "step": lambda step: step._replace(state=wrapper.inner(step.state)),
+        "step": functools.partial(_inner_step, wrapper),
         "params": wrapper.inner_params,
     }
     signature = inspect.signature(member)
@@ -248,6 +220,11 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
         return member(*given.args, **given.kwargs)
 
     return call
+
+
+def _inner_step(wrapper: Wrapper, step: Any) -> Any:
+    """Return a step with the state inside; other values of a parameter `step` are unchanged."""
+    return step._replace(state=wrapper.inner(step.state)) if isinstance(step, Step) else step
 
 
 def _forwarded(name: str, default: Any) -> Any:
@@ -266,6 +243,6 @@ def _forwarded(name: str, default: Any) -> Any:
     return eager.compiled(call) if hasattr(default, "compiled_for") else call
 
 
-for _name, _default in members_of_parts(Env):
-    if _name not in vars(Wrapper):
+for _name, _default in members(Env):
+    if _name not in vars(Wrapper) and _name not in COMPOSED:
         setattr(Wrapper, _name, _forwarded(_name, _default))

@@ -26,8 +26,8 @@ class Part:
         def observe(self, state: Any, params: Any = None) -> PyTree[Array]: ...
 
 
-def members_of_parts(env_class: type) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the default of each public member that a class has from its parts."""
+def members(env_class: type) -> Iterator[tuple[str, Any]]:
+    """Yield name and default of the public members of `Env` and its parts, not of `Derived`."""
     for kind in env_class.__mro__:
-        if issubclass(kind, Part) and Part in kind.__bases__:
+        if issubclass(kind, Part) and kind is not Part:
             yield from ((name, it) for name, it in vars(kind).items() if name[0] != "_")
