@@ -40,12 +40,12 @@ def mctx_root_fn(
     """
     import mctx
 
-    world = common.environment(env, {}, "mctx_root_fn")
+    game = common.environment(env, {}, "mctx_root_fn")
 
     def root(weights: Any, obs: PyTree[Array], state: Any) -> mctx.RootFnOutput:
         logits, value = evaluate(weights, obs, state)
         known: dict[str, Any] = {
-            "prior_logits": legal(logits, _mask(world, state, params)),
+            "prior_logits": legal(logits, _mask(game, state, params)),
             "value": value,
             "embedding": Node(state, jnp.zeros(value.shape, jnp.bool_)),
         }
@@ -65,8 +65,8 @@ def mctx_recurrent_fn(
     """
     import mctx
 
-    world = common.environment(env, {}, "mctx_recurrent_fn")
-    advance = jax.vmap(lambda key, state, action: world.step(key, state, action, params))
+    game = common.environment(env, {}, "mctx_recurrent_fn")
+    advance = jax.vmap(lambda key, state, action: game.step(key, state, action, params))
     keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
 
     def recurrent(
@@ -79,7 +79,7 @@ def mctx_recurrent_fn(
         known = {
             "reward": jnp.where(node.ended, 0.0, step.reward),
             "discount": jnp.where(ended, 0.0, jnp.float32(discount)),
-            "prior_logits": legal(logits, _mask(world, state, params)),
+            "prior_logits": legal(logits, _mask(game, state, params)),
             "value": jnp.where(ended, 0.0, value),
         }
         return mctx.RecurrentFnOutput(**known), Node(state, ended)

@@ -78,7 +78,7 @@ def _canvas(env: Env) -> observed.Canvas:
 
 @functools.lru_cache(maxsize=64)
 def board_shape(env: Env) -> tuple[int, int]:
-    """Rows and columns of the world, in tiles."""
+    """Return rows and columns of the picture, in tiles."""
     if not has_tiles(env):
         return _canvas(env).shape
     shape = jax.eval_shape(env.tiles, env.state_shape).shape

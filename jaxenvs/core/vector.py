@@ -95,7 +95,7 @@ class VectorEnv:
         if self.autoreset == "next_step":
             advice = (
                 "needs autoreset='same_step' or 'none': with 'next_step' some environments of a "
-                "batch only begin anew, and have no values"
+                "batch only restart in a step, and have no values"
             )
             refuse_shared(self.env, "make_vec", advice)
 

@@ -5,7 +5,6 @@ check is a function of a `Subject` that raises `AssertionError` with a message.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,19 +15,15 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..core.eager import op_by_op
-from ..core.env import Env, Reset, Step
-from ..core.extras import MissingExtraError
+from ..core.env import Env, Reset
 from ..core.facts import Fact
 from ..core.registry import check_complete, make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 from .fuzzing import fuzz, limited
+from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
-try:
-    import chex
-except ImportError as error:
-    raise MissingExtraError(["chex"], "test") from error
 try:
     from jax import enable_x64
 except ImportError:  # before jax 0.8
@@ -36,48 +31,10 @@ except ImportError:  # before jax 0.8
 
 BATCH = 4  # environments
 RESETS = 16  # sampled levels
-STEPS = 256  # steps of a rollout, which continues after the episode's end
-EPSILON = float(np.finfo(np.float32).eps)
 
 
 class ContractError(AssertionError):
     """An environment breaks the contract; the message has a line for each failed check."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Subject:
-    """An environment with its functions compiled once for all checks."""
-
-    env: Env
-    reset: Callable[..., Reset]  # (key, params)
-    step: Callable[..., Step]  # (key, state, action, params)
-    batch_step: Callable[..., Step]  # the same over a leading axis of every argument
-    rollout: Callable[..., tuple[Reset, Step]]  # (key_reset, keys, actions, params)
-
-    @classmethod
-    def of(cls, env: Env) -> "Subject":
-        """Wrap the environment; its functions compile at their first call."""
-
-        def rollout(key: Array, keys: Array, actions: PyTree, params: Any) -> tuple[Reset, Step]:
-            def one(state: Any, key_and_action: Any) -> tuple[Any, Step]:
-                step = env.step(key_and_action[0], state, key_and_action[1], params)
-                return step.state, step
-
-            first = env.reset(key, params)
-            return first, jax.lax.scan(one, first.state, (keys, actions))[1]
-
-        return cls(
-            env=env,
-            reset=jax.jit(env.reset),
-            step=jax.jit(env.step),
-            batch_step=jax.jit(jax.vmap(env.step)),
-            rollout=jax.jit(rollout),
-        )
-
-    @functools.cached_property
-    def episode(self) -> tuple[Reset, Step]:
-        """The first state and all steps of `plan(env)`, with the default params."""
-        return self.rollout(*plan(self.env), self.env.default_params)
 
 
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
@@ -113,56 +70,6 @@ def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
     assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
 
 
-def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyTree[Array]]:
-    """Return the reset key, the step keys and random actions of a rollout."""
-    key_world, key_steps, key_actions = jax.random.split(jax.random.key(seed), 3)
-    actions = jax.vmap(env.action_space.sample)(jax.random.split(key_actions, steps))
-    return key_world, jax.random.split(key_steps, steps), actions
-
-
-def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
-    """Assert that two pytrees are equal in structure, dtypes and every bit.
-
-    Floats of two programs may differ in the last two bits: XLA compiles sums of products
-    differently in each program.
-    """
-
-    def equal(x: Any, y: Any) -> bool:
-        floats = jnp.issubdtype(x.dtype, jnp.floating)
-        if floats and not one_program:
-            return np.allclose(x, y, rtol=2 * EPSILON, atol=EPSILON, equal_nan=True)
-        return np.array_equal(x, y, equal_nan=floats)
-
-    def difference(x: Any, y: Any) -> str:
-        wrong = np.atleast_1d(np.asarray(x) != np.asarray(y))
-        return f"{np.atleast_1d(x)[wrong][:5]} and {np.atleast_1d(y)[wrong][:5]}"
-
-    chex.assert_trees_all_equal_structs(a, b, custom_message=what)
-    chex.assert_trees_all_equal_shapes_and_dtypes(a, b, custom_message=what)
-    chex.assert_trees_all_equal_comparator(equal, difference, a, b, custom_message=what)
-
-
-def at(tree: PyTree, index: int) -> PyTree:
-    """Index a pytree along its first axis."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def stack(trees: list[Any]) -> Any:
-    """Join pytrees along a new first axis; NumPy arrays stay NumPy and compile nothing."""
-
-    def join(*leaves: Any) -> Any:
-        numpy = isinstance(leaves[0], np.ndarray | np.generic)
-        return np.stack(leaves) if numpy else jnp.stack(leaves)
-
-    return jax.tree.map(join, *trees)
-
-
-def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return structure, and shape, dtype and weak type of every leaf; a change recompiles."""
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]
-
-
 def check_value(subject: Subject) -> None:
     """Check that the environment is a frozen, hashable value, and that its params are hashable."""
     env = subject.env
@@ -193,7 +100,7 @@ def check_types(subject: Subject) -> None:
     again = jax.eval_shape(env.step, key, step.state, action)
     for name, trees in (("state", (state, step.state, again.state)), ("obs", (obs, step.obs))):
         for later in trees[1:]:
-            assert _types(trees[0]) == _types(later), (
+            assert types_of(trees[0]) == types_of(later), (
                 f"{name}: a step changes {trees[0]} to {later}"
             )
     _check_leaves(step, "step")
@@ -327,27 +234,27 @@ def check_one_compilation(subject: Subject) -> None:
 
 
 def check_time_limit(subject: Subject) -> None:
-    """The limit truncates, may differ within a batch, and the end of the task has precedence."""
+    """Check that limits truncate, may differ within a batch, and yield to termination."""
     env = subject.env
     given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
     params = limited(stack([env.default_params] * BATCH), given)
     keys = jax.random.split(jax.random.key(5), BATCH)
     state = stack(jax.device_get([subject.reset(key, env.default_params).state for key in keys]))
     limits = np.asarray(jax.vmap(env.time_limit)(state, params))
-    assert (limits <= given).all(), "the limit of an episode must not exceed that of the params"
+    assert (limits <= given).all(), "an episode's limit must not exceed the limit of the params"
     for time in range(1, BATCH + 1):
         actions = jax.vmap(env.action_space.sample)(keys)
         step = subject.batch_step(keys, state, actions, params)
         np.testing.assert_array_equal(step.state.time, jnp.full(BATCH, time), "the clock")
-        cut = (limits <= time) & ~np.asarray(step.terminated)
-        np.testing.assert_array_equal(step.truncated, cut, "truncated at the limit")
+        truncated = (limits <= time) & ~np.asarray(step.terminated)
+        np.testing.assert_array_equal(step.truncated, truncated, "truncated at the limit")
         np.testing.assert_array_equal(step.done, step.truncated | step.terminated, "done")
         np.testing.assert_array_equal(step.discount, 1 - np.float32(step.terminated), "discount")
         state = step.state
 
 
 def check_ending(subject: Subject) -> None:
-    """The task ends as `ending` says, not earlier, and at the limit the task's end counts."""
+    """Check that `ending` terminates the task at its last action, also at the time limit."""
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
@@ -369,7 +276,7 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Environment i of a batch does not depend on the size of the batch, even through resets."""
+    """Check that environment i of a batch does not depend on the batch size, even after resets."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 

@@ -155,7 +155,7 @@ class Fuzzer:
             "not a number": jnp.stack(
                 [jnp.zeros((), jnp.bool_), *[jnp.isnan(leaf).any() for leaf in floats]]
             ).any(),
-            "invalid action not told": step.info["invalid_action"]
+            "invalid action not reported": step.info["invalid_action"]
             != ~env.action_space.contains(action),
             "masked action did something": self._moved(key, state, action, step, params),
         }

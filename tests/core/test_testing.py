@@ -217,7 +217,7 @@ FUZZED = {
         "truncated before or after the limit",
         "reward outside",
         "observation outside",
-        "invalid action not told",
+        "invalid action not reported",
     },
     Second: {
         "truncated before or after the limit",

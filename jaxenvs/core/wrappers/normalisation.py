@@ -60,8 +60,8 @@ def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Arr
             f"jax.vmap(env.step, axis_name={BATCH!r})"
         ) from None
     mean = jax.tree.map(lambda x: jax.lax.pmean(x, BATCH), values)
-    apart = jax.tree.map(lambda x, m: jax.lax.pmean(jnp.square(x - m), BATCH), values, mean)
-    return number, mean, apart
+    variance = jax.tree.map(lambda x, m: jax.lax.pmean(jnp.square(x - m), BATCH), values, mean)
+    return number, mean, variance
 
 
 class NormalizeObservation(StatefulWrapper):
@@ -110,8 +110,8 @@ class NormalizeObservation(StatefulWrapper):
         """Normalise."""
 
         def scaled(x: Array, mean: Array, variance: Array) -> Array:
-            apart = x.astype(jnp.float32) - mean
-            return apart / jnp.sqrt(variance + np.float32(self.epsilon))
+            centred = x.astype(jnp.float32) - mean
+            return centred / jnp.sqrt(variance + np.float32(self.epsilon))
 
         return jax.tree.map(scaled, obs, memory.mean, memory.variance)
 
