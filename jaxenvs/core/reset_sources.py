@@ -36,29 +36,14 @@ def auto(starts: Starts, states: Any, ended: Ended) -> Any:
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
-
-    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return exact(starts._replace(key=key, params=params), states, ended)
-
-    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return fresh(starts._replace(key=key, params=params), states, ended)
-
-    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, states, ended, cpu=exact, default=fresh)
 
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
     """Give each done row one of the prepared levels, drawn with replacement."""
     if tree_bytes(states) <= SELECTED_BYTES:
         return pool_by_selection(starts, levels, states, ended)
-
-    def on_cpu(key: Any, params: Any, *given: Any) -> Any:
-        return pool_by_selection(starts._replace(key=key, params=params), *given)
-
-    def elsewhere(key: Any, params: Any, *given: Any) -> Any:
-        return pool_by_list(starts._replace(key=key, params=params), *given)
-
-    given = (starts.key, starts.params, levels, states, ended)
-    return by_platform(*given, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, levels, states, ended, cpu=pool_by_selection, default=pool_by_list)
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
@@ -88,17 +73,27 @@ def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
     wide = chunk or _slots(count, 192 if starts.env.level_budget == 1 else 8)
 
-    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return _by_lane(starts._replace(key=key, params=params), narrow, states, ended)
+    def on_cpu(starts: Starts, states: Any, ended: Ended) -> Any:
+        return _by_lane(starts, narrow, states, ended)
 
-    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        given = starts._replace(key=key, params=params)
+    def elsewhere(starts: Starts, states: Any, ended: Ended) -> Any:
         if starts.env.level_budget == 1:
-            draw = functools.partial(_first_candidates, given)
+            draw = functools.partial(_first_candidates, starts)
             return _listed(min(wide, count), draw, states, ended, always=False)
-        return _by_candidate(given, min(wide, count), states, ended)
+        return _by_candidate(starts, min(wide, count), states, ended)
 
-    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, states, ended, cpu=on_cpu, default=elsewhere)
+
+
+def _by_platform(
+    starts: Starts, *given: Any, cpu: Callable[..., Any], default: Callable[..., Any]
+) -> Any:
+    """Apply `by_platform` to functions of `starts` and `given`; keys and params are arguments."""
+
+    def form(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda key, params, *given: function(starts._replace(key=key, params=params), *given)
+
+    return by_platform(starts.key, starts.params, *given, cpu=form(cpu), default=form(default))
 
 
 def _slots(num_envs: int, share: int) -> int:
