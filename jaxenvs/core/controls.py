@@ -26,7 +26,7 @@ class Pointing(NamedTuple):
     The board is divided evenly into places, such as the lamps of a board or the pegs of a tower.
     """
 
-    rows: int  # of places
+    rows: int  # rows and columns of places
     columns: int
     # From (state, place) to an action, or None if there is none. Arguments with `pair`: (state,
     # from, to); with `writes`: (state, place, digit).

@@ -15,7 +15,7 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# Of categories, in the order of their numbers; black would look like the first one.
+# Colours of categories 0, 1, 2 and so on; black is left out, as it resembles the first one.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
 MOST_CELLS, MOST_BLOCKS = 32, 16  # tiles along the longer side: of a matrix, of an image
 

@@ -37,7 +37,7 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments have the same params."""
-        return not jax.tree.leaves(self.axes)  # None is no leaf
+        return not jax.tree.leaves(self.axes)  # None is not a leaf
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
         """Return the keys of rows for a purpose."""
