@@ -383,7 +383,7 @@ MUTATIONS = {
     ),
     "Dyna takes a history into the next episode": Mutation(
         "baselines/model_based/dyna.py",
-        "jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)",
+        "jax.vmap(reset_memory)(history, begun_at(learner, step.obs), step.done)",
         "history",
         "baselines/test_dyna.py -k true_steps",
     ),
