@@ -54,8 +54,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
     writes the abstract members, which `make` requires. `step` adds the clock, the time limit,
-    dtypes and checks. Members for viewers, learners, batches and upstream packages have defaults:
-    see `parts`.
+    dtypes and checks. Members for players, learners, batches and upstream packages have defaults,
+    in `jaxenvs.core.parts`.
     """
 
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
