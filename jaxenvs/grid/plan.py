@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from ..core.env import varying_like
+from ..core.carries import varying_like
 from ..core.random import Key, below, choose, distinct, hashed
 from . import tiles
 from .placement import item, lines, other, put
