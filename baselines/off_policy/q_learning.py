@@ -214,7 +214,8 @@ def gradient_step(
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
         batch = devices.dealt(batch._replace(weight=drawn.weight), drawn.device)
     else:
-        batch = replay_buffer.window(buffer, *draws.slots, *window)
+        env, slot = draws.slots
+        batch = replay_buffer.window(buffer, env, slot, *window)
     target = objective.td_target(learner, learned.weights, learned.target, batch, draws.key_target)
     return descend(learner, objective.loss, learned, drawn, batch, target, draws.key_loss)
 

@@ -67,7 +67,7 @@ network = Quantiles.of
 
 
 def td_target(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
