@@ -1,4 +1,4 @@
-"""Load the cost-to-go of a run of DAVI, for a search."""
+"""Load the learned cost-to-go of a DAVI run, as a heuristic for a search."""
 
 import functools
 import os

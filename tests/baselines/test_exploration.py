@@ -145,7 +145,7 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
     batch = (obs[:-1].reshape(-1, 2), obs[1:].reshape(-1, 2), visits.action.ravel())
 
     def surprise(curiosity, is_pair):
-        return bonus.surprise((curiosity.encoder, curiosity.inverse), *batch, is_pair)
+        return bonus.inverse_loss((curiosity.encoder, curiosity.inverse), *batch, is_pair)
 
     everything, nothing = jnp.ones(64 * ENVS, jnp.bool_), jnp.zeros(64 * ENVS, jnp.bool_)
     surprise = jax.jit(surprise)

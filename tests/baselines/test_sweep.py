@@ -157,7 +157,7 @@ def test_values_of_a_range(text, values):
     [
         (
             ("hidden=64,128",),
-            "hidden is no number of the program that can be swept; these are: lea",
+            "hidden cannot be swept; choose from lea",
         ),
         (("gamma",), "could not convert string to float: ''; write gamma="),
         (("gamma=0.9..0.99",), "write gamma="),
