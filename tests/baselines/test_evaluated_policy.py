@@ -201,7 +201,7 @@ def test_export_says_that_the_search_is_not_in_the_program(imagined, monkeypatch
     monkeypatch.setattr(export, "write", lambda policy, run, folder: written.append(policy.search))
     monkeypatch.setattr(export, "require", lambda *_: None)
     assert cli.main(["export", str(imagined[0].path), "--out", str(tmp_path)]) == 0
-    assert "the network alone, without the search of muzero" in capsys.readouterr().out
+    assert "contains only the network, not the search of muzero" in capsys.readouterr().out
     assert written == [None]
 
 
