@@ -45,7 +45,7 @@ from ..core.bounds import Count, Rate, Share
 from ..core.learner import Learner
 from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Rollout
-from ..core.settings import Exploring
+from ..core.settings import Exploration
 from ..networks import q_network, two_hot
 from ..networks.encoders import is_board
 from ..off_policy import dqn
@@ -59,7 +59,7 @@ SMALL = 1e-6  # least span of values that are stretched to 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploring):
+class Settings(Exploration):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
@@ -98,7 +98,7 @@ class Settings(Exploring):
         super().check()
         if not self.spacing:
             raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
-        least = self.reach + 1 + (self.priority > 0.0)  # see `Replayed.least_slots`
+        least = self.reach + 1 + (self.priority > 0.0)  # see `Replay.least_slots`
         if self.slots < least:
             raise ValueError(
                 f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "

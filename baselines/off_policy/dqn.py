@@ -39,7 +39,7 @@ from ..core.metrics import means
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch, ReplayBuffer
 from ..core.rollouts import Rollout
-from ..core.settings import Replayed
+from ..core.settings import Replay
 from ..networks import q_network
 from ..networks.q_network import QNetwork
 
@@ -48,7 +48,7 @@ RESETS = 0.7  # share of the run after which there are no resets, so that it end
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Replayed):
+class Settings(Replay):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     layer_norm: bool = True  # whether the network's layers are normalised

@@ -30,7 +30,7 @@ from ..core.bounds import Count, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
-from ..core.settings import Remembering, Replayed
+from ..core.settings import Memory, Replay
 from ..networks import q_network, two_hot
 from ..networks.layers import dense
 from ..networks.q_network import RecurrentQ
@@ -40,7 +40,7 @@ from .dqn import Learned
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, Replayed):
+class Settings(Memory, Replay):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     batch_size: int = 32  # sequences that a gradient step learns from, on all devices

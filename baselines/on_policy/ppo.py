@@ -26,12 +26,12 @@ from ..core.bonuses import Novelty
 from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Activation, Scaled
+from ..core.settings import Activation, Scaling
 from ..networks.policies import ActorCritic
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Scaled):
+class Settings(Scaling):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     value_weight: Swept[float] = 0.5  # weight of the value loss
@@ -46,7 +46,7 @@ class Settings(Scaled):
     network: str = ""  # your own network, module:name
     target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
 
-    swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
+    swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
     def check(self) -> None:
         super().check()

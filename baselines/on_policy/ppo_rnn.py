@@ -24,14 +24,14 @@ from ..core import rollouts
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Choose, Rollout, Runner
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.policies import Recurrent
 from ..networks.spatial import Spatial
 from . import ppo
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, ppo.Settings):
+class Settings(Memory, ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers

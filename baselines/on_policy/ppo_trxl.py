@@ -13,13 +13,13 @@ from jaxenvs import Env
 
 from ..core import rollouts
 from ..core.bounds import Count
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
 from . import ppo, ppo_rnn
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, ppo.Settings):
+class Settings(Memory, ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: Count = 64  # earlier steps of the episode that each layer attends to

@@ -20,7 +20,7 @@ from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.q_network import RecurrentQ
 from ..networks.spatial import SpatialQ
 from . import pqn
@@ -29,7 +29,7 @@ from .ppo_rnn import wrapped as wrapped
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, pqn.Settings):
+class Settings(Memory, pqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: Count = 128  # numbers that the GRU remembers
