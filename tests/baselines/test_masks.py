@@ -12,6 +12,7 @@ from tiny import Clock, Endless, learner
 from tiny_masks import Gate
 
 import jaxenvs
+from jaxenvs.baselines.core import episodes as evaluation
 from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.core.policy import Policy
@@ -260,11 +261,10 @@ def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
         memory, action = jax.vmap(functools.partial(policy.act, greedy=greedy))(keys, memory, state)
         return action, memory
 
-    episodes = jax.jit(
-        lambda key: episodes.first_episodes(policy.env, act, key, 16, policy.begin())
-    )(KEY)
-    np.testing.assert_array_equal(episodes.lengths, 9)
-    assert episodes.terminated.all()
+    play = functools.partial(evaluation.first_episodes, policy.env, act)
+    played = jax.jit(lambda key: play(key, 16, policy.begin()))(KEY)
+    np.testing.assert_array_equal(played.lengths, 9)
+    assert played.terminated.all()
 
     session = Session(policy.env, pilots.of_policy(policy, greedy), 4)
     for _ in range(9):
