@@ -39,7 +39,7 @@ class Planner:
 
     @property
     def in_model(self) -> bool:
-        """Whether the domain is a learned model, whose plans may be wrong."""
+        """True if the domain is a learned model, whose plans may be wrong."""
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:

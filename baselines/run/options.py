@@ -139,7 +139,7 @@ def prepare(
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
-    """Read the command line; defaults are those of the id's preset, or of the run to resume.
+    """Read the command line; defaults come from the id's preset or from the run to resume.
 
     Raises `RunError`, also for unknown flags, the errors of `jaxenvs.make`, and `SystemExit` for
     --help and unreadable values.

@@ -54,7 +54,7 @@ class Config:
     """Configuration of a run, the content of config.json."""
 
     id: str
-    fields: dict[str, Any]  # constructor fields that differ from those of the id
+    fields: dict[str, Any]  # constructor fields other than the id's
     seed: int  # first seed; the others count up from it
     seeds: int
     settings: dict[str, Any]
@@ -164,7 +164,7 @@ def load_policy(
     network, shapes = _network(row, run, env)
     weights = _weights(run, shapes, seed, best)
     try:
-        given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
+        given = config.settings | config.agents[seed][0]  # the agent's settings
         search = registry.search(row, env, network, given, simulations)
     except ValueError as error:
         raise RunError(f"{run.path}: {error}") from error
@@ -354,7 +354,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a checkpoint was saved; a missing directory counts as one that was moved away."""
+        """True once a checkpoint was saved; a missing directory counts as one that was moved."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
