@@ -1,7 +1,7 @@
 """Learners on eight devices: a separate process, which prints its results as JSON.
 
-on_eight.py         gradients, the program of an update, draws from a replay
-on_eight.py OUT     a run, which it leaves there
+on_eight.py         gradients, the program of an update, samples of a replay buffer
+on_eight.py OUT     a run in the directory OUT
 """
 
 import functools
@@ -31,14 +31,14 @@ ENVS = 16
 
 
 def agents() -> tuple[Learner, ...]:
-    """The same learner on one device and on eight."""
+    """Return the same learner on one device and on eight."""
     return tuple(
         tiny.learner(tiny.Countdown(), num_envs=ENVS, devices=Devices(count)) for count in (1, 8)
     )
 
 
 def gradients() -> dict[str, float]:
-    """Gradients of one minibatch, all of its rows, whose advantages differ between devices."""
+    """Return errors of the gradient of one minibatch whose advantages differ between devices."""
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps
     weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
@@ -74,7 +74,7 @@ def gradients() -> dict[str, float]:
 
 
 def program() -> dict[str, object]:
-    """Exchanges of one update, and where its arrays lie after it."""
+    """Return the collectives of one update, and the placement of its arrays afterwards."""
     _, agent = agents()
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -100,7 +100,7 @@ SLOTS, DRAWS, KEYS = 37, 4000, 8
 
 
 def replay() -> dict[str, object]:
-    """Draw from a prioritised replay that eight devices hold, and from the same on one."""
+    """Sample from a prioritised replay buffer on eight devices, and from the same on one."""
     known = some(ENVS, SLOTS)
     uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]  # by environment
     known = known._replace(value=known.value * uneven)
@@ -128,8 +128,8 @@ def replay() -> dict[str, object]:
 
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
-    """Slots that were drawn, their weights, and the replay after errors of them."""
-    # Each device has a key of its own, as in a run; the first one's is that of one device.
+    """Return sampled slots, their weights, and the priorities after an update by errors."""
+    # Each device has a separate key, as in a run; the first device's equals the single device's.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
@@ -140,7 +140,7 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
 
 
 def ladder() -> list[float]:
-    """Shares of random actions of all environments of a run on eight devices."""
+    """Return the epsilons of all environments of a run on eight devices."""
     settings = {"epsilon_start": 0.4, "epsilon_end": 0.4, "epsilon_power": 7.0, "num_envs": ENVS}
     settings |= {"warm_up": 100, "capacity": 640}
     agent = tiny.learner(tiny.Countdown(), "dqn", devices=Devices(8), **settings)
@@ -149,7 +149,7 @@ def ladder() -> list[float]:
 
 
 def main() -> None:
-    """Do what the arguments ask for."""
+    """Run the command line."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()
@@ -157,12 +157,12 @@ def main() -> None:
 
 
 def looked() -> dict[str, object]:
-    """Gradients, a program, and a replay."""
+    """Return the results for gradients, program and replay buffer."""
     return {"gradients": gradients(), "program": program(), "replay": replay()}
 
 
 def run(out: Path) -> dict[str, object]:
-    """Train with the command; how it ended, and what it left."""
+    """Train by the command; return its exit code and the directory's content."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
     argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]

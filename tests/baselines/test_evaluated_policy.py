@@ -1,4 +1,4 @@
-"""Evaluations of a run play one kind of policy and state it: search, actions, observation."""
+"""All evaluations of a run use one kind of policy and describe it."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ SEEN = "Box(by element within [-inf, inf], (4,), float32)"
 
 
 def made(folder, algorithm: str, id: str, fields=None, seeds: int = 1, **config):
-    """A run whose weights have learned nothing, and its learner."""
+    """Return an untrained run and its learner."""
     given = config.pop("settings", {})
     agent = tiny.learner(jaxenvs.make(id, **(fields or {})), algorithm, **given)
     settings = dataclasses.asdict(agent.settings)

@@ -21,7 +21,7 @@ NETWORK = GTrXL.of(
 
 
 def sigmoid(x):
-    """The logistic function."""
+    """Logistic function."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
@@ -30,7 +30,7 @@ def drawn(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def test_the_gate_is_that_of_the_paper():
+def test_the_gate_matches_the_paper():
     gate, had, new = gtrxl.Gate(3, jnp.float32), drawn(0, 5, 3), drawn(1, 5, 3)
     weights = jax.jit(gate.init)(KEY, had, new)
     parts = jax.tree.map(np.asarray, weights["params"])
@@ -50,7 +50,7 @@ def test_the_shift_puts_each_distance_where_it_lies():
     assert got.shape == (STEPS, REACH + STEPS)
     for step in range(STEPS):
         for column in range(REACH + STEPS):
-            distance = step + REACH - column  # from the step back to what it looks at
+            distance = step + REACH - column  # from the step back to the attended step
             if 0 <= distance <= REACH:
                 assert got[step, column] == scores[step, REACH - distance]
 
@@ -75,7 +75,7 @@ def test_steps_see_their_episode_as_far_as_memory_reaches():
             assert got[step, other + REACH] == (near and there and not ends), (step, other)
 
 
-def test_attention_is_that_of_a_plain_loop():
+def test_attention_matches_a_plain_loop():
     layer = gtrxl.Attention(WIDTH, HEADS, jnp.float32)
     known, seen = drawn(0, REACH + STEPS, WIDTH), np.zeros((STEPS, REACH + STEPS), bool)
     for step in range(STEPS):
@@ -109,7 +109,7 @@ def test_attention_is_that_of_a_plain_loop():
 
 @functools.cache
 def network():
-    """Weights, and the two functions, compiled."""
+    """Return weights and the two compiled functions."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
     weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)  # less like copies
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
@@ -118,7 +118,7 @@ def network():
 
 
 def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
-    """Logits and values one after another, and the memory after them."""
+    """Return logits and values of single steps, and the memory after them."""
     think, said = network()[0], []
     for seen, ends in zip(obs, done, strict=True):
         memory, logits, value = think(memory, jnp.asarray(seen))
@@ -128,7 +128,7 @@ def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
 
 
 def at_once(memory, obs, done) -> np.ndarray:
-    """The same of the whole sequence."""
+    """Return logits and values of the whole sequence."""
     logits, values = network()[1](memory, jnp.asarray(obs), jnp.asarray(done))
     return np.column_stack([logits, values])
 
@@ -163,7 +163,7 @@ def test_nothing_crosses_the_end_of_an_episode():
     np.testing.assert_allclose(after[3:], stepped(NETWORK.begin(), obs[3:], done[3:])[0], atol=1e-6)
 
 
-def test_it_remembers_what_each_layer_sees_back_and_no_more():
+def test_memory_reaches_as_far_as_the_layers_and_no_further():
     """A layer reaches 4 steps back, and two layers 8, by the memory of the second's inputs."""
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()

@@ -100,7 +100,7 @@ def test_an_action_that_is_not_taken_any_more_teaches_nothing():
 
 @pytest.fixture(scope="module")
 def collected():
-    """PPO in small environments, its runner and what it collected (one seed)."""
+    """Return PPO in small environments, its runner and a rollout (one seed)."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, gamma=0.9)
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 1))
     made = collect(ppo_, runners, jax.random.split(jax.random.key(1), 1))
@@ -131,7 +131,7 @@ def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
 
 
 def test_stale_fragments_are_seen_with_the_present_weights(collected):
-    """Log-probabilities and values are those of the learner; the actor's weigh the surprise."""
+    """The learner's log-probabilities and values are used; the actor's weigh the TD errors."""
     ppo_, runner, rollout = collected
     stale = rollout._replace(
         log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
