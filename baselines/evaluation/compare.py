@@ -344,7 +344,7 @@ def _draw(file: Path, found: Comparison) -> None:
     shares = functools.partial(statistics.profile, thresholds=thresholds)
     for place, (name, scores) in enumerate(found.methods.items()):
         colour = f"C{place % 10}"
-        shown = name.replace("$", r"\$")  # not the beginning of a formula
+        shown = name.replace("$", r"\$")  # matplotlib would start a formula
         low, high = statistics.interval(statistics.interquartile_mean, scores)
         bars.barh(shown, high - low, left=low, color=colour, alpha=0.35, height=0.6)
         bars.plot([statistics.interquartile_mean(scores)] * 2, [place - 0.3, place + 0.3], colour)

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-EXIT_CODE = 130  # what shells use for a process stopped by Ctrl-C
+EXIT_CODE = 130  # shells' exit code for a process stopped by Ctrl-C
 
 
 class Interrupt:

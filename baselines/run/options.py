@@ -1,4 +1,4 @@
-"""The command line of a learner: an id with its preset or a run to resume, then flags."""
+"""Command line of a learner: an id with its preset or a run to resume, then flags."""
 
 import dataclasses
 import itertools
@@ -59,7 +59,7 @@ class _Run:
     param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Params of the environment, such as max_steps_in_episode=50."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Directory of the run; runs/ID-TIME if left out."""
+    """Directory of the run; default: runs/ID-TIME."""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Replace an existing run in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
@@ -190,13 +190,13 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
 
 
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:
-    """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
+    """Return the content of the run's config.json; raises like `jaxenvs.make`."""
     assert options.id is not None
     given, params = fields(options.set), fields(options.param, PARAM)
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
+        given["obs"] = "dict"  # without `obs` a run means the image, see `Config.env_fields`
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,

@@ -39,10 +39,12 @@ class ProgressLine:
         self._updates, self._done = updates, done
         self._unit, self._shown = unit, shown
         self._returns = Returns(config.settings.get("rollout_steps", 1))
-        self._words = ""  # the text of `shown`
+        self._words = ""  # text from `shown`
         self._note = ""  # further text of the line
         self._begun = time.perf_counter()
-        self._compiled: tuple[float, int] | None = None  # when, after which update
+        self._compiled: tuple[float, int] | None = (
+            None  # time and update of the first compiled call
+        )
         self._last_print = self._begun
         self._bar = bar(self._console)
         self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")

@@ -66,7 +66,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """The value of a flag, the last one if there are several, and the arguments without it."""
+    """Return the last value of a flag, and the arguments without it."""
     value, rest, arguments = None, [], iter(argv)
     for argument in arguments:
         if argument == flag:

@@ -190,7 +190,7 @@ def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, n
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint, as its manifest names them."""
+    """Read every array of a checkpoint by its name in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -205,7 +205,7 @@ def _arrays(
     """Read arrays of these names and shapes, after verifying Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax give it alone
+    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax return it directly
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}

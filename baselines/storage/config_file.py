@@ -40,7 +40,7 @@ def checked(content: Any, form: int) -> dict[str, Any]:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
+    """Raise `ValueError` unless values are numbers and seeds divide evenly among combinations."""
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-MOVED = {  # tree and leaf: where older versions have it
+MOVED = {  # (tree, leaf) today: (tree, leaf) in older versions
     ("weights", "scales.targets"): ("learner", "scale"),
     **{
         ("weights", f"scales.rewards.{name}"): ("learner", f"gains.{name}")

@@ -224,7 +224,9 @@ class Run:
 
     path: Path
     config: Config
-    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)  # folders, by `create`
+    made: tuple[Path, ...] = dataclasses.field(
+        default=(), compare=False
+    )  # directories that `create` made
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
@@ -290,7 +292,7 @@ class Run:
             allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
             raise RunError(f"{self.path} has {counted(seeds, 'seed')}: give {allowed}, not {seed}")
 
-    # The log and the other JSON files.
+    # Log and JSON files.
 
     def write_config(self) -> None:
         """Write config.json."""
@@ -302,7 +304,7 @@ class Run:
             temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def log(self, records: Iterable[dict[str, Any]]) -> None:
-        """Append records to log.jsonl, all of them or none."""
+        """Append records to log.jsonl, either all or none."""
         self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
 
     def append(self, name: str, text: str) -> None:
