@@ -1,4 +1,4 @@
-"""Settings tuned per environment; each package of learners declares those of its learners.
+"""Settings tuned per environment, declared in the `presets` module of each package of learners.
 
 Later rows override earlier ones where several match an id. Rows with a name apply only where
 `--preset` asks for it.

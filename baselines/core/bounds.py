@@ -46,7 +46,7 @@ Swept = T | Array  # a number that `--sweep` may replace by an array of the comp
 def bounds(kind: type) -> dict[str, Bounds]:
     """Return the declared bounds of a class's fields, by name.
 
-    A subclass that declares a field again without bounds keeps those of its base.
+    A subclass that redeclares a field without bounds inherits its base's bounds.
     """
     found = {}
     for base in reversed(kind.__mro__):

@@ -27,7 +27,7 @@ POOL = 4096  # prepared levels of all devices together, for the reset source `po
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """`count` devices, of all processes together."""
+    """`count` devices over all processes."""
 
     count: int = 1
 
@@ -72,7 +72,7 @@ class Devices:
         share = num_envs // self.count
         return make_vec(env, share, reset_source=source, pool_size=POOL // self.count)
 
-    # Inside the program.
+    # Methods for use inside the compiled program.
 
     def local_key(self, key: Array) -> Array:
         """Return a key that differs between devices."""
@@ -139,11 +139,11 @@ class Devices:
         mean = self.mean(here)
         return mean, self.mean(variance + jnp.square(here - mean))
 
-    # Around the program.
+    # Methods for use around the compiled program.
 
     @property
     def mesh(self) -> Mesh:
-        """The devices in a row."""
+        """One-dimensional mesh of the devices."""
         return Mesh(np.array(jax.devices()[: self.count]), (DEVICES,))
 
     def program(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jaxtyping import Array, PyTree
@@ -22,6 +22,7 @@ SEEDS = "seeds"  # vmap axis of runs with different seeds
 PACKAGE = "jaxenvs.baselines"
 
 
+@runtime_checkable
 class Network(Protocol):
     """Network of a policy, for one observation; `jax.vmap` it for a batch.
 
@@ -64,10 +65,6 @@ class Network(Protocol):
 
         The recurrent state is reset after each step that is `done` (steps,).
         """
-        ...
-
-    def __getattr__(self, name: str) -> Any:
-        """Return any other attribute, which only some learners need."""
         ...
 
 
@@ -131,7 +128,7 @@ class Learner(Generic[S]):
 
     algorithm: Algorithm
     env: Any  # VectorEnv of this device's environments; learners of puzzles document theirs
-    network: Network
+    network: Network | Any  # learners of puzzles have other networks
     settings: S
     devices: Devices = ALONE
 

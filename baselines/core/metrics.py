@@ -1,7 +1,7 @@
-"""Metrics of an update that are known only where something was learned in it.
+"""Metrics of an update that are known only if the update took gradient steps.
 
-Each comes with a second metric, its name and `KNOWN`: how often it was measured. The log has null
-where that is 0, and only the value elsewhere.
+Each has a second metric, named with the suffix `KNOWN`, that counts its measurements. The log has
+null for a count of 0, and otherwise only the value.
 """
 
 from collections.abc import Mapping

@@ -21,8 +21,8 @@ def of_network(
     """Return the description of a network that acts in an `Env` or a Gymnasium environment.
 
     `actions` are "sampled" or "greedy"; `epsilon` is the probability of a random action of a
-    Q-network's sampled policy. `simulations` is 0 without a search; `model` is what a search steps.
-    `episode` is present if an episode is a trial of several.
+    Q-network's sampled policy. `simulations` is 0 without a search; `model` names the model that a
+    search steps. `episode` is present if an episode is a trial of several.
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:
@@ -37,7 +37,7 @@ def of_network(
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
     """Return the description of a greedy descent.
 
-    `shown` names the observation if it is not that of `env`.
+    `shown` names the observation if it differs from `env`'s.
     """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}

@@ -65,7 +65,9 @@ def add_complete(
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    count = written - (written - slot) % slots  # when the slot was written last; below 0: never
+    count = (
+        written - (written - slot) % slots
+    )  # count at which the slot was last written; negative: never
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step
@@ -90,9 +92,9 @@ def sample(
     beta: Float32[Array, ""],
     devices: Devices,
 ) -> SampledSlots:
-    """Draw `size` slots in proportion to their priorities, of all devices together.
+    """Sample `size` slots in proportion to their priorities, over all devices together.
 
-    Environments are drawn from even strata of the whole sum. `beta` is the exponent of the
+    Environments are drawn by stratified sampling of the whole sum. `beta` is the exponent of the
     importance weights, whose maximum over the batch is 1.
     """
     key = devices.first_key(key)

@@ -28,7 +28,7 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         return
     if jax.distributed.is_initialized():
         return
-    # The only collectives between processes that CPUs have; a GPU uses its own.
+    # CPUs have no other collectives between processes; GPUs use theirs.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if coordinator is None:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)

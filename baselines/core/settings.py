@@ -160,7 +160,7 @@ class Learning(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class Scaled(Learning):
+class Scaling(Learning):
     """Scaling of rewards and observations; see moments.py."""
 
     normalize_obs: bool = False  # whether running moments normalise float observations
@@ -170,7 +170,7 @@ class Scaled(Learning):
 
 
 @dataclasses.dataclass(frozen=True)
-class Remembering:
+class Memory:
     """Settings shared by the learners with recurrent networks."""
 
     previous: bool = False  # whether the network also reads the previous action and reward
@@ -181,7 +181,7 @@ class Remembering:
 
 
 @dataclasses.dataclass(frozen=True)
-class Exploring(Common):
+class Exploration(Common):
     """Epsilon-greedy exploration with a linear schedule."""
 
     epsilon_start: Swept[float] = 1.0  # initial probability of a random action
@@ -208,7 +208,7 @@ class Exploring(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class FromReplay(Exploring):
+class FromReplay(Exploration):
     """Settings shared by learners that sample windows of steps from a replay buffer."""
 
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
@@ -261,7 +261,7 @@ class FromReplay(Exploring):
 
 
 @dataclasses.dataclass(frozen=True)
-class Replayed(FromReplay):
+class Replay(FromReplay):
     """Settings shared by the DQN family."""
 
     rollout_steps: Count = 16  # steps of each environment between updates

@@ -22,7 +22,9 @@ def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
 
     Lines printed meanwhile appear at the end.
     """
-    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
+    console = Console(
+        file=sys.stdout, quiet=not processes.first()
+    )  # made before stdout is redirected below
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             say(f"{id}: {plain}")

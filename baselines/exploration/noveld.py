@@ -3,7 +3,7 @@
 The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
 is the increase in novelty from its observation to the successor, paid once per episode for each
 observation, so the agent moves on instead of circling around a novel place. Observations are
-identified by a hash. Deliberate differences: those of rnd.py; and if the hashes of two observations
+identified by a hash. Deliberate differences: as in rnd.py; and if the hashes of two observations
 of an episode share a slot in the table, the older one counts as new again.
 """
 

@@ -18,9 +18,9 @@ from jaxenvs.core.platforms import by_platform
 
 from .layers import dense
 
-PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
-MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
-WORD, SENTENCE = 8, 32  # features of a word, of the whole sentence
+PIXELS = 255  # highest value of a picture; integers with a smaller range are categories
+MISSION = "mission"  # part of a Dict with the mission: word ids, padded with 0
+WORD, SENTENCE = 8, 32  # features of a word and of the whole sentence
 
 
 class Encoder(nn.Module):
@@ -181,7 +181,7 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    tops = space.high.max(axis=(0, 1))  # per channel, so that no column is always zero
+    tops = space.high.max(axis=(0, 1))  # per channel, to avoid columns that are always zero
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]
     return jnp.concatenate(channels, axis=-1).astype(dtype)

@@ -43,7 +43,7 @@ class Network(nn.Module):
 
     @property
     def dtype(self) -> Any:
-        """Type of the activations."""
+        """Dtype of the activations."""
         return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     @classmethod

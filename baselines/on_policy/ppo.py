@@ -27,12 +27,12 @@ from ..core.bonuses import Novelty
 from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Activation, Scaled
+from ..core.settings import Activation, Scaling
 from ..networks.policies import ActorCritic
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Scaled):
+class Settings(Scaling):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
@@ -47,7 +47,7 @@ class Settings(Scaled):
     network: str = ""  # your own network, as module:name
     target_scaling: float = 0.0  # rate of the running scale of value targets, such as 0.05; 0: off
 
-    swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
+    swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
     def check(self) -> None:
         super().check()

@@ -25,14 +25,14 @@ from ..core import rollouts
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Choose, Rollout, Runner
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.policies import Recurrent
 from ..networks.spatial import Spatial
 from . import ppo
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, ppo.Settings):
+class Settings(Memory, ppo.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: int = 128  # size of the GRU's state

@@ -12,13 +12,13 @@ from typing import Any
 from jaxenvs import Env
 
 from ..core.bounds import Count
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
 from . import ppo, ppo_rnn
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, ppo.Settings):
+class Settings(Memory, ppo.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: Count = 64  # earlier steps of the episode that each layer attends to

@@ -25,13 +25,13 @@ from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Exploring, Optimiser, Scaled
+from ..core.settings import Exploration, Optimiser, Scaling
 from ..networks import q_network
 from ..networks.q_network import QNetwork
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploring, Scaled):
+class Settings(Exploration, Scaling):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
@@ -39,7 +39,7 @@ class Settings(Exploring, Scaled):
     max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
     optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
 
-    swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")
+    swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
 network = QNetwork.of

@@ -21,7 +21,7 @@ from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import Remembering
+from ..core.settings import Memory
 from ..networks.q_network import RecurrentQ
 from ..networks.spatial import SpatialQ
 from . import pqn
@@ -30,7 +30,7 @@ from .ppo_rnn import wrapped as wrapped
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Remembering, pqn.Settings):
+class Settings(Memory, pqn.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: Count = 128  # size of the GRU's state

@@ -1,7 +1,7 @@
 """Learners on eight devices: a separate process, which prints its results as JSON.
 
-on_eight.py         gradients, the program of an update, draws from a replay
-on_eight.py OUT     a run, which it leaves there
+on_eight.py         gradients, the program of an update, samples of a replay buffer
+on_eight.py OUT     a run in the directory OUT
 """
 
 import functools
@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def looked() -> dict[str, object]:
-    """Gradients, a program, and a replay."""
+    """Return the results for gradients, program and replay buffer."""
     return {"gradients": gradients(), "program": program(), "replay": replay()}
 
 

@@ -1,4 +1,4 @@
-"""The table of learners: what it names is there, and a new learner is one file and one row."""
+"""Table of learners: its modules exist, and a new learner is one module and one row."""
 
 import ast
 import functools
@@ -26,7 +26,7 @@ ID = "Grid-Empty-Random-5x5-v0"
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
-    """Beside its own, those whose functions it calls; and no class has it as a method."""
+    """Next to its own, those whose functions it calls; and no class has it as a method."""
     module = ALGORITHMS[name].load()
     assert all(hasattr(module, part) for part in ("Settings", "init", "update"))
     update = getattr(module.update, "func", module.update)  # of a shared loop: a partial

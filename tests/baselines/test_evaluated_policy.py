@@ -1,4 +1,4 @@
-"""Evaluations of a run play one kind of policy and state it: search, actions, observation."""
+"""All evaluations of a run use one kind of policy and describe it."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ SEEN = "Box(by element within [-inf, inf], (4,), float32)"
 
 
 def made(folder, algorithm: str, id: str, fields=None, seeds: int = 1, **config):
-    """A run whose weights have learned nothing, and its learner."""
+    """Return an untrained run and its learner."""
     given = config.pop("settings", {})
     agent = tiny.learner(jaxenvs.make(id, **(fields or {})), algorithm, **given)
     settings = dataclasses.asdict(agent.settings)
@@ -201,7 +201,7 @@ def test_export_says_that_the_search_is_not_in_the_program(imagined, monkeypatch
     monkeypatch.setattr(export, "write", lambda policy, run, folder: written.append(policy.search))
     monkeypatch.setattr(export, "require", lambda *_: None)
     assert cli.main(["export", str(imagined[0].path), "--out", str(tmp_path)]) == 0
-    assert "the network alone, without the search of muzero" in capsys.readouterr().out
+    assert "contains only the network, not the search of muzero" in capsys.readouterr().out
     assert written == [None]
 
 

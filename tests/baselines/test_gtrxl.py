@@ -21,7 +21,7 @@ NETWORK = GTrXL.of(
 
 
 def sigmoid(x):
-    """The logistic function."""
+    """Logistic function."""
     return 1.0 / (1.0 + np.exp(-x))
 
 

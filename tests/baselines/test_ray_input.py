@@ -64,7 +64,7 @@ def test_environments_that_cannot_be_trained_in(tmp_path, monkeypatch, capsys, i
 
 def test_gymnasium_needs_actors(capsys):
     assert main(["gym:CartPole-v1"]) == 2
-    words = "outside of ppo's compiled program; have it stepped by actors: jaxenvs train gym:CartPo"
+    words = "outside of ppo's compiled program; train with actors: jaxenvs train gym:CartPo"
     assert words in capsys.readouterr().err
 
 

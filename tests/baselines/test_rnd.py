@@ -126,7 +126,7 @@ def test_devices_share_statistics_and_predictor():
 
 
 def curious(env, **settings) -> Learner:
-    """A PPO that is rewarded for what is new."""
+    """Return PPO with an exploration bonus."""
     return learner(env, bonus=0.5, **settings)
 
 

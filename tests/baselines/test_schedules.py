@@ -259,7 +259,7 @@ def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, giv
 
 
 def test_steps_are_counted_beyond_int32():
-    """Rates and epsilon after shares of 2**33 steps are those of a shorter run."""
+    """Rates and epsilon after fractions of 2**33 steps equal a shorter run's."""
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33}
     of_ppo = ppo.Settings(**large, learning_rate=1.0)
     of_dqn = dqn.Settings(**large, epsilon_share=1.0, gradient_steps=1024, warm_up=2**32)

@@ -282,12 +282,12 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     with pytest.raises(runs.RunError, match="has 1 seed: give 0, not 2"):
         planner.load(run.path, seed=2)
     run = runs.Run.create(tmp_path / "ppo", runs.Config(ID, {}, 0, 1, {}, "ppo"))
-    with pytest.raises(runs.RunError, match="learns nothing that a search takes"):
+    with pytest.raises(runs.RunError, match="learns no heuristic for a search"):
         planner.load(run.path)
     assert cli.main(["solve", ID, "--levels", "3"]) == 2
     assert "give --model RUN" in capsys.readouterr().err
     assert cli.main(["solve", ID, "--model", str(tmp_path / "ppo")]) == 2
-    assert "learns nothing that a search takes" in capsys.readouterr().err
+    assert "learns no heuristic for a search" in capsys.readouterr().err
 
 
 @pytest.mark.slow

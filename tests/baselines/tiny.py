@@ -22,13 +22,13 @@ from jaxenvs.baselines.storage.runs import Config
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
-# Flags of a run of a few seconds; the tests of one file share one compiled program.
+# Flags of a run that takes seconds; the runs of one test file share a compiled program.
 FLAGS = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
 FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
 
 class Endless(Env):
-    """Constant reward and observation of 1; episodes end by truncation alone."""
+    """A reward of 1 at every step until the time limit; the observation is always 1."""
 
     fully_observed = True  # the state is only the clock
 
@@ -56,12 +56,12 @@ class Endless(Env):
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
-        """Return a constant, without the time."""
+        """A constant, so the time is hidden."""
         return jnp.ones(1, jnp.float32)
 
 
 class Clock(Endless):
-    """Endless with the time as observation: the true successor of a truncation is 5."""
+    """`Endless` that observes the time: the final observation of a truncated episode is 5."""
 
     def observe(self, state, params=None):
         """The time."""
@@ -72,7 +72,7 @@ LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
 
 
 class Push(Clock):
-    """Clock with two continuous actions, whose sum is the reward; truncated after five steps."""
+    """A clock with two continuous actions, truncated after five steps; the reward is their sum."""
 
     @property
     def action_space(self):
@@ -86,13 +86,13 @@ class Push(Clock):
 
 @jaxenvs.struct
 class CountdownState(State):
-    """State with the length of the episode."""
+    """State of an episode with a drawn length."""
 
     length: Int32[Array, ""]  # steps
 
 
 class Countdown(Endless):
-    """Episodes of a random length of 1 to 8 steps, which is the reward at the end."""
+    """Episodes of a random length of 1 to 8 steps, whose final reward is that length."""
 
     fully_observed = False  # the length is hidden
 
@@ -125,7 +125,7 @@ REPLAY = {
 }
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
-# Settings of tests by learner: networks of a few units.
+# Small settings of each learner for tests.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
@@ -167,7 +167,7 @@ TINY = {
 
 
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
-    """Return a learner of an algorithm."""
+    """Return a learner, PPO by default."""
     chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
     return registry.build(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
 
@@ -184,9 +184,9 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 
 
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
-    """Check that records of the warm-up have no losses and the first later one has their mean.
+    """Check that records before the first gradient step have no losses, and the next has a mean.
 
-    The first update must end before the warm-up, and the second learn in each round.
+    The first update must end before the warm-up; the second must train at each environment step.
     """
     first, second = rows_of(agent, 2)
     for name in ("critic_loss", "q", *of_turns):

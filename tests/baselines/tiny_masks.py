@@ -7,9 +7,9 @@ from jaxenvs.core.spaces import Discrete
 
 
 class Gate(Clock):
-    """Clock with three actions: the first is illegal at even times, the last at odd ones.
+    """Three actions, the first illegal at even times, the last at odd times.
 
-    The time limit cuts at 5, an odd time; the next episode begins at 0, an even one.
+    The time limit is at 5, an odd time; the next episode begins at 0, an even time.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Custom networks, right and wrong."""
+"""User-defined networks, valid and invalid."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -10,20 +10,20 @@ NUMBER = 3
 
 
 class Counting(Network):
-    """Recurrent network whose value counts the steps of the episode."""
+    """Recurrent network with a vector state; its value counts the steps of the episode."""
 
     memory: int = 4
 
     @nn.compact
     def __call__(self, obs, memory):
-        """Return the next recurrent state, logits and value."""
+        """Return the next memory, logits and the value."""
         seen = nn.Dense(self.memory)(jnp.ravel(obs).astype(jnp.float32))
         state = nn.tanh(nn.Dense(self.memory)(memory["state"]) + seen)
         steps = memory["steps"] + 1.0
         return {"state": state, "steps": steps}, nn.Dense(self.num_actions)(state), steps
 
     def begin(self):
-        """Return the initial recurrent state."""
+        """Return zeros."""
         return {"state": jnp.zeros(self.memory), "steps": jnp.float32(0)}
 
     def init(self, key, obs):
@@ -31,13 +31,13 @@ class Counting(Network):
         return super().init(key, obs, self.begin())
 
     def think(self, weights, memory, obs, mask):
-        """Return the recurrent state, logits and value after an observation."""
+        """Process one observation."""
         memory, logits, value = self.apply(weights, obs, memory)
         return memory, legal(logits, mask), value
 
 
 class Wide(Network):
-    """Network with one logit too many."""
+    """Invalid: one logit too many."""
 
     @nn.compact
     def __call__(self, obs):
@@ -47,7 +47,7 @@ class Wide(Network):
 
 
 class Listed(Network):
-    """Network whose value is a vector."""
+    """Invalid: the value is a vector."""
 
     @nn.compact
     def __call__(self, obs):

@@ -1,4 +1,4 @@
-"""A user's learner: it samples actions from a policy and learns nothing."""
+"""User-defined learner that acts by its policy and never trains: one module and one row."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ network = policies.ActorCritic.of
 
 
 def init(learner, key):
-    """Start with initial weights and newly reset environments."""
+    """Return a runner."""
     return Runner(**rollouts.begin(learner, key))
 
 
