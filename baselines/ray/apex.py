@@ -30,7 +30,8 @@ from ..core.replay_buffer import Batch
 from ..core.settings import Common
 from ..networks import q_network
 from ..networks.q_network import QNetwork
-from ..off_policy import dqn, q_learning
+from ..off_policy import dqn
+from ..off_policy.q_learning import polyak
 from ..run.keeping import Callback
 from . import launch
 
@@ -122,7 +123,7 @@ def update(
         gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goal)
         optimiser = minibatches.optimiser(learner.settings)
         weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
-        target = q_learning.polyak(target, weights, learner.settings.target_rate)
+        target = polyak(target, weights, learner.settings.target_rate)
         return (weights, target, state), losses
 
     learned = (runner.weights, runner.target, runner.optimiser)

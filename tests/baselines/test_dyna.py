@@ -521,7 +521,7 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
     """The probabilities are equal, also after an end; the model predicts the masks."""
     agent, now, _, rollout = imagined
-    batch = ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
+    batch = minibatches.as_sequences(rollout._replace(memory=now.memory[None]))
     logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
     log_prob = np.take_along_axis(
         np.asarray(jax.nn.log_softmax(logits)), np.asarray(rollout.action.T)[..., None], axis=-1
