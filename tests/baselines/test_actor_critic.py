@@ -185,7 +185,7 @@ def test_losses_average_the_gradient_steps_that_computed_them():
 
 
 def test_learning_continues_beyond_2_31_steps(fallen):
-    """After 2**33 steps, whose number and that of iterations exceed int32."""
+    """After 2**33 steps: the numbers of steps and of iterations exceed int32."""
     agent, _, _, _, after, _ = fallen
     assert agent.settings.steps_per_update == 32
     late = jnp.full_like(after.updates, 2**33 // 32)
@@ -226,7 +226,7 @@ def test_learning_rates_fall_by_updates_also_for_a_delayed_actor():
 
 
 def test_muon_orthogonalises_each_critic_separately():
-    """As for an unstacked network; Adam updates the biases."""
+    """It treats stacked matrices like those of one network; Adam updates the biases."""
     agent = tiny.learner(Push(), "sac", optimiser="muon", max_grad_norm=1e9)
     rng = np.random.default_rng(0)
     shapes = {"kernel": (5, 3), "bias": (3,)}

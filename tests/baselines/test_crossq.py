@@ -124,7 +124,7 @@ def test_corrections_have_no_gradient():
 
 
 def test_devices_normalise_over_all_devices():
-    """Outputs, statistics and averaged gradient equal those of one device."""
+    """Outputs, statistics and averaged gradient are equal on one and two devices."""
     layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
     features, weight = drawn(1.0), COUNTS.astype(np.float32)
 

@@ -276,7 +276,7 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
 
 
 def test_imagination_and_training_predict_the_same_reward():
-    """The reward of a sampled step equals that of a window with this step."""
+    """A sampled step and a window with this step have equal rewards."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))

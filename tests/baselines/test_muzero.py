@@ -429,7 +429,7 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
 
 
 def test_value_consistency_learns_from_values_of_true_states():
-    """As a share of the loss, where observed; true states receive no gradient."""
+    """Their share of the loss counts where observed; true states receive no gradient."""
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
     rng = np.random.default_rng(0)
@@ -456,7 +456,7 @@ def test_value_consistency_learns_from_values_of_true_states():
 
 
 def test_the_code_loss_rewards_even_use_of_codes():
-    """Its gradient equals that of the codes' entropy plus the distance from one-hot."""
+    """Its gradient equals the gradient of the codes' entropy plus their distance from one-hot."""
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
     scores = jnp.asarray(rng.normal(size=(5, 3)), jnp.float32)

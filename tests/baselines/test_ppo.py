@@ -175,7 +175,7 @@ class Hurried(Clock):
 
 
 def test_time_limits_set_by_the_state():
-    """Each step then has a slot; the values are still those of the successors."""
+    """Each step then has a slot; the successors still have the right values."""
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,
         1,

@@ -123,7 +123,7 @@ def test_no_gradient_passes_through_the_burn_in():
     changed = unrolled(agent, weights, moved) != unrolled(agent, weights, sequences)
     assert changed.any(axis=(1, 2)).all()  # the burn-in matters
 
-    # The gradient equals that of the rest, from the state after the burn-in.
+    # The gradient equals the gradient of the rest, from the state after the burn-in.
     remember = jax.jit(jax.vmap(agent.network.remembered, in_axes=(None, 0, 0, 0)))
     burnt, *_ = remember(weights, sequences.memory, obs[:, :2], goes_on[:, :2])
 
@@ -224,7 +224,7 @@ def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3
 
     if masked:
-        return  # whose network says three values
+        return  # its network has three outputs
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, slow)
     said = np.asarray(unrolled(agent, weights, sequences))

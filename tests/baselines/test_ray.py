@@ -234,7 +234,7 @@ def title(process: int) -> str:
 
 @pytest.mark.slow
 def test_two_learners_equal_one():
-    """Two processes that share a batch have equal weights, those of one process."""
+    """Two processes that share a batch end with equal weights, as one process does."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)
     settings = ray_ppo.Settings(**vars(ppo_.settings))
     given = Learner(ALGORITHMS["ppo-ray"], ppo_.env.env, ppo_.network, settings)
