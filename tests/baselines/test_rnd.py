@@ -169,7 +169,9 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def without(runner):
         """PPO's update as it would be if there were no bonus."""
         with monkeypatch.context() as patched:
-            patched.setattr(bonuses, "rewarded", lambda learner, runner, rollout: (runner, rollout))
+            patched.setattr(
+                bonuses, "add_bonus", lambda learner, runner, rollout: (runner, rollout)
+            )
             return plain.update(runner)
 
     def program(update) -> str:
