@@ -251,7 +251,7 @@ def windows(
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = cut_out(settings, runner, drawn.env, drawn.slot)
-    return drawn, devices.dealt(window._replace(weight=drawn.weight), drawn.device)
+    return drawn, devices.distribute(window._replace(weight=drawn.weight), drawn.device)
 
 
 def cut_out(

@@ -227,7 +227,7 @@ def gradient_step(
     known = (learned.priorities, learned.sums)
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
     sequences = cut_out(settings, buffer, memories, drawn.env, drawn.slot)
-    sequences = devices.dealt(sequences._replace(weight=drawn.weight), drawn.device)
+    sequences = devices.distribute(sequences._replace(weight=drawn.weight), drawn.device)
     slow = unrolled(learner, learned.target, sequences)
     return dqn.descended(learner, loss, learned, drawn, sequences, slow)
 
