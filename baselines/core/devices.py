@@ -87,13 +87,13 @@ class Devices:
         """Return the first device's key on all devices."""
         if self.count == 1:
             return key
-        return jax.random.wrap_key_data(self.joined(jax.random.key_data(key)[None])[0])
+        return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])
 
-    def joined(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
+    def all_gather(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
         """Concatenate the rows of all devices, in the order of devices."""
         return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
 
-    def dealt(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
+    def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
         """Distribute rows evenly: the first device gets the first ones, and so on.
 
         Every device has all rows of the arrays, but row i is valid only on device `source[i]`.
@@ -121,11 +121,11 @@ class Devices:
         """Sum arrays over the devices."""
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
-    def most(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def maximum(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Take the maximum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmax(tree, DEVICES)
 
-    def least(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def minimum(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Take the minimum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)
 
@@ -166,14 +166,14 @@ class Devices:
 
         return jax.tree.map(divided, tree)
 
-    def whole(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Return arrays that this process can read whole, wherever their parts are."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)
         return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
 
-    def one(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def on_one_device(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Copy arrays that are equal on all devices to one device of this process."""
         return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))
 

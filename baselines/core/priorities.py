@@ -101,7 +101,7 @@ def sample(
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
     stratum = jnp.arange(size, dtype=jnp.float32)
     spread = jax.random.uniform(jax.random.fold_in(key, 1), (size,), jnp.float32)
-    rows = devices.joined(sums.sum(axis=1))
+    rows = devices.all_gather(sums.sum(axis=1))
     place = jax.vmap(pick, (0, None))((stratum + spread) / size, rows)
     device, env = jnp.divmod(place, len(sums))
     is_here = device == devices.index
@@ -109,7 +109,7 @@ def sample(
     values = priorities.value[env, block]
     place = jax.vmap(pick)(within_block, values)
     share = jnp.take_along_axis(values, place[:, None], axis=1)[:, 0] / rows.sum()
-    weight = (devices.least(jnp.where(is_here, share, 1.0).min()) / share) ** beta
+    weight = (devices.minimum(jnp.where(is_here, share, 1.0).min()) / share) ** beta
     slot = block * priorities.value.shape[2] + place
     return SampledSlots(jnp.where(is_here, env, len(sums)), slot, weight, device)
 

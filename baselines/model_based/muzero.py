@@ -209,7 +209,7 @@ def sample_windows(
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
-    return drawn, devices.dealt(window._replace(weight=drawn.weight), drawn.device)
+    return drawn, devices.distribute(window._replace(weight=drawn.weight), drawn.device)
 
 
 def windows_at(

@@ -212,7 +212,7 @@ def gradient_step(
         known = (learned.priorities, learned.sums)
         drawn = priorities.sample(draws.key, *known, settings.batch_size, beta, devices)
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
-        batch = devices.dealt(batch._replace(weight=drawn.weight), drawn.device)
+        batch = devices.distribute(batch._replace(weight=drawn.weight), drawn.device)
     else:
         env, slot = draws.slots
         batch = replay_buffer.window(buffer, env, slot, *window)
@@ -242,7 +242,7 @@ def descend(
     learned = learned._replace(weights=weights, target=target, optimiser=state)
     if drawn is not None:
         known = (learned.priorities, learned.sums)
-        error = learner.devices.joined(error)
+        error = learner.devices.all_gather(error)
         ranks, sums = priorities.update(*known, drawn, error, settings.priority)
         learned = learned._replace(priorities=ranks, sums=sums)
     return learned, losses

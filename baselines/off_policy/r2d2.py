@@ -207,7 +207,7 @@ def gradient_step(
     known = (learned.priorities, learned.sums)
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
     sequences = sequences_at(settings, buffer, memories, drawn.env, drawn.slot)
-    sequences = devices.dealt(sequences._replace(weight=drawn.weight), drawn.device)
+    sequences = devices.distribute(sequences._replace(weight=drawn.weight), drawn.device)
     target_values = unroll(learner, learned.target, sequences)
     return q_learning.descend(learner, loss, learned, drawn, sequences, target_values)
 

@@ -91,7 +91,7 @@ def update(
     runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
     sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
-    oldest = {OLDEST: learner.devices.most(rollouts.longest_running(rollout))}
+    oldest = {OLDEST: learner.devices.maximum(rollouts.longest_running(rollout))}
     return runner, sums | oldest | learner.devices.mean(losses)
 
 

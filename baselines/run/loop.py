@@ -76,7 +76,7 @@ def run_chunk(
 
         runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
-        most = devices.most({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
+        most = devices.maximum({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
         return runners, sums | most | devices.mean(metrics)
 
     return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
@@ -123,7 +123,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
             if due or stopped or ends or done >= settings.updates:
                 tell(unread)  # log before saving: a resumed run then has these records
                 unread = None
-                keeper.save(done, split(learner.devices.whole(runners)))
+                keeper.save(done, split(learner.devices.fetchable(runners)))
         keeper.end()
     if stopped:
         raise KeyboardInterrupt
@@ -283,7 +283,7 @@ def _trained(
         with contextlib.closing(kept) as keeper:
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
-            weights = learner.devices.one(runners.weights)
+            weights = learner.devices.on_one_device(runners.weights)
             with activity(run.config.id, "evaluating", "evaluating ..."):
                 report(run, learner, weights, asked.eval_episodes)
             _follow(run, asked.html)

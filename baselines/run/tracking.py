@@ -47,7 +47,12 @@ class Evaluations:
         episodes: int,
         best: dict[str, Any] | None = None,
     ) -> None:
-        self.every, self.note, self._one, self._best = every, "", learner.devices.one, best
+        self.every, self.note, self._on_one_device, self._best = (
+            every,
+            "",
+            learner.devices.on_one_device,
+            best,
+        )
         self._pending: tuple[int, PyTree[Array], Episodes] | None = None
         agents = agents_of(run.config)
         evaluated = EvaluatedPolicy.of(learner, agents)
@@ -57,7 +62,7 @@ class Evaluations:
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Start an evaluation of the weights after `update`, which it copies."""
-        copy = jax.tree.map(jnp.copy, self._one(weights))
+        copy = jax.tree.map(jnp.copy, self._on_one_device(weights))
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
@@ -99,7 +104,11 @@ class Videos:
 
     def __init__(self, run: Run, learner: Learner[Any], every: int) -> None:
         require(["PIL"], "play")
-        self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
+        self.every, self._folder, self._on_one_device = (
+            every,
+            run.path / "videos",
+            learner.devices.on_one_device,
+        )
         shown = EvaluatedPolicy.of(learner, agents_of(run.config))
         self._env = env = shown.env
         self._key = jax.random.fold_in(jax.random.key(run.config.seed), EVALUATION)
@@ -126,7 +135,7 @@ class Videos:
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Play an episode, and start to draw it once the previous video is written."""
-        played = self._episode(self._one(weights), self._key)
+        played = self._episode(self._on_one_device(weights), self._key)
         self.end()
         self._video = self._thread.submit(self._draw, update, played)
 

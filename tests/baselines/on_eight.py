@@ -134,8 +134,8 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
     env = found.env + devices.index * len(known.value)
-    slot, weight = devices.dealt((env * SLOTS + found.slot, found.weight), found.device)
-    error = devices.joined(slot.astype(jnp.float32))
+    slot, weight = devices.distribute((env * SLOTS + found.slot, found.weight), found.device)
+    error = devices.all_gather(slot.astype(jnp.float32))
     return slot, weight, priorities.update(known, sums, found, error, 0.5)
 
 
