@@ -158,8 +158,8 @@ def played(env: Env):
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
-        runners, rollouts = collect(runners, key[None])
-    return agent, *jax.tree.map(lambda leaf: leaf[0], (runners, rollouts))
+        runners, rollout = collect(runners, key[None])
+    return agent, *jax.tree.map(lambda leaf: leaf[0], (runners, rollout))
 
 
 def collected(env: Env):

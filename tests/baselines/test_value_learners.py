@@ -269,7 +269,7 @@ def test_munchausen_targets_equal_the_papers(algorithm):
     else:
         soft = (then[..., None] * (answer - log[..., None])).sum(axis=1)
         expected = reward[:, None] + np.asarray(batch.discount)[:, None] * soft
-    got = compiled(module.worth)(agent, weights, target, batch)
+    got = compiled(module.td_target)(agent, weights, target, batch)
     np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
 
 
