@@ -135,8 +135,11 @@ def results_by_seed(
     ]
 
 
-def solved_share(solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]) -> dict[str, Any]:
-    """Return the share of solved boards, and the mean number of moves to solve them."""
+def solved_share(solved: Any, moves: Any) -> dict[str, Any]:
+    """Return the share of solved boards, and the mean number of moves to solve them.
+
+    `solved` (boards,) and `moves` (boards,) are arrays of JAX or NumPy.
+    """
     rate = round(float(solved.mean()), 6)
     return {
         "success_rate": rate,

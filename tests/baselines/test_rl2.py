@@ -234,7 +234,7 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
         (["--task-set", ""], "--task-set (none): choose one of trivial-21k"),
         (["--held-out", "1"], "held_out=1.0 is the share of tasks that are never trained on"),
         (["--trial-steps", "0"], "trial_steps=0 and trial_episodes=0: a trial would never end"),
-        (["--reset-source", "pool"], "reset_source=pool: levels of a pool are drawn for one task"),
+        (["--reset-source", "pool"], "reset_source=pool: levels of a pool belong to one task"),
         (["--reset-source", "stock"], "reset_source=stock: every step of a stock reads all params"),
         (["--told", "1.5"], "told=1.5 is a share of environments: give 0 to 1"),
         (

@@ -141,7 +141,7 @@ REFUSED = {
     "PPO's targets": (lambda: ppo_loss(target=COLUMN), "advantage and target"),
     "PPO's means": (lambda: ppo_loss(mean=COLUMN), r"\(6, 1\)"),
     "PQN's targets": (lambda: pqn_loss(COLUMN), "value and target"),
-    "DQN's targets": (lambda: dqn_loss(COLUMN), "worth"),
+    "DQN's targets": (lambda: dqn_loss(COLUMN), "value and target"),
     "DQN's rewards": (lambda: dqn_worth(COLUMN), "reward, discount"),
     "AlphaZero's targets": (lambda: alphazero_loss(target=COLUMN), "value and target"),
     "AlphaZero's policies": (lambda: alphazero_loss(policy=jnp.zeros((1, 4))), "the policy"),
