@@ -68,17 +68,17 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    asked = _parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
-        found = comparison(asked.runs, asked.score, asked.normalize)
+        found = comparison(args.runs, args.score, args.normalize)
     except RunError as error:
         raise UsageError(str(error)) from error
     print(summary(found))
     try:
-        if asked.json:
-            _write_json(Path(asked.json), found)
-        if asked.plot:
-            _draw(Path(asked.plot), found)
+        if args.json:
+            _write_json(Path(args.json), found)
+        if args.plot:
+            _draw(Path(args.plot), found)
     except OSError as error:
         raise unwritable(error) from error
     return 0

@@ -115,8 +115,8 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
         return Move(after, jnp.ones(actions, jnp.float32), changed)
 
     def apply(goal: Any, code: Code, action: Int32[Array, ""]) -> Move:
-        asked = functools.partial(model.apply, weights["model"], method="move")
-        after = asked(code.astype(jnp.float32), action) > 0
+        move = functools.partial(model.apply, weights["model"], method="move")
+        after = move(code.astype(jnp.float32), action) > 0
         return Move(after, jnp.ones((), jnp.float32), (after != code).any())
 
     def is_goal(goal: Any, code: Code) -> Bool[Array, ""]:

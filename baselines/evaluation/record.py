@@ -70,7 +70,7 @@ def _command(config: Config, name: str | None) -> str:
     return " ".join(words)
 
 
-def tell_sweep(run: Run) -> None:
+def print_sweep(run: Run) -> None:
     """Print the evaluated returns of a sweep, best first, and the command of the best settings."""
     config = run.config
     result = json.loads((run.path / "eval.json").read_text("utf-8"))
@@ -231,19 +231,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
     parser.add_argument("--device", default="", help="name of the hardware of the runs")
     parser.add_argument("--picture", type=Path, help="PNG to draw")
-    asked = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv)
     try:
-        known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
-        new = [summary(Run.open(path), asked.device) for path in asked.runs]
+        known = json.loads(args.table.read_text("utf-8")) if args.table.is_file() else []
+        new = [summary(Run.open(path), args.device) for path in args.runs]
     except ValueError as error:
         print(f"record: {error}", file=sys.stderr)
         return 2
     lines = {record["command"]: record for record in [*known, *new]}
     records = joined(list(lines.values()))
     text = ",\n".join(json.dumps(record) for record in records)
-    asked.table.write_text(f"[\n{text}\n]\n", "utf-8")
-    if asked.picture:
-        panels(asked.picture, curves(records))
+    args.table.write_text(f"[\n{text}\n]\n", "utf-8")
+    if args.picture:
+        panels(args.picture, curves(records))
     return 0
 
 

@@ -163,13 +163,13 @@ class Videos:
 
 
 def looks(
-    run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
+    run: Run, learner: Learner[Any], options: Options[Any], done: int, runners: Any
 ) -> list[Evaluations | Videos]:
     """Return the evaluations and videos of a run that starts after update `done`."""
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
-    if asked.eval_every or best is not None:
-        found.append(Evaluations(run, learner, asked.eval_every, asked.eval_episodes, best))
-    if asked.video_every:
-        found.append(Videos(run, learner, asked.video_every))
+    if options.eval_every or best is not None:
+        found.append(Evaluations(run, learner, options.eval_every, options.eval_episodes, best))
+    if options.video_every:
+        found.append(Videos(run, learner, options.video_every))
     return found

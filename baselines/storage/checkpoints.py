@@ -161,22 +161,24 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
             f"put it back into its own run, or train a new one with --out NEW"
         )
     wanted = {name: _by_path(tree) for name, tree in shapes.items()}
-    asked = older.as_stored(wanted, manifest["arrays"])
-    for name, leaves in asked.items():
+    shapes_to_read = older.as_stored(wanted, manifest["arrays"])
+    for name, leaves in shapes_to_read.items():
         _compare(path, manifest["arrays"].get(name, {}), _described(leaves))
-    _check_room(path, asked)
-    found = older.as_wanted(wanted, _read(path, asked))
+    _check_room(path, shapes_to_read)
+    found = older.as_wanted(wanted, _read(path, shapes_to_read))
     return {
         name: jax.tree.unflatten(jax.tree.structure(tree), found[name].values())
         for name, tree in shapes.items()
     }
 
 
-def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, np.ndarray]]:
+def _read(
+    path: Path, shapes_to_read: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, np.ndarray]]:
     """Read leaves of these shapes, by tree and name."""
     found = {}
     with _checkpointer() as checkpointer:
-        for name, leaves in asked.items():
+        for name, leaves in shapes_to_read.items():
             try:
                 found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:
