@@ -16,7 +16,7 @@ from jaxenvs.core.files import replacing
 
 from ..core.episodes import EVALUATION, Episodes, achievements, first_episodes, table
 from ..core.policy import Policy
-from ..core.policy_statement import stated, words
+from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
 from ..storage.runs import Run, load_policy
@@ -59,7 +59,7 @@ def _run(argv: list[str]) -> int:
             "package": args.package,
             "episodes": args.episodes,
             "greedy": args.greedy,
-            "policy": stated(policies[0], args.greedy),
+            "policy": describe(policies[0], args.greedy),
             "best": args.best,
             "params": {**config.params, **params},
             **({"chosen_by": _chosen_by(run)} if args.best else {}),
@@ -95,7 +95,7 @@ def _steps(run: Run) -> int | None:
 def _statements(found: dict[str, Any]) -> list[str]:
     """Return sentences that describe the evaluated policy."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
-    lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
+    lines = [f"Evaluated over {episodes}: {as_phrase(found['policy'])}."]
     if found["best"]:
         chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
         lines.append(f"The best while training, chosen over {chosen}.")

@@ -20,7 +20,7 @@ from jaxenvs.core.files import read_text, replacing
 from jaxenvs.core.typed import program
 
 from ..core import statistics
-from ..core.policy_statement import words
+from ..core.policy_statement import as_phrase
 from ..storage.runs import Config, Run, RunError
 from .curve import figure
 
@@ -178,7 +178,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 def _policy(result: dict[str, Any]) -> str:
     """Return an eval.json's description of the policy; older files have none."""
     if "policy" in result:
-        return words(result["policy"])
+        return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
     return f"{search} (by an older version)"
 

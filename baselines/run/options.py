@@ -309,7 +309,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             id=config.id,
             seeds=config.seeds_of_each,
             seed=config.seed,
-            sweep=sweep.written(config.sweep),
+            sweep=sweep.as_arguments(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
             param=tuple(itertools.starmap(written, config.params.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},

@@ -18,7 +18,7 @@ from ..core import episodes as evaluation
 from ..core.episodes import EVALUATION, Episodes, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
-from ..core.policy_statement import words
+from ..core.policy_statement import as_phrase
 from ..evaluation.final import agents_of
 from ..storage.runs import Run
 from .options import Options
@@ -58,7 +58,7 @@ class Evaluations:
         evaluated = EvaluatedPolicy.of(learner, agents)
         self._play = evaluated.player(agents, episodes)
         self._env, self._labels = evaluated.env, run.config.labels
-        self._policy = f"{episodes} episodes, {words(evaluated.facts)}"
+        self._policy = f"{episodes} episodes, {as_phrase(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Start an evaluation of the weights after `update`, which it copies."""

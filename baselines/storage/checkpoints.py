@@ -124,7 +124,7 @@ def damage(path: Path) -> str | None:
         known = _manifest(path)["files"]
     except (OSError, ValueError, RecursionError) as error:
         return f"{MANIFEST}: {error or type(error).__name__}"
-    there = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if not _is_passed(f)}
+    there = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if not _is_skipped(f)}
     for name in sorted(known.keys() | there.keys()):
         if name not in there:
             return f"{name!r} is missing"
@@ -135,7 +135,7 @@ def damage(path: Path) -> str | None:
     return None
 
 
-def _is_passed(path: Path) -> bool:
+def _is_skipped(path: Path) -> bool:
     """Return whether to skip a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
