@@ -34,7 +34,7 @@ def describe_network(
     return found | ({"episode": episode} if episode else {})
 
 
-def describe_greedy_descent(env: Any, shown: str = "") -> dict[str, Any]:
+def greedily(env: Any, shown: str = "") -> dict[str, Any]:
     """Return the description of a greedy descent.
 
     `shown` names the observation if it differs from `env`'s.

@@ -27,7 +27,7 @@ SMALLEST = 1e-3  # added to variances
 BATCH = "batch"  # vmap axis of items
 
 
-class TrainingBatch(NamedTuple):
+class Whole(NamedTuple):
     """Batch of an item under `vmap`."""
 
     weight: Float32[Array, " batch"]  # weights of all items on this device
@@ -58,7 +58,7 @@ class BatchRenorm(nn.Module):
 
     @nn.compact
     def __call__(
-        self, features: Float[Array, " features"], whole: TrainingBatch | None = None
+        self, features: Float[Array, " features"], whole: Whole | None = None
     ) -> Float[Array, " features"]:
         width = features.shape[-1:]
         usual = self.variable(STATISTICS, "mean", jnp.zeros, width, jnp.float32)
@@ -87,7 +87,7 @@ class BatchRenorm(nn.Module):
         return (apart * whole.given(factor) + whole.given(shift)).astype(self.dtype)
 
 
-def apply_in_training(
+def trained(
     network: nn.Module,
     devices: Devices,
     weights: PyTree[Array],
@@ -103,7 +103,7 @@ def apply_in_training(
     total = jnp.maximum(jax.lax.psum(total, DEVICES) if devices.count > 1 else total, 1.0)
 
     def one(one: Array, rngs: dict[str, Array], *inputs: PyTree[Array]) -> tuple[Any, Any]:
-        whole = TrainingBatch(weight, total, one, devices)
+        whole = Whole(weight, total, one, devices)
         return network.apply(weights, *inputs, whole, rngs=rngs, mutable=[STATISTICS])
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}

@@ -29,7 +29,7 @@ from ..core.metrics import means
 from ..core.replay_buffer import Batch, ReplayBuffer
 from ..core.rollouts import Rollout
 from ..core.settings import LARGEST, Activation, Common
-from ..networks.batch_renorm import STATISTICS, BatchRenorm, TrainingBatch
+from ..networks.batch_renorm import STATISTICS, BatchRenorm, Whole
 from ..networks.encoders import Encoder
 from ..networks.layers import normalise
 from ..networks.policies import Network
@@ -153,7 +153,7 @@ class Actor(Network):
 
     @nn.compact
     def __call__(
-        self, obs: PyTree[Array], whole: TrainingBatch | None = None
+        self, obs: PyTree[Array], whole: Whole | None = None
     ) -> Float32[Array, " outputs"]:
         features = self.encoder_of(self.observation_space)(self.read(obs))
         if self.renormalised:
@@ -191,7 +191,7 @@ class Critic(nn.Module):
 
     @nn.compact
     def __call__(
-        self, obs: PyTree[Array], action: Array, whole: TrainingBatch | None = None
+        self, obs: PyTree[Array], action: Array, whole: Whole | None = None
     ) -> Float32[Array, " values"]:
         actor = self.actor
         low, high = (np.array(end, np.float32) for end in (self.low, self.high))

@@ -114,7 +114,7 @@ def together(
 
     def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:
         given = (weight, obs, action)
-        return batch_renorm.apply_in_training(network, learner.devices, critic, *given, rngs=rngs)
+        return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
     # Each critic has weights of its own: XLA multiplies by shared ones in transposed copies.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
@@ -127,7 +127,7 @@ def actor_loss(
 ) -> Loss:
     """As SAC's; also return the statistics of the actor, which is normalised by this batch."""
     given = (learner.devices, weights, batch.weight, batch.obs)
-    outputs, after = batch_renorm.apply_in_training(learner.network, *given)
+    outputs, after = batch_renorm.trained(learner.network, *given)
     action, log_prob = actor_critic.sampled(learner, outputs, chance.noise)
     seen = (learned.critic, batch.obs, action)
     value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]

@@ -32,7 +32,7 @@ from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
-from ..core.policy_statement import describe_greedy_descent
+from ..core.policy_statement import greedily
 from ..core.puzzles import has_goal
 from ..core.settings import Checked
 from ..networks.encoders import Encoder
@@ -363,7 +363,7 @@ def evaluate(
     for i, (seed, key) in enumerate(zip(agents.seeds, agents.keys, strict=True)):
         solved, moves = each_seed(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
         found.append({"seed": seed, **solved_share(solved, moves)})
-    facts = {"policy": describe_greedy_descent(learner.env), "boards": count}
+    facts = {"policy": greedily(learner.env), "boards": count}
     return {**facts, "moves": learner.settings.test_moves, "greedy": found}
 
 

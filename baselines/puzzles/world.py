@@ -35,7 +35,7 @@ from ..core.episodes import Agents
 from ..core.learner import SEEDS, Algorithm, Learner
 from ..core.metrics import means
 from ..core.minibatches import apply_gradient
-from ..core.policy_statement import describe_greedy_descent
+from ..core.policy_statement import greedily
 from ..core.settings import Checked
 from .davi import CostToGo, check_one_device, costs_of_actions, solved_share
 from .latent_states import (
@@ -461,7 +461,7 @@ def evaluate(
         known = {"foretold": round(float(right), 6), **solved_share(solved, moves)}
         found.append({"seed": seed, **known})
     seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
-    facts = {"policy": describe_greedy_descent(learner.env, seen), "boards": count}
+    facts = {"policy": greedily(learner.env, seen), "boards": count}
     return {**facts, "moves": settings.test_moves, "greedy": found}
 
 

@@ -41,7 +41,7 @@ def weights_of(mean, variance, steps=0):
 def renormalised(warm_up, weights, features, weight):
     """A batch in training, the statistics after it, and the same batch outside of training."""
     layer = BatchRenorm(warm_up=warm_up)
-    out, after = batch_renorm.apply_in_training(layer, ALONE, weights, weight, features)
+    out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
     return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
 
 
@@ -131,7 +131,7 @@ def test_devices_normalise_by_the_batch_of_them_all():
     def gradient(devices, params, features, weight):
         def loss(params):
             given = {**weights, "params": params}
-            out, after = batch_renorm.apply_in_training(layer, devices, given, weight, features)
+            out, after = batch_renorm.trained(layer, devices, given, weight, features)
             return jnp.square(out).mean(), after
 
         slope, after = jax.grad(loss, has_aux=True)(params)
