@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
 
-Each run replaces one file of the tables in README and in benchmarks/README.md. A file is kept as it
-is when a peer of its run is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+Each run replaces one JSON of the tables in README and benchmarks/README.md, unless one of its peers
+is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
 """
 
 import json
@@ -18,23 +18,23 @@ from typing import NamedTuple
 
 from jaxenvs.commands.parser import Parser
 
-from . import instrument
+from .harness import instrument
 
 SCRATCH = "runs/peers"  # bench.json and bench.png of each run
 
 
 class Run(NamedTuple):
-    """One run, in a separate process."""
+    """A run of `jaxenvs bench` in a separate process."""
 
     ids: tuple[str, ...]
     batches: tuple[int, ...]
     options: tuple[str, ...]  # of `jaxenvs bench`
-    without: tuple[str, ...]  # peers that are left out
+    without: tuple[str, ...]  # peers to leave out
 
 
 GRIDS = ("Grid-DoorKey-8x8-v0", "Grid-KeyCorridorS3R3-v0")
 MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0")
-RUNS = {  # by the file of their figures
+RUNS = {  # by the name of their JSON
     "bench_doorkey": Run(
         GRIDS[:1],
         (64, 1024, 8192),
@@ -63,7 +63,7 @@ RUNS = {  # by the file of their figures
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:
-    """Arguments of `jaxenvs bench` for a run; a quick one has one small batch."""
+    """Return the arguments of `jaxenvs bench`; a quick run has one small batch."""
     run = RUNS[name]
     batches = [] if quick else ["--batches", *map(str, run.batches)]
     short = ["--quick", "--repeats", "1"] if quick else []
@@ -73,9 +73,9 @@ def arguments(name: str, quick: bool = False) -> list[str]:
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:
-    """Run one, and write its figures to `out` if no peer was missing.
+    """Make a run and write its figures to `out` if no peer was missing.
 
-    Raises `RuntimeError` for a run that failed or lacks a peer.
+    Raises `RuntimeError` if the run failed or lacks a peer.
     """
     program = [sys.executable, "-m", "jaxenvs.benchmarks.throughput", *arguments(name, quick)]
     done = subprocess.run(program, env={**os.environ, "JAX_PLATFORMS": "cpu"}, check=False)
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))
     add("--out", type=Path, help="folder of the figures (default: none, see runs/peers)")
-    add("--quick", action="store_true", help="one small batch each, to see every peer step")
+    add("--quick", action="store_true", help="one small batch each, to check that every peer steps")
     args = made.parse_args(argv)
     if args.quick and args.out:
         raise ValueError("--quick has no figures to publish: leave out --out")

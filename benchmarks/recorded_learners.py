@@ -1,4 +1,4 @@
-"""The recorded run of each learner, for a table of `baselines/README.md`."""
+"""Recorded runs of each learner, for the table of learners in `baselines/README.md`."""
 
 import json
 import re
@@ -12,8 +12,8 @@ from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.commands.learned import BONUSES
 
 RAY = Path(__file__).with_name("results") / "ray.json"
-MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # of `scaling_ray.py`
-GYM_CARTPOLE = "gym:CartPole-v1"  # with a step of 5 ms, see `scaling_ray.py`
+MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # modes of `scaling_ray`
+GYM_CARTPOLE = "gym:CartPole-v1"  # with steps of 5 ms, see `scaling_ray`
 _SEED = re.compile(r" --seed [\d{},]+")
 
 
@@ -22,8 +22,8 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
 
-    `records` come from `baselines/results`, `trained` the runs of `reference.json`. A learner
-    without a recorded run has a row of its option, its title and no ids.
+    `records` are those of `baselines/results`, `trained` the runs in `reference.json`. A learner
+    without a recorded run has only option, title and zero ids.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]
     known += _on_ray(json.loads(ray.read_text("utf-8")))
@@ -56,9 +56,9 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds, and of those the one with the most steps.
+    """Return the run with the most seeds, of those with the most steps.
 
-    Seeds that were recorded one by one are counted together.
+    Runs that differ only in their seeds count as one run.
     """
     groups: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -72,7 +72,7 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean over the seeds of a run; None for DAVI and worlds, which have none."""
+    """Return the mean return over the seeds of a run; None for DAVI and world models."""
     found: list[float] = []
     for record in records:
         if _of_any_seed(record) == _of_any_seed(run):
@@ -85,7 +85,7 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Return the observation of a run: its field `obs`, or its shape without such a field."""
+    """Return the observation of a run: the field `obs` if it exists, else the shape."""
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
     if asked := re.search(r"\bobs=(\w+)", run["command"]):
@@ -98,7 +98,7 @@ def observation(run: dict[str, Any]) -> str:
 
 
 def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the undisturbed runs on Ray that were evaluated, as records."""
+    """Yield records of the evaluated runs on Ray without killed processes."""
     for run in found["faults"]:
         if not run["killing"]:
             yield {

@@ -1,18 +1,18 @@
-"""Reference returns for the page of each id: random play, and what recorded runs reached.
+"""Reference returns for the page of each id: random play and recorded runs.
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
     python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
-    python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
-    python -m jaxenvs.benchmarks.reference --retry 1000000  where no recorded run has learned
+    python -m jaxenvs.benchmarks.reference --train 300000  PPO on ids without a recorded PPO run
+    python -m jaxenvs.benchmarks.reference --retry 1000000  on ids where no run has learned
 
-Random play draws uniformly from the legal actions, as an untrained policy does. It is the first
-episode of each of 1,024 environments, so that long episodes count as much as short ones. `--train`
-runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
-they are fewer, and records each run as it ends; started again, it continues with the ids that are
-left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
-run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or,
-where there is no such preset, with scaled rewards.
+Random play draws uniformly from the legal actions, like an untrained policy. It plays the first
+episode of each of 1,024 environments, so long episodes count as much as short ones. `--train` runs
+`jaxenvs train` with one seed on each id, for STEPS or the steps of its preset if they are fewer,
+and records each run as it ends; a restart continues with the remaining ids. These are short runs,
+not the best possible ones. `--retry` does the same on ids where no recorded run has learned
+(`jaxenvs/commands/learned.py`), with a novelty bonus (`--preset noveld`) or, without such a preset,
+with scaled rewards.
 """
 
 import argparse
@@ -48,26 +48,25 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
 RETRIES = RESULTS / "retries.json"
-NOVELTY = "noveld"  # preset of a second try
+NOVELTY = "noveld"  # preset of a second attempt
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
-LAST = 200  # training episodes of each seed in the return of a run that was not evaluated
+LAST = 200  # last training episodes of each seed, for runs without evaluation
 SEED = 0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Play or train, and write the table after each id; return the exit code."""
+    """Run the command line, writing the table after each id; return the exit code."""
     parser = Parser(COMMAND, __doc__)
     some = number(1, 2**31 - 1)
-    parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
-    parser.add_argument("--train", type=some, metavar="STEPS", help="PPO instead of random play")
-    parser.add_argument(
-        "--retry", type=some, metavar="STEPS", help="PPO with more, where it has not learned"
-    )
-    parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of trainings")
-    parser.add_argument("--jobs", type=some, default=1, help="trainings at a time")
-    parser.add_argument("--device", default="", help="where the trainings run, in words")
+    add = parser.add_argument
+    add("--ids", nargs="*", metavar="ID", help="these ids (default: all)")
+    add("--out", type=Path, default=REFERENCE, help="table to write")
+    add("--train", type=some, metavar="STEPS", help="train PPO instead of random play")
+    add("--retry", type=some, metavar="STEPS", help="train again where no run has learned")
+    add("--runs", type=Path, default=Path("runs/short"), help="folder of the trainings")
+    add("--jobs", type=some, default=1, help="trainings at a time")
+    add("--device", default="", help="description of the device of the trainings")
     options = parser.parse_args(argv)
     if not RESULTS.is_dir():
         print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
@@ -91,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
-    """Record short runs of ids; the exit code is 1 if one of them failed."""
+    """Record short runs of ids; return the exit code, 1 if one of them failed."""
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
 
@@ -116,7 +115,7 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Whether PPO alone has been tried, nothing else has, and nothing was learned."""
+    """Return whether only plain PPO has been tried, and has not learned."""
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
 
@@ -124,7 +123,7 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids, `again` with more: id, run and what went wrong, as they end."""
+    """Train PPO on ids (`again`: a second attempt); yield id, run and error as they end."""
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
@@ -146,7 +145,7 @@ def short_runs(
 def random_play(id: str) -> dict[str, Any]:
     """Return the mean return of random play with its error, successes and mean length.
 
-    `succeeded` is None where the environment does not define success.
+    `succeeded` is None if the environment does not define success.
     """
     env = jaxenvs.make(id)
     space = env.action_space
@@ -191,7 +190,7 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs of each id, PPO alone first.
 
-    A bound for search (DAVI) has no return and is left out, as are runs of other packages.
+    Heuristics for search (DAVI) have no return and are left out, as are runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
@@ -207,11 +206,10 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def kept(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a recorded run as the table has it: its command, mean returns and successes.
+    """Return a recorded run as the table shows it: its command, mean returns and successes.
 
-    A return is the mean of a seed's evaluation, or of its last 200 training episodes where there
-    was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
-    that the id alone has not.
+    A return is the mean of a seed's evaluation, or of its last 200 training episodes if it has
+    none. `succeeded` and `episodes` are sums over all seeds. `apart` lists changes of the task.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -233,7 +231,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """What a command adds: a bonus, scaled rewards, "clairvoyant" (plans), the task's fields."""
+    """List what a command adds: a bonus, scaled rewards, "clairvoyant" planning, task fields."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
@@ -256,7 +254,7 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write the table, an id or a learner to a line, in the order of the registry."""
+    """Write the table, one id or learner per line, in the order of the registry."""
     made = table(random, RESULTS)
     parts = [_object(name, made[name]) for name in ("random", "trained")]
     rows = ",\n".join(map(json.dumps, made["learners"]))

@@ -20,7 +20,7 @@ from PIL import Image
 import jaxenvs
 import jaxenvs.testing
 from jaxenvs import cli, registry
-from jaxenvs.benchmarks import contestants, timing
+from jaxenvs.benchmarks.harness import contestants, timing
 from jaxenvs.commands import completion
 from jaxenvs.render import panel, screen
 from jaxenvs.render.controls import Controller

@@ -10,8 +10,10 @@ import pytest
 from craftax import craftax_env
 
 import jaxenvs
-from jaxenvs.benchmarks import envpool_peer, report, throughput, timing
-from jaxenvs.benchmarks.timing import Record
+from jaxenvs.benchmarks import throughput
+from jaxenvs.benchmarks.harness import report, timing
+from jaxenvs.benchmarks.harness.timing import Record
+from jaxenvs.benchmarks.peers import envpool
 
 LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
@@ -42,25 +44,25 @@ def engine(monkeypatch):
 
 
 def test_it_is_asked_for_the_same_level(engine):
-    envpool_peer.build("EnvPool", LEVEL, 4)
-    envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
+    envpool.build("EnvPool", LEVEL, 4)
+    envpool.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
     assert engine.made == [("MiniGrid-Empty-5x5-v0", 4), ("BabyAI-GoToLocal-v0", 8)]
     with pytest.raises(LookupError, match="EnvPool has no level like Grid-DoorKey-8x8-v0"):
-        envpool_peer.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
+        envpool.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
 
 
 def test_craft_is_the_id_that_resets_in_the_same_step(engine):
-    game = envpool_peer.build("EnvPool", "Craft-Classic-Ids-v0", 4)
+    game = envpool.build("EnvPool", "Craft-Classic-Ids-v0", 4)
     assert engine.made == [("Craftax-Classic-Symbolic-AutoReset-v1", 4)]
     assert game.obs == "symbolic"
-    assert envpool_peer.level("Craft-Pixels-v0") == "Craftax-Pixels-AutoReset-v1"
+    assert envpool.level("Craft-Pixels-v0") == "Craftax-Pixels-AutoReset-v1"
     with pytest.raises(LookupError, match="EnvPool has no level like Craft-Symbolic-v0"):
-        envpool_peer.build("EnvPool", "Craft-Symbolic-v0", 4)
+        envpool.build("EnvPool", "Craft-Symbolic-v0", 4)
 
 
 def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     monkeypatch.setattr(timing, "AGE_STEPS", 1)
-    runner = timing.GameRunner(envpool_peer.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
+    runner = timing.GameRunner(envpool.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
     engine.actions.clear()
     assert runner.run() > 0
     assert runner.record.steps == 3 * len(engine.actions)
@@ -103,7 +105,7 @@ def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypa
 
 def test_the_engine_itself_plays():
     pytest.importorskip("envpool")
-    pool = envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
+    pool = envpool.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
     observed, reward, *_ = pool.step(np.zeros(2, np.int32))
     assert set(observed) == {"image", "direction", "mission"} and reward.shape == (2,)
 
@@ -114,7 +116,7 @@ def craftax_of():
     envpool = pytest.importorskip("envpool")
 
     def make(env_id, seed):
-        level = envpool_peer.level(env_id)
+        level = envpool.level(env_id)
         if level not in envpool.list_all_envs():
             pytest.skip(f"this EnvPool has no {level}")
         return envpool.make_gymnasium(level, num_envs=1, seed=seed)

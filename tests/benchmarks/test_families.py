@@ -9,7 +9,8 @@ import jax
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, families, gpu_work, resets
+from jaxenvs.benchmarks import families, gpu_work, resets
+from jaxenvs.benchmarks.harness import contestants
 from jaxenvs.benchmarks.tables.families import counted
 from jaxenvs.core import spaces
 

@@ -11,7 +11,9 @@ import jax
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds, update_work
+from jaxenvs.benchmarks import gpu_work, rule_worlds, update_work
+from jaxenvs.benchmarks.gpu_model import hlo
+from jaxenvs.benchmarks.harness import contestants
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
 CRAFT = "Craft-Classic-Symbolic-v0"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxenvs.benchmarks import hlo
+from jaxenvs.benchmarks.gpu_model import hlo
 
 PROGRAM = """\
 HloModule jit_run, is_scheduled=true, entry_computation_layout={(u8[16,4]{1,0})->u8[16,4]{1,0}}

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import gpu_work, hlo, kernel_model, kernel_time
-from jaxenvs.benchmarks.kernel_features import Features, features
+from jaxenvs.benchmarks import gpu_work, kernel_model
+from jaxenvs.benchmarks.gpu_model import hlo, kernel_time
+from jaxenvs.benchmarks.gpu_model.features import Features, features
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 ROWS = 65536

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from jaxenvs.benchmarks import contestants, gpu_work, memory
+from jaxenvs.benchmarks import gpu_work, memory
+from jaxenvs.benchmarks.harness import contestants
 
 LEVEL, CRAFT, FULL = "Grid-Empty-5x5-v0", "Craft-Classic-Ids-v0", "Craft-Ids-v0"
 GIB = 1 << 30

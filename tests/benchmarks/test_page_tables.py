@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks.tables import grids, pages, registry, runs, text
+from jaxenvs.benchmarks.tables import cpu, pages, registry, runs, text
 from jaxenvs.benchmarks.tables.__main__ import main, survey
 from jaxenvs.benchmarks.tables.text import short
 
@@ -119,7 +119,7 @@ def test_two_observations_of_one_run_stay_apart():
     versions = {"python": "3.12.1", "jax": "0.12.0", "envpool": "1.2.7"}
     about = {"date": "2026-12-24 10:00", "processor": "AMD EPYC", "cpus": 2, "versions": versions}
     about |= {"load_before": 0.2, "load_after": 1.1, "repeats": 3, "seconds": 0.5}
-    made = grids.envpool({**about, "rows": rows})
+    made = cpu.envpool({**about, "rows": rows})
     assert made.rows == [["A", "8", "3.00 M", "2.00 M", "1.00 M", "", "8.0", "4.0"]]
 
 

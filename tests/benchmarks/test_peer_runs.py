@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import peer_runs, peers, throughput
-from jaxenvs.benchmarks.tables import craft, registry, turns
-from jaxenvs.benchmarks.tables.peers import peers as readme
+from jaxenvs.benchmarks import peer_runs, throughput
+from jaxenvs.benchmarks.peers import environments as peers
+from jaxenvs.benchmarks.tables import cpu, registry, turns
+from jaxenvs.benchmarks.tables.readme import peers as readme
 
 ROOT = Path(__file__).resolve().parents[2]
 ABOUT = {
@@ -106,7 +107,7 @@ def test_the_whole_game_has_a_column_for_each_contestant():
     made = build({**ABOUT, "versions": versions, "rows": rows})
     cells = dict(zip(made.head, made.rows[0], strict=True))
     assert cells["bytes / EnvPool"] == "5.0" and cells["symbolic / EnvPool"] == "2.50"
-    assert craft.OPTIMISTIC not in cells
+    assert cpu.OPTIMISTIC not in cells
     assert made.note.startswith(
         "2026-12-24, 2 cores of an AMD EPYC, Python 3.12.1, load 0.2 before"
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import peers
+from jaxenvs.benchmarks.peers import environments as peers
 
 LEVEL, PIXELS = "Craft-Classic-Symbolic-v0", "Craft-Classic-Pixels-v0"
 ENVS = 32

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks import report
+from jaxenvs.benchmarks.harness import report
+from jaxenvs.benchmarks.harness.timing import Record
 from jaxenvs.benchmarks.tables import registry
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.benchmarks.tables.text import tabulated
-from jaxenvs.benchmarks.timing import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE = ("families", "learners", "learners-seeds", "work-craft", "memory-craft", "search")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import resets, timing
+from jaxenvs.benchmarks import resets
+from jaxenvs.benchmarks.harness import timing
 
 LEVEL = "Grid-Empty-5x5-v0"
 

@@ -7,9 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
+from jaxenvs.benchmarks import throughput
+from jaxenvs.benchmarks.harness import contestants, report, timing
+from jaxenvs.benchmarks.harness.timing import Record
+from jaxenvs.benchmarks.peers import environments as peers
 from jaxenvs.benchmarks.tables.turns import faster
-from jaxenvs.benchmarks.timing import Record
 from jaxenvs.core.typed import installation
 
 LEVEL = "Grid-Empty-5x5-v0"
