@@ -33,6 +33,7 @@ TAKEN = {
     "README.md": "index.md",
     "baselines/README.md": "learners.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/learners.md": "benchmarks-learners.md",
     "benchmarks/families.md": "benchmarks-families.md",
     "benchmarks/gpu.md": "benchmarks-gpu.md",
     "tests/README.md": "tests.md",

@@ -5,6 +5,7 @@
 
 from . import (  # noqa: F401 - each registers its tables
     card,
+    commands,
     cpu,
     families,
     gpu,

@@ -1,9 +1,10 @@
-"""Registry of tables: the JSON files each is built from, and the function that builds it.
+"""Registry of tables: the files each is built from, and the function that builds it.
 
 A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
 markers in a page.
 """
 
+import ast
 import difflib
 import functools
 import json
@@ -103,4 +104,10 @@ def _read(root: Path, file: str) -> Any:
 
 @functools.cache
 def _parsed(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    """Return the content of a JSON file; of a module its name, source and first line."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".json":
+        return json.loads(text)
+    name = path.parent.name if path.stem == "__main__" else path.stem
+    summary = (ast.get_docstring(ast.parse(text)) or "").split("\n", 1)[0]
+    return {"name": name, "source": text, "summary": summary}
