@@ -2,9 +2,9 @@
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-Kernels and bytes are counted like `gpu_work`. The cost of a new world is processor time on the CPU:
-that of the candidates drawn until one is accepted, divided by that of one step of the same batch.
-Figures already in the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU;
+Kernels and bytes are counted like `gpu_work`. The cost of a new world is a ratio of processor times
+on the CPU: all candidates drawn until one is accepted, over one step of the same batch. Figures
+already in the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU;
 elsewhere it would draw for every environment until the last level is accepted.
 """
 

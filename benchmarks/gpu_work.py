@@ -123,9 +123,9 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
-    Launches and predicted times are those of a step of the whole batch, bytes those of one
-    environment. `kernels` and `model_us` count a loop of unknown trips as one launch;
-    `kernels_per_trip` and `model_us_per_trip` are the additional cost of each trip.
+    Launches and predicted times refer to a step of the whole batch, bytes to one environment.
+    `kernels` and `model_us` count a loop of unknown trips as one launch; `kernels_per_trip` and
+    `model_us_per_trip` are the additional cost of each trip.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)

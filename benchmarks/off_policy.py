@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.off_policy --sbx-python venv/bin/python --json off_policy.json
 
 `--sbx-python` is a Python with stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and CrossQ
-learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and steps are equal for all:
-those of RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
+learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and steps are equal for all
+and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
 
 Each learner has a separate process, and they train in turns, one at a time, all on the same core.
 Steps per second are per second of processor time, measured from a quarter of the training on, when

@@ -7,7 +7,7 @@
     python -m jaxenvs.benchmarks.reference --retry 1000000  on ids where no run has learned
 
 Random play draws uniformly from the legal actions, like an untrained policy. It plays the first
-episode of each of 1,024 environments, so long episodes count as much as short ones. `--train` runs
+episode of each of 1,024 environments, so long and short episodes have equal weight. `--train` runs
 `jaxenvs train` with one seed on each id, for STEPS or the steps of its preset if they are fewer,
 and records each run as it ends; a restart continues with the remaining ids. These are short runs,
 not the best possible ones. `--retry` does the same on ids where no recorded run has learned
@@ -21,6 +21,7 @@ import itertools
 import json
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs.baselines import ppo, record
+from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import names, preset
 from jaxenvs.commands.fields import FLAG
@@ -41,8 +43,6 @@ from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_s
 from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
-
-from .recorded_learners import learners
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
@@ -53,6 +53,10 @@ COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
 LAST = 200  # last training episodes of each seed, for runs without evaluation
 SEED = 0
+RAY = Path(__file__).with_name("results") / "ray.json"
+MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # modes of `scaling_ray`
+GYM_CARTPOLE = "gym:CartPole-v1"  # with steps of 5 ms, see `scaling_ray`
+_SEED = re.compile(r" --seed [\d{},]+")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -231,7 +235,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """List what a command adds: a bonus, scaled rewards, "clairvoyant" planning, task fields."""
+    """List the additions of a command: bonus, scaled rewards, "clairvoyant", task fields."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
@@ -251,6 +255,102 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
         rows = json.loads(path.read_text("utf-8"))
         if isinstance(rows, list):
             yield from rows
+
+
+def learners(
+    records: Iterable[dict[str, Any]], trained: dict[str, Any], ray: Path = RAY
+) -> list[dict[str, Any]]:
+    """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
+
+    `records` come from `baselines/results`, `trained` has the runs in `reference.json`. A learner
+    without a recorded run has only option, title and zero ids.
+    """
+    known = [record for record in records if "jaxenvs" in record["versions"]]
+    known += _on_ray(json.loads(ray.read_text("utf-8")))
+    rows = [
+        _row(name, row.title, [r for r in known if r.get("algorithm", "ppo") == name])
+        for name, row in ALGORITHMS.items()
+    ]
+    runs = [run for of_an_id in trained.values() for run in of_an_id]
+    for name, title in BONUSES.items():
+        commands = {run["command"] for run in runs if title in run["apart"]}
+        found = [record for record in known if record["command"] in commands]
+        rows.append(_row(f"--novelty {name}", f"{title}, a bonus", found))
+    return rows
+
+
+def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+    row = {"option": option, "learner": title, "ids": len({record["id"] for record in records})}
+    if not records:
+        return row
+    run = _largest(records)
+    return {
+        **row,
+        "id": run["id"],
+        "observation": observation(run),
+        "seeds": run["seeds"],
+        "steps": run["steps"],
+        "return": _mean_return(records, run),
+        "made": f"{run['device']}, {run['date']}",
+    }
+
+
+def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the run with the most seeds, of those with the most steps.
+
+    Runs that differ only in their seeds count as one run.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for row in records:
+        group = groups.setdefault(_of_any_seed(row), {**row, "seeds": 0})
+        group["seeds"] += row["seeds"]
+    return max(groups.values(), key=lambda run: (run["seeds"], run["steps"]))
+
+
+def _of_any_seed(record: dict[str, Any]) -> str:
+    return _SEED.sub("", record["command"])
+
+
+def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
+    """Return the mean return over the seeds of a run; None for DAVI and world models."""
+    found: list[float] = []
+    for row in records:
+        if _of_any_seed(row) == _of_any_seed(run):
+            evaluation = row["evaluation"]
+            if evaluation is None:
+                found += row["last_returns"]
+            else:
+                found += [seed["mean_return"] for seed in evaluation.get("per_seed", [])]
+    return round(statistics.fmean(found), 4) if found else None
+
+
+def observation(run: dict[str, Any]) -> str:
+    """Return the observation of a run: the field `obs` if it exists, else the shape."""
+    if run["id"] == GYM_CARTPOLE:
+        return "4 float32"
+    if asked := re.search(r"\bobs=(\w+)", run["command"]):
+        return f"`{asked[1]}`"
+    env = jaxenvs.make(run["id"])
+    if known := getattr(env, "obs", None):
+        return f"`{known}`"
+    space = env.observation_space
+    return f"{' x '.join(map(str, space.shape))} {space.dtype}"
+
+
+def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield records of the evaluated runs on Ray without killed processes."""
+    for run in found["faults"]:
+        if not run["killing"]:
+            yield {
+                "id": GYM_CARTPOLE,
+                "algorithm": MODES[run["mode"]],
+                "command": f"--mode {run['mode']} --seed {run['seed']}",
+                "seeds": 1,
+                "steps": run["steps"],
+                "device": f"{found['machine']['cores']} cores",
+                "date": found["recorded"].partition(";")[0],
+                "evaluation": {"per_seed": [run["evaluation"]]},
+            }
 
 
 def write(path: Path, random: dict[str, Any]) -> None:

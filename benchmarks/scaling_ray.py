@@ -167,7 +167,7 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title is that of a Ray actor of this name."""
+    """Return whether a process title belongs to a Ray actor of this name."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 

@@ -3,7 +3,7 @@
     python -m jaxenvs.benchmarks.searching --batch-sizes 1000 10000 --json search.json
 
 Random levels (--seed) are searched until the solution is proven optimal or the node budget is used
-up. Times are those of the compiled program, medians over the repeats. A node is a board that the
+up. Times exclude compilation and are medians over the repeats. A node is a board that the
 search reaches for the first time, or at a lower cost than before.
 """
 

@@ -8,8 +8,8 @@ Jobs start in order of importance, each in a separate process, so a crash, an ou
 a timeout costs one job. `--jobs` of them run at once: they compile in parallel, and one at a time
 measures. Each job writes one JSON to --out. A job is skipped if --out or benchmarks/results/card
 has its result for this device and code; an interrupted job resumes from its records, after the
-jobs that have none. A run leaves at most --files files, because some machines limit what they
-return: a job that would exceed the limit does not start, and the next run takes it up.
+jobs that have none. A run leaves at most --files files, because some machines limit the files
+that come back: a job that would exceed the limit does not start, and the next run takes it up.
 """
 
 import argparse

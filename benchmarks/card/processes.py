@@ -1,4 +1,4 @@
-"""Process of a job of `card`: how it is started and limited, and what it does."""
+"""Process of a job of `card`: starting and limiting it, and running the job in it."""
 
 import contextlib
 import json
@@ -64,7 +64,7 @@ def environment(
 ) -> dict[str, str]:
     """Return the variables of a job's process; its XLA flags follow those that are already set.
 
-    On a GPU the flags are those of `gpu_flags` unless the job sets others. Processes that share a
+    On a GPU `gpu_flags` gives the flags unless the job sets others. Processes that share a
     GPU do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"

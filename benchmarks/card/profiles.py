@@ -50,7 +50,7 @@ def _profiled(file: Path, case: dict, build: Callable[[], Contestant]) -> Record
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs to a file; they replace those of the same name."""
+    """Add programs to a file, replacing programs of the same name."""
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress(content.encode()))

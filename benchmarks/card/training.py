@@ -38,7 +38,7 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A learner to time; `settings` override those of the preset."""
+    """A learner to time; `settings` override its preset."""
 
     id: str
     num_envs: int

@@ -1,6 +1,6 @@
 """Contestants of a measurement: batches in JAX (`Contestant`) and environments in Python (`Game`).
 
-This library's batches are made here; `peers/` makes those of other packages.
+This module makes this library's batches, `peers/` the batches of other packages.
 """
 
 import contextlib

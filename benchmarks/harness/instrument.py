@@ -16,7 +16,7 @@ from jaxenvs.commands.parser import Parser
 
 from .contestants import DEFAULT, SOURCES, processor, versions
 
-Command = Callable[..., int]  # of the arguments; by default those of the process
+Command = Callable[..., int]  # of the arguments, by default sys.argv
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 

@@ -219,7 +219,7 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # Random episodes last about 180 steps, and a new world costs as much as 800 steps.
+    # Random episodes last about 180 steps, and a new world takes the time of 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

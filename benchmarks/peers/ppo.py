@@ -118,7 +118,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines import acting, algorithms, ppo
     from jaxenvs.baselines.run import loop
 
-    equal = dataclasses.asdict(setting)  # the names are those of our settings
+    equal = dataclasses.asdict(setting)  # fields of our settings
     del equal["name"]
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))

@@ -222,7 +222,7 @@ for _name, _file, _columns in (  # rows older than the model have no model time
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Count work of puzzles; in brackets the kernels without those of the measuring loop."""
+    """Count work of puzzles; in brackets the kernels outside the measuring loop."""
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
         pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row

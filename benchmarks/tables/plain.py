@@ -11,7 +11,7 @@ GAP = "  "  # between columns
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Align the columns of a table, numbers to the right; the first line is the heading.
 
-    The default width is that of the terminal (or `COLUMNS`), and unlimited in a pipe. Text wraps at
+    By default `width` is the terminal's (or `COLUMNS`), and unlimited in a pipe. Text wraps at
     blanks; if that is not enough, each row becomes a block of lines.
     """
     room = width or shutil.get_terminal_size((0, 0)).columns

@@ -15,7 +15,7 @@ CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
 class Line(NamedTuple):
-    """A row of the short table: a label, and the measured rows behind it."""
+    """A row of the short table: its label, and which measured rows it shows."""
 
     label: str
     job: str
@@ -127,7 +127,7 @@ class Peer(NamedTuple):
     name: str  # with its address, and its version if it was not measured
     worlds: str
     rules: str  # whose rules they are, and how that is checked
-    reset: str  # what a step of a batch generates when an episode ends
+    reset: str  # levels that a step of a batch generates
     viewer: str
 
 

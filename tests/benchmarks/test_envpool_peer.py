@@ -1,4 +1,4 @@
-"""EnvPool as a peer: which level it plays, what its figures are, and that it may be missing."""
+"""EnvPool as a peer: its levels, figures and observations."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
 @pytest.fixture
 def engine(monkeypatch):
-    """A stand-in for the package, which has some levels and remembers what it was asked."""
+    """A stand-in for the package with some levels, which records its calls."""
     calls = types.SimpleNamespace(made=[], actions=[])
 
     class Batch:
@@ -43,7 +43,7 @@ def engine(monkeypatch):
     return calls
 
 
-def test_it_is_asked_for_the_same_level(engine):
+def test_it_plays_the_same_level(engine):
     envpool.build("EnvPool", LEVEL, 4)
     envpool.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
     assert engine.made == [("MiniGrid-Empty-5x5-v0", 4), ("BabyAI-GoToLocal-v0", 8)]
@@ -51,7 +51,7 @@ def test_it_is_asked_for_the_same_level(engine):
         envpool.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
 
 
-def test_craft_is_the_id_that_resets_in_the_same_step(engine):
+def test_craft_uses_the_id_with_same_step_reset(engine):
     game = envpool.build("EnvPool", "Craft-Classic-Ids-v0", 4)
     assert engine.made == [("Craftax-Classic-Symbolic-AutoReset-v1", 4)]
     assert game.obs == "symbolic"
@@ -70,15 +70,15 @@ def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     assert drawn.dtype == np.int32 and (drawn.min(), drawn.max()) == (0, 6)
 
 
-def test_a_ratio_per_core_is_one_of_processor_time():
-    # Two threads halve the time of the clock, not that of the processor.
+def test_a_ratio_per_core_uses_processor_time():
+    # Two threads halve wall time, not processor time.
     ours = Record("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
     theirs = Record("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
     (found,) = report.ratios([[ours.as_dict(), theirs.as_dict()]])
     assert (found["obs"], found["ratio"], found["per_core"]) == ("dict", 8.0, 4.0)
 
 
-def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypatch, capsys):
+def test_one_run_compares_it_with_two_observations(engine, tmp_path, monkeypatch, capsys):
     class Ours(timing.Runner):
         def __init__(self, env_id, num_envs, source, obs, params, seconds):
             self.record = Record("jaxenvs", env_id, num_envs, source, obs, 10, 1, 0.0)
@@ -112,7 +112,7 @@ def test_the_engine_itself_plays():
 
 @pytest.fixture
 def craftax_of():
-    """Craftax of EnvPool with one environment, or a skip where EnvPool has none (before 1.2.7)."""
+    """Make EnvPool's Craftax with one environment; skip before EnvPool 1.2.7."""
     envpool = pytest.importorskip("envpool")
 
     def make(env_id, seed):
@@ -135,7 +135,7 @@ def test_its_craft_has_our_actions_limit_and_the_observation_of_craftax(craftax_
 
 
 @pytest.mark.full
-def test_its_craft_plays_as_craftax_does_from_the_same_seed(craftax_of):
+def test_its_craft_plays_like_craftax_from_the_same_seed(craftax_of):
     pool = craftax_of(CRAFT, 3)
     env = craftax_env.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=True)
     standard = jax.numpy_dtype_promotion("standard")  # craftax is not written for `strict`

@@ -35,7 +35,7 @@ def row(learner: str, seconds: list[float], steps: int = 1000) -> dict:
 
 
 class FakeLearner:
-    """A process that records what it was asked to do."""
+    """A process that records its calls."""
 
     trained: list[str]
 
@@ -99,7 +99,7 @@ def test_the_command_writes_every_group(trained, tmp_path, capsys):
     assert figures["versions"]["torch"] and figures["missing"]
 
 
-def test_a_ratio_is_that_of_neighbouring_turns():
+def test_a_ratio_compares_neighbouring_turns():
     ours, theirs = row("jaxenvs", [1.0, 2.0, 10.0]), row("rejax", [2.0, 6.0, 40.0])
     assert faster(ours, theirs) == 3.0
     shorter = row("rejax", [2.0, 6.0, 40.0], steps=500)
@@ -173,14 +173,14 @@ def test_settings_have_the_names_of_each_library():
     assert [len(names) for names in found] == [12, 12, 8]
 
 
-def test_a_clone_is_needed_and_looked_into(tmp_path):
+def test_a_clone_is_required_and_checked(tmp_path):
     with pytest.raises(LookupError, match="give --purejaxrl PATH"):
         ppo_peers.trainer("purejaxrl", SMALL, None)
     with pytest.raises(LookupError, match=r"has no purejaxrl/ppo\.py; clone"):
         ppo_peers.trainer("purejaxrl", SMALL, tmp_path)
 
 
-def test_an_evaluation_plays_this_library_s_cart_pole():
+def test_an_evaluation_plays_our_cart_pole():
     """The policy pushes towards the falling side; its weight is the confidence."""
 
     def logits(weights, obs):
@@ -233,7 +233,7 @@ def test_separate_networks_share_no_weights():
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--torch-steps", "--repeats"])
-def test_numbers_below_one_are_refused(flag, capsys):
+def test_numbers_below_one_are_rejected(flag, capsys):
     with pytest.raises(SystemExit):
         learners.main([flag, "0"])
     assert f"argument {flag}: '0' must be a whole number" in capsys.readouterr().err

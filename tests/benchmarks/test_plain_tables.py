@@ -1,4 +1,4 @@
-"""Tables on a terminal of 80 columns and in a pipe: every cell is whole."""
+"""Tables on a terminal of 80 columns and in a pipe: no cell is truncated."""
 
 import os
 import subprocess
@@ -71,7 +71,7 @@ def test_a_process_prints_for_its_terminal_or_pipe(columns):
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_no_cell_of_a_table_is_cut(name):
+def test_no_cell_of_a_table_is_truncated(name):
     source = registry.TABLES[name]
     made = source.build(*(registry._read(ROOT, file) for file in source.files))
     cells = [made.head, *made.rows]

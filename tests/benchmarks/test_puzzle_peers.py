@@ -1,4 +1,4 @@
-"""Puzzles of jumanji and pgx as contestants: which ids have them, and that they start again."""
+"""Puzzles of jumanji and pgx as contestants: their ids, shapes and auto-reset."""
 
 import jax
 import jax.numpy as jnp
@@ -78,4 +78,4 @@ def test_games_end_and_start_again(name):
     run = jax.jit(lambda state: jax.lax.scan(one, state, jax.random.split(key, 400))[1])
     tiles, done = map(np.asarray, run(jax.jit(contestant.reset)(key)))
     assert done.any(axis=0).all(), "each game ended"
-    assert (tiles[done] <= 2).all() and (tiles[~done] > 1).any(), "and is at its beginning again"
+    assert (tiles[done] <= 2).all() and (tiles[~done] > 1).any(), "and started again"
