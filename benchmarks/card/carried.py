@@ -19,7 +19,7 @@ from jaxenvs.baselines.runs import Run
 from jaxenvs.core.files import replacing
 
 LARGEST = 2**30  # bytes of an inflated file
-NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # of an array
+NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # names of arrays
 
 
 def pack(run: Run, file: Path) -> int:

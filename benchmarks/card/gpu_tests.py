@@ -7,7 +7,7 @@ from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
 MARK = "mark.gpu"  # every file with such tests contains it
-IMPORTED = "Module already imported"  # a warning of pytest about this process
+IMPORTED = "Module already imported"  # pytest's warning about modules of this process
 LONGEST = 45.0  # seconds that a test may take; with less time left none starts
 MOST_WORKERS = 12  # processes that share the GPU; each needs memory for a context and programs
 

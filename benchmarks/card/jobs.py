@@ -29,7 +29,7 @@ class Job(NamedTuple):
     environment: Mapping[str, str] = MappingProxyType({})  # variables of its process, on a GPU
     files: int = 1  # that it writes
     goes_on: bool = False  # resumes results of other code too
-    alone: bool = False  # runs after the others: it uses the device without holding the lock
+    alone: bool = False  # runs last: it times nothing and uses the device without the lock
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")

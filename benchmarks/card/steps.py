@@ -44,7 +44,7 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# By job, the most important first. So large a batch of `WHOLE_SYMBOLIC` has room for one source.
+# By job, the most important first. 262,144 of `WHOLE_SYMBOLIC` leave memory for one source only.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),

@@ -40,7 +40,7 @@ class Launch:
         return next(iter(named or present), "loop")
 
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Return the instructions of an opcode nearest to the results."""
+        """Return the last instructions of an opcode before the results."""
         found, seen = [], set()
         pending = [result.name for result in self.results]
         while pending:

@@ -7,7 +7,7 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-OWN = "{}_with_own_bound"  # the same figure of a search with the puzzle's built-in heuristic
+OWN = "{}_with_own_bound"  # the same figure of a search with the puzzle's built-in lower bound
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
