@@ -18,11 +18,11 @@ from scipy.optimize import least_squares
 
 from jaxenvs.core.extras import version
 
-from .card.profiles import kept
 from .gpu_model import hlo
 from .gpu_model.features import Features, features
 from .gpu_model.kernel_time import Coefficients, microseconds
 from .harness import instrument
+from .kernels import kept
 from .tables.gpu import ERRORS, WORST
 from .tables.registry import RESULTS
 from .tables.text import tabulated

@@ -7,15 +7,19 @@ zero fill of the scan's outputs, are also divided by the steps of the rollout.
 """
 
 import collections
+import gzip
 import itertools
+import json
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from jaxenvs.core.files import replacing
 from jaxenvs.core.vector import RESET_SOURCES
 
 from .harness import contestants, device_lock, instrument, timing
@@ -68,6 +72,22 @@ def profile(contestant: Contestant) -> Profile:
         "launches": {name: launches[name] / length for name in times},
     }
     return Profile(record, rollout.as_text() or "")
+
+
+def keep(file: Path, programs: dict[str, Any]) -> None:
+    """Add profiles and HLO of programs to a file, replacing programs of the same name."""
+    content = json.dumps({**kept(file), **programs})
+    with replacing(file) as temporary:
+        temporary.write_bytes(gzip.compress(content.encode()))
+
+
+def kept(file: Path) -> dict[str, Any]:
+    """Read the programs of a file; empty if it is missing or damaged."""
+    try:
+        found = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _traced(

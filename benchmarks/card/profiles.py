@@ -5,14 +5,8 @@ profile and the HLO of each under `ID-ENVS-SOURCE`; `kernel_model --record` read
 """
 
 import functools
-import gzip
-import json
-import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from jaxenvs.core.files import replacing
 
 from .. import kernels, rule_worlds
 from ..harness import contestants
@@ -45,21 +39,5 @@ def run(work: Work) -> None:
 def _profiled(file: Path, case: dict, build: Callable[[], Contestant]) -> Records:
     profile = kernels.profile(build())
     name = "{id}-{num_envs}-{reset_source}".format(**case)
-    keep(file.with_suffix(ENDING), {name: {"profile": profile.record, "hlo": profile.hlo}})
+    kernels.keep(file.with_suffix(ENDING), {name: {"profile": profile.record, "hlo": profile.hlo}})
     return kernel_records(case, profile.record)
-
-
-def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs to a file, replacing programs of the same name."""
-    content = json.dumps({**kept(file), **programs})
-    with replacing(file) as temporary:
-        temporary.write_bytes(gzip.compress(content.encode()))
-
-
-def kept(file: Path) -> dict[str, Any]:
-    """Read the programs of a file; empty if it is missing or damaged."""
-    try:
-        found = json.loads(gzip.decompress(file.read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error):
-        return {}
-    return found if isinstance(found, dict) else {}

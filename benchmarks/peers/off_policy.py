@@ -17,10 +17,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 EPISODES = 32  # of an evaluation
 EVAL_ENVS = 8  # environments of an evaluation
 FIRST = 10_000  # their seeds count up from FIRST + the seed of the training
-LAST = 20  # last training episodes, whose mean return is reported, as in `ppo`
+LAST = 20  # last training episodes, whose mean return is reported
 VALUES = ("dqn", "qr-dqn")  # learners of action values
 LOG_ROUNDS = 100  # iterations of one of our updates with continuous actions
 Train = Callable[[int], dict[str, Any]]
@@ -58,13 +60,11 @@ class Clock:
 def ours(setting: dict[str, Any], library: str) -> Train:
     """Return this library's learner, run in chunks of updates as by `jaxenvs train`."""
     import jax
-    import numpy as np
 
     import jaxenvs
     from jaxenvs.baselines import algorithms
     from jaxenvs.baselines.policy import Policy
     from jaxenvs.baselines.run import loop
-    from jaxenvs.benchmarks.peers.ppo import last_mean
 
     env = jaxenvs.make(setting["env"])
     row = algorithms.ALGORITHMS[setting["algorithm"]]
@@ -98,13 +98,23 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     return train
 
 
+def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
+    """Return the mean return of the last `LAST` episodes or slightly more.
+
+    `returns` are sums of returns, `episodes` numbers of episodes, both in order of time.
+    """
+    following = np.cumsum(episodes[::-1])[::-1]
+    first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
+    count = int(episodes[first:].sum())
+    return float(returns[first:].sum()) / count if count else None
+
+
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
     """Return the mean return in the episodes of Stable-Baselines3's `evaluate_policy`.
 
     `act` maps the observations of all environments to actions.
     """
     import gymnasium
-    import numpy as np
 
     envs = [gymnasium.make(env) for _ in range(EVAL_ENVS)]
     seeds = range(FIRST + seed, FIRST + seed + EVAL_ENVS)
@@ -220,9 +230,7 @@ def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dic
     def of(envs: Any) -> dict[str, Any]:
         if algorithm != "td3":
             return {**given, "policy_kwargs": policy}
-        import numpy as np
-
-        noise = importlib.import_module("stable_baselines3.common.noise")
+            noise = importlib.import_module("stable_baselines3.common.noise")
         size = envs.action_space.shape
         noisy = noise.NormalActionNoise(np.zeros(size), 0.1 * np.ones(size))
         return {**given, "policy_kwargs": policy, "action_noise": noisy}

@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .off_policy import serve
+from .off_policy import LAST, last_mean, serve
 
 ID = "Classic-CartPole-v0"  # the others use CartPole-v1
 HIDDEN = (64, 64)  # layer widths of each network, tanh
-LAST = 20  # last training episodes, whose mean return is reported
 EPISODES = 128  # of an evaluation
 
 
@@ -252,17 +251,6 @@ def sb3(setting: Setting) -> Trainer:
         return float(np.mean(returns)) if returns else None, None
 
     return Trainer(train)
-
-
-def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
-    """Return the mean return of the last `LAST` episodes or slightly more.
-
-    `returns` are sums of returns, `episodes` numbers of episodes, both in order of time.
-    """
-    following = np.cumsum(episodes[::-1])[::-1]
-    first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
-    count = int(episodes[first:].sum())
-    return float(returns[first:].sum()) / count if count else None
 
 
 @functools.cache

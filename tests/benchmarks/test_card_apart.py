@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import jaxenvs
+from jaxenvs.benchmarks import kernels
 from jaxenvs.benchmarks.card import __main__ as card
 from jaxenvs.benchmarks.card import (
     gpu_tests,
     jobs,
     korf,
     processes,
-    profiles,
     results,
     search,
 )
@@ -225,12 +225,12 @@ def test_tests_stop_when_no_time_is_left(tmp_path, processes):
 
 def test_a_file_of_programs_keeps_earlier_programs(tmp_path):
     file = tmp_path / "a.hlo.json.gz"
-    profiles.keep(file, {"a": {"hlo": "old"}, "b": {"hlo": "b"}})
-    profiles.keep(file, {"a": {"hlo": "new"}})
-    assert profiles.kept(file) == {"a": {"hlo": "new"}, "b": {"hlo": "b"}}
+    kernels.keep(file, {"a": {"hlo": "old"}, "b": {"hlo": "b"}})
+    kernels.keep(file, {"a": {"hlo": "new"}})
+    assert kernels.kept(file) == {"a": {"hlo": "new"}, "b": {"hlo": "b"}}
     for damaged in (file.read_bytes()[:30], b"[]", gzip.compress(b"[]"), gzip.compress(b"{")):
         file.write_bytes(damaged)
-        assert profiles.kept(file) == {}
+        assert kernels.kept(file) == {}
 
 
 def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
