@@ -100,9 +100,9 @@ recurrent = job(
 
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
-    from jaxenvs.baselines import train
-    from jaxenvs.baselines.run.checkpoints import RunError, newest
-    from jaxenvs.baselines.runs import Run
+    from jaxenvs.baselines.run import train
+    from jaxenvs.baselines.storage.checkpoints import RunError, newest
+    from jaxenvs.baselines.storage.runs import Run
 
     from . import carried
 
@@ -134,7 +134,7 @@ def billion(work: Work) -> None:
 
 def _found(path: Path, carrier: Path) -> int:
     """Return the update to resume from; a newer checkpoint file replaces the run in `path`."""
-    from jaxenvs.baselines.run import checkpoints
+    from jaxenvs.baselines.storage import checkpoints
 
     from . import carried
 
@@ -162,7 +162,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """Return the records of a slice: speed, learning curve and, of the last one, the evaluation."""
-    from jaxenvs.baselines.runs import Run
+    from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)
     log = [record for record in run.records() if before < record["update"] <= after]

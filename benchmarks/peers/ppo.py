@@ -114,14 +114,16 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     default network.
     """
     import jaxenvs
-    from jaxenvs.baselines import acting, algorithms, ppo
+    from jaxenvs.baselines import registry
+    from jaxenvs.baselines.core import rollouts
+    from jaxenvs.baselines.on_policy import ppo
     from jaxenvs.baselines.run import loop
 
     equal = dataclasses.asdict(setting)  # fields of our settings
     del equal["name"]
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
-    learner = algorithms.Learner.of("ppo", jaxenvs.make(ID), settings)
+    learner = registry.build("ppo", jaxenvs.make(ID), settings)
     if apart:
         network = two_networks(learner.env.env)
         learner = dataclasses.replace(learner, network=network)
@@ -139,7 +141,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
         )
         return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
 
-    return Trainer(train, lambda weights, obs: acting.predict(learner, weights, obs)[0])
+    return Trainer(train, lambda weights, obs: rollouts.predict(learner, weights, obs)[0])
 
 
 def chunk_of(setting: Setting) -> int:
@@ -153,9 +155,9 @@ def two_networks(env: Any) -> Any:
     """Return an actor and a critic without shared weights."""
     import flax.linen as nn
 
-    from jaxenvs.baselines import layers, networks
+    from jaxenvs.baselines.networks import layers, policies
 
-    class Apart(networks.ActorCritic):
+    class Apart(policies.ActorCritic):
         @nn.compact
         def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
             outputs = []
@@ -260,7 +262,7 @@ def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, i
     Actions are sampled; all policies play this library's CartPole.
     """
     import jaxenvs
-    from jaxenvs.baselines.evaluate import first_episodes
+    from jaxenvs.baselines.core.episodes import first_episodes
 
     env = jaxenvs.make(ID)
 

@@ -1,4 +1,4 @@
-"""Tables of the learners' recorded runs (`baselines/results`, written by `baselines/record.py`)."""
+"""Tables of the learners' recorded runs in `baselines/results`."""
 
 import statistics
 from collections.abc import Callable, Iterable

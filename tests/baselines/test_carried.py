@@ -9,9 +9,9 @@ import pytest
 from flax import serialization
 from small_run import ROW, TREES, saved_run, trees
 
-from jaxenvs.baselines import train
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.run import train
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run, RunError
 from jaxenvs.benchmarks.card import carried
 from jaxenvs.benchmarks.card import results as card_work
 from jaxenvs.benchmarks.card import training as card_training

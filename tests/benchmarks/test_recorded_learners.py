@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.benchmarks.reference import learners
 from jaxenvs.benchmarks.tables import registry, runs
 from jaxenvs.benchmarks.tables.text import tabulated
