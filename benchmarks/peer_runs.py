@@ -9,12 +9,12 @@ is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jaxenvs.commands.parser import Parser
 
@@ -23,53 +23,24 @@ from .harness import instrument
 SCRATCH = "runs/peers"  # bench.json and bench.png of each run
 
 
-class Run(NamedTuple):
-    """A run of `jaxenvs bench` in a separate process."""
-
-    ids: tuple[str, ...]
-    batches: tuple[int, ...]
-    options: tuple[str, ...]  # of `jaxenvs bench`
-    without: tuple[str, ...]  # peers to leave out
-
-
-GRIDS = ("Grid-DoorKey-8x8-v0", "Grid-KeyCorridorS3R3-v0")
-MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0")
-RUNS = {  # by the name of their JSON
-    "bench_doorkey": Run(
-        GRIDS[:1],
-        (64, 1024, 8192),
-        ("--reset-source", "auto", "pool", "--repeats", "9"),
-        ("EnvPool",),
-    ),
-    "bench_envpool": Run(
-        GRIDS + MISSIONS,
-        (1024,),
-        ("--obs", "image", "dict", "--repeats", "9"),
-        ("NAVIX", "XLand-MiniGrid"),
-    ),
-    "bench_craft_symbolic": Run(
-        ("Craft-Classic-Symbolic-v0",),
-        (1024, 256),
-        ("--reset-source", "exact", "none"),
-        ("craftax (own reset)",),
-    ),
-    "bench_craft_full": Run(
-        ("Craft-Ids-v0",),
-        (1024, 256),
-        ("--reset-source", "exact", "--obs", "ids", "symbolic"),
-        ("craftax (own reset)", "craftax (no reset)", "crafter"),
-    ),
+RUNS = {  # name of the JSON -> options of `jaxenvs bench`
+    "bench_doorkey": "--ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --reset-source auto pool "
+    "--repeats 9 --without EnvPool",
+    "bench_envpool": "--ids Grid-DoorKey-8x8-v0 Grid-KeyCorridorS3R3-v0 BabyAI-GoToLocal-v0 "
+    "BabyAI-BossLevel-v0 --batches 1024 --obs image dict --repeats 9 "
+    "--without NAVIX XLand-MiniGrid",
+    "bench_craft_symbolic": "--ids Craft-Classic-Symbolic-v0 --batches 1024 256 "
+    "--reset-source exact none --without 'craftax (own reset)'",
+    "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
+    "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
+QUICK = ("--quick", "--repeats", "1", "--batches", "64")  # overrides the options above
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:
     """Return the arguments of `jaxenvs bench`; a quick run has one small batch."""
-    run = RUNS[name]
-    batches = [] if quick else ["--batches", *map(str, run.batches)]
-    short = ["--quick", "--repeats", "1"] if quick else []
-    without = ["--without", *run.without]
     folder = str(Path(SCRATCH) / name)
-    return ["--ids", *run.ids, *batches, *run.options, *short, *without, "--out", folder]
+    return [*shlex.split(RUNS[name]), *(QUICK if quick else ()), "--out", folder]
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:

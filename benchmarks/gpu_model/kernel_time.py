@@ -29,8 +29,8 @@ class Coefficients(NamedTuple):
     floor: float = 1.039  # of a launch
     # Of all warps together.
     instruction: float = 1.037e-06  # an issue slot
-    special: float = 2.642e-07  # more for a slot of divisions and the like
-    epilogue: float = 8.677e-07  # more for a slot after the tiles of a transposition
+    special: float = 2.642e-07  # in addition, a slot of divisions and the like
+    epilogue: float = 8.677e-07  # in addition, a slot after the tiles of a transposition
     load: float = 1.227e-06  # a load instruction
     store: float = 2.196e-06
     shuffle: float = 1.224e-06
@@ -38,10 +38,10 @@ class Coefficients(NamedTuple):
     block: float = 0.0005808  # start of a thread block: about one per cycle
     line: float = 1.88e-06  # lookup of a 128-byte line in L1
     fetch: float = 4.213e-06  # a sector from L2
-    far: float = 3.445e-06  # more for one if the arrays exceed L2
+    far: float = 3.445e-06  # in addition, a sector from L2 if the arrays exceed it
     sector: float = 3.788e-06  # a sector stored
     near_byte: float = 1.584e-07  # a byte of the arrays
-    far_byte: float = 1.251e-07  # more for each byte beyond L2
+    far_byte: float = 1.251e-07  # in addition, a byte beyond L2
     # Latency of one warp, and how warps hide it.
     step: float = 0.00107  # an instruction
     wait: float = 0.01691  # a load

@@ -29,7 +29,7 @@ Train = Callable[[int], dict[str, Any]]
 
 
 class Clock:
-    """Clock of a training, also from the step `mark` on, when everything is compiled."""
+    """Clock of a training, and of its part after `mark` steps, when everything is compiled."""
 
     def __init__(self, mark: int) -> None:
         self._mark, self._marked = mark, (0, 0.0, 0.0)
