@@ -219,7 +219,11 @@ def _parser() -> Parser:
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--peers", action="store_true", help="also count installed peers")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs to DIR")
-    add("--verbose", action="store_true", help="list every kernel, the longest by model time first")
+    add(
+        "--verbose",
+        action="store_true",
+        help="list every kernel, the longest by predicted time first",
+    )
     return parser
 
 

@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
     some = number(1, 2**31 - 1)
     add("--steps", type=some, default=500_000, help="steps of a training (default: %(default)s)")
-    add("--torch-steps", type=some, default=25_000, help="the same of torch (default: %(default)s)")
+    add("--torch-steps", type=some, default=25_000, help="steps with torch (default: %(default)s)")
     add("--repeats", type=some, default=3, help="trainings after the first (default: %(default)s)")
     args = parser.parse_args(argv)
     instrument.use_one_core()

@@ -92,7 +92,7 @@ def _parser() -> Parser:
     add("--files", type=int, help=f"most files in DIR after the run (default: {FILES}; tiny: any)")
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
-    add("--scratch", default=scratch, help="unfinished training (default: %(default)s)", **folder)
+    add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
     add("--job", help=argparse.SUPPRESS)  # for the process of one job; its input has the rest
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -191,7 +191,7 @@ class Run:
             return LEFT
         with self.lock:
             if self.too_many(task):
-                print(f"{job.name}: not started, {self.args.out} is full; see --files")
+                print(f"{job.name}: not started, it would exceed the limit on files (--files)")
                 return LEFT
             self.running.append(task)
         try:
