@@ -70,7 +70,7 @@ def _parser() -> Parser:
     made = Parser("jaxenvs bench", (__doc__ or "").split("\n")[0], EXAMPLES)
     add, positive = made.add_argument, number(1, 2**31 - 1)
     obs = "values of the field `obs` (default: the image of a grid, else the default of the id)"
-    compare = {"action": argparse.BooleanOptionalAction, "default": True}
+    compare: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": True}
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
     add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")
     add("--seconds", type=decimal(1e-6, 1e6), help="seconds of one repeat (default: 0.5)")

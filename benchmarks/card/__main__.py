@@ -81,7 +81,8 @@ def _parser() -> Parser:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     at_once = max(1, min(AT_ONCE, (cores or 1) // CORES))
     at_once_help = "jobs that run at once; one measures, the others compile (here: %(default)s)"
-    scratch, folder = Path("runs/card-scratch"), {"type": Path, "metavar": "DIR"}
+    scratch = Path("runs/card-scratch")
+    folder: dict[str, Any] = {"type": Path, "metavar": "DIR"}
     add = parser.add_argument
     add("--list", action="store_true", help="list the jobs with their estimated minutes")
     add("--only", nargs="+", choices=names, metavar="NAME", help="these jobs, even if they failed")

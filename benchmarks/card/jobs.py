@@ -6,7 +6,7 @@ missing package costs only that job. Tiny runs use sizes that a CPU measures in 
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import kernels
 from ..harness import timing
@@ -33,8 +33,8 @@ class Job(NamedTuple):
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
-SLICES = {"needs": TRAINS, "files": 2, "goes_on": True}
-ON_BOTH = {"needs": ("pytest",), "environment": WITH_CPU, "alone": True}
+SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
+ON_BOTH: dict[str, Any] = {"needs": ("pytest",), "environment": WITH_CPU, "alone": True}
 
 JOBS = (
     Job("craft", "steps/s of Craft-Classic", steps.job("craft"), 8),
