@@ -19,7 +19,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -162,25 +161,23 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in this order, `count` at once."""
-        waiting, states = deque(tasks), []
-
-        def work() -> None:
-            while waiting and not self.stop.is_set():
-                try:
-                    states.append(self._one(waiting.popleft()))
-                except BaseException:
-                    self.stop.set()
-                    raise
-
+        """Run jobs in this order, `count` at once; an error or Ctrl-C stops all."""
         with ThreadPoolExecutor(count) as pool:
             try:
-                for done in as_completed([pool.submit(work) for _ in range(count)]):
-                    done.result()
+                waiting = [pool.submit(self._unless_stopped, task) for task in tasks]
+                return [done.result() for done in as_completed(waiting)]
             except BaseException:
-                self.stop.set()  # Ctrl-C raises in this thread
+                self.stop.set()
                 raise
-        return states
+
+    def _unless_stopped(self, task: Task) -> str:
+        if self.stop.is_set():
+            return LEFT
+        try:
+            return self._one(task)
+        except BaseException:
+            self.stop.set()  # before this thread takes the next job
+            raise
 
     def _one(self, task: Task) -> str:
         """Run a job if time and the limit on files permit; return its state."""
