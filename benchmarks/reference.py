@@ -25,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
+from .harness import instrument
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
@@ -58,40 +60,6 @@ RAY = Path(__file__).with_name("results") / "ray.json"
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # modes of `scaling_ray`
 GYM_CARTPOLE = "gym:CartPole-v1"  # with steps of 5 ms, see `scaling_ray`
 _SEED = re.compile(r" --seed [\d{},]+")
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line, writing the table after each id; return the exit code."""
-    parser = Parser(COMMAND, __doc__)
-    some = number(1, 2**31 - 1)
-    add = parser.add_argument
-    add("--ids", nargs="*", metavar="ID", help="these ids (default: all)")
-    add("--out", type=Path, default=REFERENCE, help="table to write")
-    add("--train", type=some, metavar="STEPS", help="train PPO instead of random play")
-    add("--retry", type=some, metavar="STEPS", help="train again where no run has learned")
-    add("--runs", type=Path, default=Path("runs/short"), help="folder of the trainings")
-    add("--jobs", type=some, default=1, help="trainings at a time")
-    add("--device", default="", help="description of the device of the trainings")
-    options = parser.parse_args(argv)
-    if not RESULTS.is_dir():
-        print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
-        return 2
-    ids = jaxenvs.registry.list() if options.ids is None else options.ids
-    try:
-        ids = [jaxenvs.spec(id).id for id in ids]
-    except LookupError as error:
-        print(f"reference: {error}", file=sys.stderr)
-        return 2
-    table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
-    random = table.get("random", {})
-    if options.train or options.retry:
-        return _train(ids, random, options)
-    write(options.out, random)
-    for id in ids:
-        random[id] = random_play(id)
-        write(options.out, random)
-        print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
-    return 0
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
@@ -368,5 +336,31 @@ def _object(name: str, rows: dict[str, Any]) -> str:
     return f"{json.dumps(name)}: {{\n{lines}\n}}"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line, writing the table after each id; return the exit code."""
+    parser = Parser(COMMAND, __doc__)
+    some = number(1, 2**31 - 1)
+    add = parser.add_argument
+    add("--ids", nargs="*", metavar="ID", help="these ids (default: all)")
+    add("--out", type=Path, default=REFERENCE, help="table to write")
+    add("--train", type=some, metavar="STEPS", help="train PPO instead of random play")
+    add("--retry", type=some, metavar="STEPS", help="train again where no run has learned")
+    add("--runs", type=Path, default=Path("runs/short"), help="folder of the trainings")
+    add("--jobs", type=some, default=1, help="trainings at a time")
+    add("--device", default="", help="description of the device of the trainings")
+    options = parser.parse_args(argv)
+    if not RESULTS.is_dir():
+        raise ValueError(f"reference: {RESULTS} is missing; run from a checkout")
+    ids = jaxenvs.registry.list() if options.ids is None else options.ids
+    ids = [jaxenvs.spec(id).id for id in ids]
+    table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
+    random = table.get("random", {})
+    if options.train or options.retry:
+        return _train(ids, random, options)
+    write(options.out, random)
+    for id in ids:
+        random[id] = random_play(id)
+        write(options.out, random)
+        print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
+    return 0

@@ -30,6 +30,8 @@ from jaxenvs.baselines.evaluation.curve import figure, points
 from jaxenvs.commands.parser import Parser
 from jaxenvs.core.extras import version
 
+from .harness import instrument
+
 WORLDS = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
     "Crafter-v0": "crafter, whose step computes",
@@ -238,23 +240,6 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     picture.savefig(file, format="png")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; results are written after each run."""
-    parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of each run")
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
-    parser.add_argument("--out", type=Path, default=Path("ray.json"))
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--only-draw", action="store_true", help="only draw the results in --out")
-    given = parser.parse_args(argv)
-    if not given.only_draw:
-        measure(given.out, given.seconds, given.worlds, given.modes)
-    if given.picture:
-        draw(given.picture, json.loads(given.out.read_text())["runs"])
-    return 0
-
-
 def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
     """Make all runs that `out` lacks, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
@@ -284,5 +269,19 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
             keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed, mode=mode)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; results are written after each run."""
+    parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
+    add = parser.add_argument
+    add("--seconds", type=float, default=60.0, help="seconds of each run")
+    add("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    add("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
+    add("--out", type=Path, default=Path("ray.json"))
+    add("--picture", type=Path)
+    add("--only-draw", action="store_true", help="only draw the results in --out")
+    given = parser.parse_args(argv)
+    if not given.only_draw:
+        measure(given.out, given.seconds, given.worlds, given.modes)
+    if given.picture:
+        draw(given.picture, json.loads(given.out.read_text())["runs"])

@@ -83,20 +83,19 @@ def use_one_core() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def program(command: Callable[[Sequence[str] | None], None]) -> Command:
+def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
     """Make a function the program of its module; it must be the last definition there.
 
-    The exit code is 0, or 2 after an error, which is printed in one line.
+    The exit code is its result, by default 0, or 2 after an error, which is printed in one line.
     """
 
     @functools.wraps(command)
     def run(argv: Sequence[str] | None = None) -> int:
         try:
-            command(argv)
+            return command(argv) or 0
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             print(error.args[0] if error.args else error, file=sys.stderr)
             return 2
-        return 0
 
     if command.__module__ == "__main__":
         sys.exit(run())
