@@ -230,7 +230,7 @@ def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dic
     def of(envs: Any) -> dict[str, Any]:
         if algorithm != "td3":
             return {**given, "policy_kwargs": policy}
-            noise = importlib.import_module("stable_baselines3.common.noise")
+        noise = importlib.import_module("stable_baselines3.common.noise")
         size = envs.action_space.shape
         noisy = noise.NormalActionNoise(np.zeros(size), 0.1 * np.ones(size))
         return {**given, "policy_kwargs": policy, "action_noise": noisy}

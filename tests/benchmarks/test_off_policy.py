@@ -69,6 +69,16 @@ def test_peers_get_the_same_settings():
     assert crossq["policy_delay"] == 3 and "device" not in crossq
 
 
+def test_td3_of_the_peers_has_action_noise(monkeypatch):
+    made = types.SimpleNamespace(NormalActionNoise=lambda mean, sigma: (mean.shape, sigma[0]))
+    monkeypatch.setitem(sys.modules, "stable_baselines3.common.noise", made)
+    for name in ("stable_baselines3", "stable_baselines3.common"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    envs = types.SimpleNamespace(action_space=types.SimpleNamespace(shape=(2,)))
+    given = off_policy_peers.their_settings(sent(SMALL, algorithm="td3"), "sb3")(envs)
+    assert given["action_noise"] == ((2,), 0.1) and given["policy_kwargs"] == {"net_arch": [4]}
+
+
 def test_an_unsupported_learner_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sbx", types.SimpleNamespace(CrossQ=int))
     assert off_policy_peers.named("crossq", "sbx") is int
