@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from jaxenvs.core.extras import version
-
 from .gpu_model import hlo
 from .gpu_model.features import Features, features
 from .gpu_model.kernel_time import Coefficients, microseconds
@@ -78,7 +76,9 @@ def record(file: Path) -> None:
         programs[name] = {"step": round(of["profile"]["step"], 1), "kernels": kernels}
     if not programs:
         raise ValueError(f"--record {file}: no profiles found there")
-    about = {"device": "NVIDIA H200", "jax": version("jax"), "fields": FIELDS, "programs": programs}
+    header = json.loads((file.parent / f"{file.name.split('.')[0]}.json").read_text("utf-8"))
+    about = {"device": header["device"], "jax": header["jax"], "fields": FIELDS}
+    about["programs"] = programs
     lines = json.dumps(about).replace('"kernels": [', '"kernels": [\n').replace("], [", "],\n[")
     DATA.write_text(lines + "\n", "utf-8")
 
