@@ -152,7 +152,7 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 def family(program: str) -> str:
     """Return the environment of a program, whatever its size and version."""
     kind = "reset " if program.startswith("reset") else ""
-    return kind + next(FAMILIES[name] for name in FAMILIES if name in program)
+    return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
 
 def report() -> dict[str, Any]:
