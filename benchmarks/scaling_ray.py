@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from jaxenvs.baselines.evaluation.curve import figure, points
 from jaxenvs.commands.parser import Parser
 from jaxenvs.core.extras import version
@@ -153,18 +151,27 @@ def curve(log: list[dict[str, Any]]) -> list[list[float]]:
 
 def below(root: int) -> Iterator[tuple[int, str]]:
     """Yield the process ids and command lines of a process's descendants."""
-    for child in psutil.Process(root).children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            yield child.pid, " ".join(child.cmdline())
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            process = int(folder.name)
+            parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[process] = (folder / "cmdline").read_text().replace("\0", " ")
+    for process in names:
+        above = process
+        while above in parents and above != root:
+            above = parents[above]
+        if above == root and process != root:
+            yield process, names[process]
 
 
 def running(processes: set[int]) -> list[int]:
     """Return the processes that have not ended; zombies have."""
     found = []
     for process in processes:
-        with contextlib.suppress(psutil.Error):
-            if psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+        with contextlib.suppress(OSError):
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            found += [process] if state != "Z" else []
     return found
 
 
