@@ -13,7 +13,8 @@ from jaxenvs.benchmarks.tables.text import tabulated
 from jaxenvs.commands.learned import BONUSES
 
 ROOT = Path(__file__).resolve().parents[2]
-LEARNERS = (ROOT / "baselines" / "README.md").read_text("utf-8")
+PAGES = sorted((ROOT / "docs" / "learners").glob("*.md"))
+LEARNERS = "\n".join(page.read_text("utf-8") for page in PAGES)
 README = (ROOT / "README.md").read_text("utf-8")
 OPTIONS = [*ALGORITHMS, *(f"--novelty {name}" for name in BONUSES)]
 RUN = {"id": "Grid-v0", "command": "c", "seeds": 1, "steps": 10, "versions": {"jaxenvs": "0"}}
@@ -28,7 +29,7 @@ def block(name: str) -> str:
 def cells(option: str) -> list[str]:
     """The cells after the option in its row of the page."""
     lines = [line for line in block("runs-learners").splitlines() if f"| `{option}` |" in line]
-    assert len(lines) == 1, f"{option} has {len(lines)} rows in baselines/README.md"
+    assert len(lines) == 1, f"{option} has {len(lines)} rows in docs/learners"
     return [cell.strip() for cell in lines[0].split("|")][2:-1]
 
 
