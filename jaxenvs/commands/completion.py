@@ -1,9 +1,13 @@
-"""`jaxenvs --completion SHELL`: a script that completes commands, ids and options.
+"""`jaxenvs --completion SHELL`: print a script that completes commands, ids and options.
 
-The script contains commands and options, taken from each `--help`, so print it again after an
-update. The ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package is
-installed rewrites it, since the package may register ids; other TABs start no Python. If the file
-cannot be written, the script falls back on the ids that existed when it was printed.
+The script contains commands and options, taken from each `--help`; print it again after an update.
+Ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package was installed rewrites
+that file, since the package may register ids; other TABs start no Python. If the file cannot be
+written, the script completes the ids that existed when it was printed.
+
+The scripts are written here because shtab and tyro lack features that users have: shtab 1.13
+completes neither `--option=value` in bash and zsh nor a folder where an id may stand, and several
+ids after `--ids` only in bash; tyro covers `train` alone and starts Python at every TAB.
 """
 
 import contextlib
@@ -20,31 +24,31 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
+KINDS = ("ids", "families", "puzzles")  # the lines of the cache file
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Options that begin a line of help, in a box or not; text about others is indented further.
+# Options at the start of a line of help, in a box or not; help texts are indented further.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
-_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option that takes one, as help shows it
+_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option with a value, as help shows it
 _CHOICES = re.compile(rf"({_NAME})(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{{([\w.,\s-]+)\}}(?!\|)")
 
 
 class Words(NamedTuple):
-    """Words that may follow a command."""
+    """Completions of a command."""
 
     summary: str
-    places: dict[str, tuple[str, ...]]  # words by place, see `Command`
-    folders: frozenset[str]  # places where a folder may stand as well
+    places: dict[str, tuple[str, ...]]  # words by position, see `Command.takes`
+    folders: frozenset[str]  # positions that also accept a folder
     options: dict[str, bool]  # whether a value follows
 
 
 def words() -> dict[str, Words]:
-    """Words of every command; without options where its extra is not installed."""
+    """Return the completions of every command; without options if its extra is not installed."""
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 
 
 def _choices(text: str) -> dict[str, tuple[str, ...]]:
-    """Values of the options of which help lists them, perhaps over several lines."""
+    """Return the values that help lists for options, also over several lines."""
     found = _CHOICES.findall(text)
     return {option: tuple(map(str.strip, given.split(","))) for option, given in found}
 
@@ -65,7 +69,7 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Words of each kind that `Command.takes` names."""
+    """Return the words of each kind in `Command.takes`."""
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
@@ -78,14 +82,14 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS`, one line each: what the scripts cache."""
+    """Print the words of each of `KINDS` on one line: the content of the scripts' cache."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
 
 
 def _kept() -> str:
-    """A program for `sh` that prints the cached words; `main` renews them after an installation."""
+    """Return a program for `sh` that prints the cached words and updates them if they are old."""
     places = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
     here = f"{sys.prefix} {' '.join(places)}"
     return _KEPT.format(
@@ -101,16 +105,16 @@ def _ids() -> tuple[str, ...]:
 
 
 def _help(name: str, *argv: str) -> str:
-    """Return the help of a command; nothing where it cannot be loaded."""
-    said, ignored = io.StringIO(), io.StringIO()
+    """Return the help of a command, or "" if it cannot be imported."""
+    printed, ignored = io.StringIO(), io.StringIO()
     silent = contextlib.redirect_stderr(ignored)
-    with contextlib.redirect_stdout(said), silent, contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(printed), silent, contextlib.suppress(SystemExit):
         if run := load(name):
             run([*argv, "--help"])
-    return said.getvalue()
+    return printed.getvalue()
 
 
-# For `sh`: print the cached words, rewriting the cache after an installation.
+# For `sh`: print the cached words; rewrite the cache if a package was installed after it.
 _KEPT = """kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
 [ -s "$kept" ] || stale=yes
 for place in {places}; do [ "$place" -nt "$kept" ] && stale=yes; done
@@ -119,8 +123,8 @@ if [ "$stale" ]; then
         mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
 fi 2>/dev/null
 cat "$kept" 2>/dev/null"""
-# Shared by bash and zsh: `line` has the words before `word`, cut to the command, the last option
-# and what follows it; `list` has the words that fit there, `folders` tells whether folders do.
+# Shared by bash and zsh: `line` holds the words before `word`, reduced to the command, the last
+# option and the words after it; `list` is set to the completions, `folders` if folders fit, too.
 _CASES = """    local list= folders= command="${{line%% *}}" kept=
     local ids="{ids}"
     local families="{families}"
@@ -134,7 +138,7 @@ _CASES = """    local list= folders= command="${{line%% *}}" kept=
         case "$line" in
 {places}
     esac; fi"""
-# Bash cuts `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
+# Bash splits `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
     [[ $word == "=" ]] && word=
@@ -163,7 +167,7 @@ _jaxenvs() {{
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell of `SHELLS`; it completes files where no word fits."""
+    """Return the script for a shell of `SHELLS`; it completes files if no word fits."""
     known = words()
     if shell == "fish":
         return "\n".join(_fish(known))
@@ -186,13 +190,13 @@ def script(shell: str) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Pattern for `case` of the line before a place."""
+    """Return the pattern for `case` that matches the line before a position."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
 def _listed(given: tuple[str, ...], variable: str = "${}") -> str:
-    """The words, with a variable in place of those of a cached kind."""
+    """Join words, with a variable in place of the words of a cached kind."""
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:
         line = line.replace(" ".join(kinds[kind]), variable.format(kind))
@@ -203,7 +207,7 @@ _FISH = "(__jaxenvs_words {})"
 
 
 def _fish_words() -> Iterator[str]:
-    """A function that prints the words of a kind."""
+    """Yield a fish function that prints the words of a kind."""
     kinds, escaped = _kinds(), _kept().replace("\\", r"\\").replace("'", r"\'")
     yield "function __jaxenvs_words -a kind"
     for kind in KINDS:
@@ -218,7 +222,7 @@ def _fish_words() -> Iterator[str]:
 
 
 def _fish(known: dict[str, Words]) -> Iterator[str]:
-    yield "function __jaxenvs_after  # whether the line before looks so, a regular expression"
+    yield "function __jaxenvs_after  # whether the line before matches a regular expression"
     yield r'    string match -qr -- "^\S+$argv\$" (string join " " -- (commandline -opc))'
     yield "end"
     yield from _fish_words()
