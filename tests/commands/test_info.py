@@ -134,8 +134,8 @@ def test_comments_are_inherited_and_taken_from_the_innermost_field():
     fields = {row[0]: row[1:] for row in rows("Grid-GoToDoor-5x5-v0", "Constructor fields")}
     assert fields["`size`"] == ("`5`", "cells on a side, walls included")
     state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
-    assert state["`instance.walls`"] == "1 where a wall is"
-    assert state["`board`"] == "what actions change"
+    assert state["`instance.walls`"] == "1 in a wall, else 0"
+    assert state["`board`"] == "the part that actions change"
 
 
 def test_actions_have_the_environments_names():
