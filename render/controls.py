@@ -59,7 +59,7 @@ class Controller:
 
     @property
     def is_wall(self) -> bool:
-        """Whether all boards are shown."""
+        """True if all boards are shown."""
         return not self.zoomed
 
     @property

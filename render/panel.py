@@ -14,7 +14,7 @@ from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
 from .pen import MARGIN, Pen
-from .session import Session, action_name, board_moment, opinion
+from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # points: width of a column, and its maximum height
 FOOTER = 48  # points: height of the hint below the columns
@@ -149,8 +149,8 @@ def _status(controller: Controller) -> tuple[str, RGB]:
     return f"{session.pilot.name}, {session.speed:g} steps/s", GOOD
 
 
-def _eyes(pen: Pen, controller: Controller) -> None:
-    """What the agent sees."""
+def _view(pen: Pen, controller: Controller) -> None:
+    """Draw the agent's view."""
     session = controller.session
     shape = frames.view_shape(session.env)
     if shape is None:
@@ -165,11 +165,11 @@ def _eyes(pen: Pen, controller: Controller) -> None:
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
 
 
-def _opinion(pen: Pen, controller: Controller) -> None:
-    """The value and bars of the action probabilities, where a policy has them."""
+def _policy(pen: Pen, controller: Controller) -> None:
+    """Draw the value and the action probabilities of a trained policy."""
     if controller.session.pilot.is_random:
         return
-    probabilities, value = opinion(controller.session, controller.selected)
+    probabilities, value = policy_output(controller.session, controller.selected)
     pen.row("value", f"{value:.3f}" if math.isfinite(value) else "-")
     pen.label("next action")
     env = controller.session.env
@@ -200,7 +200,7 @@ _BOARD: tuple[Callable[[Pen, Controller], None], ...] = (
     _head,
     _facts,
     _achievements,
-    _eyes,
-    _opinion,
+    _view,
+    _policy,
 )
 _WALL: tuple[Callable[[Pen, Controller], None], ...] = (_wall,)

@@ -135,7 +135,7 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
 
 
 def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
-    """Return whether all blocks fit into so many columns of height `room`."""
+    """Return whether all blocks fit into `columns` columns of height `room`."""
     places = panel.columns(blocks, room)
     return places[-1][0] < columns and max(blocks) <= room + panel.ROUNDING
 

@@ -50,7 +50,7 @@ class Moment(NamedTuple):
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """Whether the episode ended here."""
+        """True if the episode ends at this moment."""
         return self.terminated | self.truncated
 
 
@@ -91,7 +91,7 @@ class Session:
 
     @property
     def at_end(self) -> bool:
-        """Whether the cursor is at the newest moment."""
+        """True if the cursor is at the newest moment."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
@@ -358,7 +358,7 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
     return jax.jit(predict)
 
 
-def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
+def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
     """Return the pilot's action probabilities and value in the current state of a board.
 
     If actions are not discrete, return the mode of the policy instead of probabilities.

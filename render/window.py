@@ -80,7 +80,7 @@ class Window:
 
     @property
     def busy(self) -> bool:
-        """Whether a job runs or waits."""
+        """True if a job is running or queued."""
         return not self._background.idle or bool(self._queued) or self._stale
 
     def close(self) -> None:

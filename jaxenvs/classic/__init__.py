@@ -1,4 +1,4 @@
-"""Classic control: small physics problems for trying out learners."""
+"""Classic control: small physics problems for testing learners."""
 
 from .acrobot import Acrobot, AcrobotParams, AcrobotState
 from .cartpole import CartPole, CartPoleParams, CartPoleState

@@ -1,4 +1,4 @@
-"""Puzzles for learners and for search: one set of rules serves PPO, A*, Q* and MCTS."""
+"""Puzzles for reinforcement learning and search: PPO, A*, Q* and MCTS share one set of rules."""
 
 from .game2048 import Game2048
 from .hanoi import Hanoi

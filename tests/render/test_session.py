@@ -220,22 +220,22 @@ def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
     drawn = forward(session(pilot=of_policy(Stubborn())), 60)
     actions = [int(moment.action[0]) for moment in drawn.history[1:]]
     assert len(set(actions)) > 1 and actions.count(Action.FORWARD) > 40
-    probabilities, value = sessions.opinion(greedy, 0)
+    probabilities, value = sessions.policy_output(greedy, 0)
     assert value == 0.5 and probabilities.sum() == pytest.approx(1)
     assert probabilities[Action.FORWARD] == pytest.approx(np.exp(4) / (np.exp(4) + 6))
-    assert np.isnan(sessions.opinion(session(), 0)[1])
+    assert np.isnan(sessions.policy_output(session(), 0)[1])
 
 
 def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    assert sessions.opinion(s, 0)[1] == 5.0  # four steps by a person, and this observation
+    assert sessions.policy_output(s, 0)[1] == 5.0  # four steps by a person, and this observation
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
     s.toggle_pause()
     forward(s, 1)  # a new episode of board 0
-    assert [sessions.opinion(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
+    assert [sessions.policy_output(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.opinion(s, 0)[1] == 3.0  # the count at that time
+    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at that time
 
 
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
@@ -266,7 +266,7 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
 
     s = Session(PENDULUM, of_policy(Fixed(), greedy=True))
     forward(s, 2)
-    likeliest, value = sessions.opinion(s, 0)
+    likeliest, value = sessions.policy_output(s, 0)
     np.testing.assert_allclose(likeliest, [2 * np.tanh(0.5)], rtol=1e-6)
     np.testing.assert_allclose(s.now.taken[0], likeliest, rtol=1e-6)
     assert value == pytest.approx(np.cos(s.state().angle), abs=1e-6)
