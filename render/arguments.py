@@ -32,7 +32,7 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
         "--frames",
         type=number(1, 1_000_000),
         metavar="N",
-        help=f"steps in the animation (default {outputs.GIF_FRAMES}) or the replay (default "
+        help=f"states in the animation (default {outputs.GIF_FRAMES}) or the replay (default "
         f"{replay.FRAMES}); for a single picture the steps before it (default 0)",
     )
     add("--panel", action="store_true", help="with --gif: draw the whole window, not only boards")

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -196,11 +196,5 @@ def end_colour(session: Session, board: int) -> RGB | None:
     return None
 
 
-_BOARD: tuple[Callable[[Pen, Controller], None], ...] = (
-    _head,
-    _facts,
-    _achievements,
-    _view,
-    _policy,
-)
-_WALL: tuple[Callable[[Pen, Controller], None], ...] = (_wall,)
+_BOARD = (_head, _facts, _achievements, _view, _policy)
+_WALL = (_wall,)

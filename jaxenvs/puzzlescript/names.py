@@ -4,6 +4,7 @@ import dataclasses
 import re
 from typing import NamedTuple
 
+from .colors import NAMES, OTHER_SPELLINGS
 from .text import Line, Problems
 
 Cells = tuple[int, ...]
@@ -197,9 +198,7 @@ class Objects:
     """Parser of the section `objects`: a name, its colours, and optionally five rows."""
 
     COLOR = re.compile(
-        r"(black|white|gray|darkgray|lightgray|grey|darkgrey|lightgrey|red|darkred|lightred|brown|"
-        r"darkbrown|lightbrown|orange|yellow|green|darkgreen|lightgreen|blue|lightblue|darkblue|"
-        r"purple|pink|transparent|#(?:[0-9a-f]{3}){1,2})\s*"
+        rf"({'|'.join((*NAMES, *OTHER_SPELLINGS))}|transparent|#(?:[0-9a-f]{{3}}){{1,2}})\s*"
     )
 
     def __init__(self, names: Names) -> None:

@@ -3,7 +3,7 @@
 import re
 
 from .names import Names
-from .rules import ABSOLUTE, SOUNDS
+from .rules import DIRECTIONS, SOUNDS
 from .text import Line
 
 EVENTS = (
@@ -21,7 +21,6 @@ EVENTS = (
 )
 DIRECTED = ("move", "cantmove")  # verbs that may have directions
 VERBS = (*DIRECTED, "action", "create", "destroy")
-DIRECTIONS = (*ABSOLUTE, "horizontal", "vertical", "orthogonal")
 
 
 def check(line: Line, names: Names) -> None:
