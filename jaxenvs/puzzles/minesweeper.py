@@ -22,7 +22,7 @@ from ..core.struct import struct
 from . import sprites
 from .puzzle import PuzzleLevel
 
-COVERED, MINE = 9, 10  # values of the observation above the numbers of neighbouring mines
+COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of mines
 OPEN = 16  # added in the state to the value of an open cell
 _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 

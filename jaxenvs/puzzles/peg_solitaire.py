@@ -25,8 +25,8 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Values of a peg in each hole: + 1, - -1, . 0. No jump increases the sum over the pegs. Of some
-# thousand such functions, these prove the most boards of random games unsolvable.
+# Value of a peg in each hole: 1 (+), -1 (-) or 0 (.). No jump increases the sum over all pegs.
+# Of some thousand such functions, these prove the most boards of random games unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),

@@ -277,7 +277,7 @@ def _pull(
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
     free, reach = _reach(floor, boxes, player)
-    stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)  # 4, boxes
+    stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)  # (4, boxes)
     before = (boxes[:, None] == targets).any(axis=-1).astype(jnp.int32)
     after = (stand[..., None] == targets).any(axis=-1)
     solves = before.sum(dtype=jnp.int32) - before + after.astype(jnp.int32) == count
