@@ -67,7 +67,7 @@ RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Wrap a policy with `begin` and `think`, see baselines/policy.py.
+    """Wrap a policy with `begin` and `think`, see baselines/core/policy.py.
 
     The panel shows the probabilities of its network even if a search chooses the actions.
     """

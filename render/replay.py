@@ -176,7 +176,7 @@ class ReplayWriter:
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
-    """Run a policy (see baselines/policy.py) for `count` moments and write the replay.
+    """Run a policy (see baselines/core/policy.py) for `count` moments and write the replay.
 
     Returns the number of episodes. Raises `OSError` if the file cannot be written.
     """

@@ -156,7 +156,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
         if options.levels is not None:
             raise UsageError("--levels evaluates a trained run: add --model RUN")
         return None
-    from ..baselines import planner
+    from ..baselines.evaluation import planner
 
     try:
         found = planner.load(options.model)
@@ -176,9 +176,9 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
     """Search from many levels and print the results."""
-    from ..baselines import heuristic
+    from ..baselines.evaluation import heuristic
 
-    refused = ("instance", "terminate", "watch", "gif", "mp4", "html", "png")
+    refused = ("instance", "terminate", "watch", "gif", "html")
     for name in refused:
         if getattr(options, name, None):
             raise UsageError(f"--{name} does not apply to --levels; omit one of them")
@@ -198,7 +198,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
     """Return whether the plan solves the real puzzle, and the final board."""
-    from ..baselines import planner
+    from ..baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     boards, right = planner.played(puzzle, one, result.actions[None])

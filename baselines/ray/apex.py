@@ -22,13 +22,14 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxenvs.core.memory import machine_memory
 from jaxenvs.core.spaces import Dict, Space
 
-from .. import dqn, minibatches, q_network
-from ..algorithms import Algorithm, Learner
-from ..q_network import QNetwork
-from ..replay_buffer import Batch
-from ..run.checkpoints import RunError
+from ..core import minibatches
+from ..core.learner import Algorithm, Learner
+from ..core.replay_buffer import Batch
+from ..core.settings import Common
+from ..networks import q_network
+from ..networks.q_network import QNetwork
+from ..off_policy import dqn
 from ..run.keeping import Callback
-from ..settings import Common
 from . import launch
 
 
@@ -141,14 +142,14 @@ def update(
     return runner, jax.tree.map(jnp.mean, losses) | {"error": errors}
 
 
-def fit(learner: Learner[Settings]) -> None:
-    """Raise `RunError` if the replay does not fit in this machine's memory."""
+def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+    """Raise `ValueError` if the replay does not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = seen(learner.env.observation_space), learner.env.action_space.n
     numbers = 3 * 4 + 2 * 8  # action, reward, discount; priority and age
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
-        raise RunError(
+        raise ValueError(
             f"replay shards of capacity={settings.capacity} take {need:,} bytes, and this machine "
             f"has {there:,}; try --capacity {int(settings.capacity * there / need / 2)}"
         )

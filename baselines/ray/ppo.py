@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
-from .. import acting, minibatches, ppo, returns
-from ..acting import Rollout, Runner
-from ..algorithms import Algorithm, Learner
+from ..core import minibatches, returns, rollouts
+from ..core.learner import Algorithm, Learner
+from ..core.rollouts import Rollout, Runner
+from ..on_policy import ppo
 from ..run.keeping import Callback
 from ..run.progress import OLDEST
 from . import launch
@@ -83,9 +84,9 @@ def update(
     orders = minibatches.drawn(learner.settings, batch, learner.devices.local_key(key_learn))
     scales = (centred if stale else ppo.normalisers)(learner, batch, orders)
     runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
-    sums = learner.devices.total(acting.episode_sums(rollout))
+    sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
-    oldest = {OLDEST: learner.devices.most(acting.oldest(rollout))}
+    oldest = {OLDEST: learner.devices.most(rollouts.oldest(rollout))}
     return runner, sums | oldest | learner.devices.mean(losses)
 
 
@@ -101,7 +102,7 @@ def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollo
     weight = returns.limited(jnp.exp(log_prob - rollout.log_prob))
     rollout = rollout._replace(log_prob=log_prob, value=value, weight=weight)
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
-    *_, last_value = acting.think(learner, runner, None)
+    *_, last_value = rollouts.think(learner, runner, None)
     advantage = returns.advantages(rollout, last_value, gamma, gae_lambda, weight)
     return rollout, advantage, advantage + value
 

@@ -13,9 +13,9 @@ from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
 from jaxenvs.core.typed import PROGRAM, program
 
-from ..algorithms import ALGORITHMS
-from ..schedules import UNSHOWN
-from .checkpoints import RunError
+from ..core.schedules import UNSHOWN
+from ..registry import ALGORITHMS
+from ..storage.checkpoints import RunError
 
 HOME = "baselines"
 Kinds = tuple[type, ...]

@@ -12,12 +12,11 @@ import jax
 import pytest
 import tiny
 
-from jaxenvs.baselines import train
-from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.presets import BY_REPLAY
-from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.checkpoints import RunError
-from jaxenvs.baselines.runs import Run
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage.checkpoints import RunError
+from jaxenvs.baselines.storage.runs import Run
 
 HERE = Path(__file__).parent
 REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
@@ -52,7 +51,7 @@ def end(process: subprocess.Popen, code: int = 0, timeout: int = 300) -> tuple[s
 
 def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
     """A separate `jaxenvs train`."""
-    return start(["-m", "jaxenvs.baselines.train", *flags], devices, **environment)
+    return start(["-m", "jaxenvs.baselines.run.train", *flags], devices, **environment)
 
 
 def free_port() -> int:

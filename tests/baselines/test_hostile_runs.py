@@ -12,9 +12,8 @@ import pytest
 import tensorstore
 from small_run import ROW, TREES, names, saved_run, trees
 
-from jaxenvs.baselines import runs
-from jaxenvs.baselines.run import checkpoints, folder
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.storage import checkpoints, folder, runs
+from jaxenvs.baselines.storage.runs import Run, RunError
 
 
 @pytest.fixture

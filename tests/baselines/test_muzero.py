@@ -12,13 +12,14 @@ from tiny import Clock, Endless
 from tiny_masks import Gate
 
 from jaxenvs import make
-from jaxenvs.baselines import muzero, muzero_loss, two_hot
-from jaxenvs.baselines.algorithms import SEEDS, Learner
-from jaxenvs.baselines.muzero_loss import Window
-from jaxenvs.baselines.muzero_network import BoardNetwork, MuZeroNetwork
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.model_based import muzero, muzero_loss
+from jaxenvs.baselines.model_based.muzero_loss import Window
+from jaxenvs.baselines.model_based.muzero_network import BoardNetwork, MuZeroNetwork
+from jaxenvs.baselines.networks import two_hot
 from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.checkpoints import RunError
+from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.core.env import Env
 from jaxenvs.core.spaces import Box
 

@@ -13,10 +13,15 @@ from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import evaluate, minibatches, ppo_rnn, runs, train
-from jaxenvs.baselines.algorithms import ALGORITHMS
-from jaxenvs.baselines.networks import renewed
-from jaxenvs.baselines.run import checkpoints, loop, options
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core.recurrence import renewed
+from jaxenvs.baselines.evaluation import final
+from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop, options, train
+from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 from jaxenvs.core.wrappers import PreviousStep
@@ -217,7 +222,7 @@ def test_evaluation_carries_memory():
         memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
         return memory, memory
 
-    episodes = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))(
+    episodes = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))(
         Cue(), act, KEY, 64, jnp.int32(7)
     )
     np.testing.assert_array_equal(episodes.returns, 1.0)
@@ -284,12 +289,14 @@ def test_the_previous_step_is_seen_where_asked_for(neighbours):
     assert ppo_rnn.wrapped(env, {}) is env
     inputs = []
     for seen in (env, ppo_rnn.wrapped(env, vars(settings))):
-        network = ALGORITHMS["ppo-rnn"].network(seen, vars(settings))
+        network = registry.network(ALGORITHMS["ppo-rnn"], seen, vars(settings))
         weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
         inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
     # One-hots of none and 17 actions, and a number.
     assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
-    again = ALGORITHMS["ppo-rnn"].network(ppo_rnn.wrapped(env, vars(settings)), vars(settings))
+    again = registry.network(
+        ALGORITHMS["ppo-rnn"], ppo_rnn.wrapped(env, vars(settings)), vars(settings)
+    )
     assert network == again and hash(network) == hash(again)
 
 
@@ -304,8 +311,8 @@ def test_training_and_evaluation_show_the_previous_step(tmp_path, monkeypatch, a
     _, run, agent = options.prepare(flags, algorithm)
     played = []
     monkeypatch.setattr(
-        evaluate.Evaluated, "play", lambda self, *rest: played.append(self.env) or {}
+        evaluation.EvaluatedPolicy, "play", lambda self, *rest: played.append(self.env) or {}
     )
-    monkeypatch.setattr(evaluate, "tell", lambda result: None)
-    agent.algorithm.load().report(run, agent, None, 4)
+    monkeypatch.setattr(evaluation, "as_text", lambda result: "")
+    final.report(run, agent, None, 4)
     assert isinstance(agent.env.env, PreviousStep) and played == [agent.env.env]

@@ -10,17 +10,20 @@ import tiny
 from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
-from jaxenvs.baselines import acting, minibatches, pqn, pqn_rnn, q_network, runs, train
-from jaxenvs.baselines.evaluate import first_episodes
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core.episodes import first_episodes
+from jaxenvs.baselines.networks import q_network
+from jaxenvs.baselines.on_policy import pqn, pqn_rnn
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
 
 
 learner = functools.partial(tiny.learner, algorithm="pqn")
-values_of = jax.jit(acting.predict, static_argnums=0)
-lambda_returns = jax.jit(acting.lambda_returns, static_argnums=0)
+values_of = jax.jit(rollouts.predict, static_argnums=0)
+lambda_returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
 
 
 def first_rollout(agent):
@@ -77,8 +80,8 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
     obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
-    nothing = dict.fromkeys(acting.Rollout._fields, None)
-    rollout = acting.Rollout(**{**nothing, "obs": obs, "action": action})
+    nothing = dict.fromkeys(rollouts.Rollout._fields, None)
+    rollout = rollouts.Rollout(**{**nothing, "obs": obs, "action": action})
     values = values_of(agent, weights, obs)
     minimised = functools.partial(pqn.loss, agent)
     loss, parts = jax.jit(minimised)(weights, rollout, values[:, 0] + 2.0)

@@ -10,9 +10,10 @@ from scipy import stats
 from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, goes_on_bit_for_bit
 from tiny import Clock, Countdown, learner
 
-from jaxenvs.baselines import dqn, priorities, replay_buffer
-from jaxenvs.baselines.devices import ALONE
-from jaxenvs.baselines.priorities import Drawn, Priorities
+from jaxenvs.baselines.core import priorities, replay_buffer
+from jaxenvs.baselines.core.devices import ALONE
+from jaxenvs.baselines.core.priorities import Drawn, Priorities
+from jaxenvs.baselines.off_policy import dqn
 from jaxenvs.baselines.run import loop
 
 sample = jax.jit(priorities.sample, static_argnums=(3, 5))

@@ -9,9 +9,10 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-from jaxenvs.baselines import actor_critic, dqn, replay_buffer, sac, train
-from jaxenvs.baselines.replay_buffer import Batch
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import replay_buffer
+from jaxenvs.baselines.core.replay_buffer import Batch
+from jaxenvs.baselines.off_policy import actor_critic, dqn, sac
+from jaxenvs.baselines.run import loop, train
 
 learner = functools.partial(tiny.learner, algorithm="sac")
 

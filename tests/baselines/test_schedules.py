@@ -11,9 +11,14 @@ import pytest
 from test_value_units import SalaryMap
 from tiny import Endless, Push, learner
 
-from jaxenvs.baselines import davi, dqn, minibatches, ppo, rl2, runs, world
-from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.on_policy import ppo, rl2
+from jaxenvs.baselines.puzzles import davi, world
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop, options
+from jaxenvs.baselines.storage import runs
 
 EMPTY, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
 ENVS = {"num_envs": 4, "rollout_steps": 2, "anneal": True}

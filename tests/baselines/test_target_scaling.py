@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from tiny import Countdown, collected, learner
 
-from jaxenvs.baselines import ppo, target_scaling, value_scales
-from jaxenvs.baselines.acting import Rollout, Runner
-from jaxenvs.baselines.moments import Moments
+from jaxenvs.baselines.core import target_scaling, value_scales
+from jaxenvs.baselines.core.moments import Moments
+from jaxenvs.baselines.core.rollouts import Rollout, Runner
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop
 
 TARGETS = np.float32([[1.0, 2.0], [4.0, 9.0]])

@@ -12,9 +12,12 @@ from test_dqn import goes_on_bit_for_bit, some_batch
 from tiny import Endless, learner
 from tiny_masks import Gate
 
-from jaxenvs.baselines import c51, dqn, export, iqn, products, q_network, qr_dqn, rainbow, runs
-from jaxenvs.baselines.algorithms import SEEDS
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.networks import products, q_network
+from jaxenvs.baselines.off_policy import c51, dqn, iqn, qr_dqn, rainbow
 from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.storage import runs
 
 KEY = jax.random.key(7)
 RELATIVES = ("c51", "qr-dqn", "iqn", "rainbow")

@@ -10,16 +10,18 @@ from test_ppo import rollout_of
 from tiny import Clock, learner
 from tiny import collected as collect
 
-from jaxenvs.baselines import acting, minibatches, ppo
-from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
-from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.core.returns import advantages, baselines, limited
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.ray.learners import improve
-from jaxenvs.baselines.returns import advantages, baselines, limited
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop
 
 STEPS, ENVS = 7, 5
-predict = jax.jit(acting.predict, static_argnums=0)
+predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
@@ -251,7 +253,7 @@ def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
     fragments = given(compiled)
 
     def both(runner):
-        runner, rollout = acting.collect(compiled, runner, jax.random.key(1), ppo.choose)
+        runner, rollout = rollouts.collect(compiled, runner, jax.random.key(1), ppo.choose)
         key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
         bare = runner._replace(world=(), obs=(), returns=(), lengths=())
         after, _ = ray_ppo.update(fragments, bare, rollout, runner.obs)

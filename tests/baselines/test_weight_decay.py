@@ -10,7 +10,9 @@ import tiny
 from tiny import Clock, Push
 
 import jaxenvs
-from jaxenvs.baselines import actor_critic, dyna, minibatches
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.model_based import dyna
+from jaxenvs.baselines.off_policy import actor_critic
 from jaxenvs.baselines.run import loop
 
 DECAY, RATE = 0.1, 0.5
