@@ -8,10 +8,9 @@ import functools
 import itertools
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, UInt8, UInt32
 
 from ..core import bits, checks
 from ..core.controls import Controls, cell_names, cells
@@ -19,10 +18,11 @@ from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from . import sprites
+from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
 LARGEST = 16  # up to this size, at most 256 sets of presses leave all lamps unchanged
-DARK, LIT = ".0", "O1"  # characters of a lamp in a text; `text` writes the first of each
+DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 
 
 class Tables(NamedTuple):
@@ -51,6 +51,7 @@ class LightsOut(PackedPuzzle):
     )
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
+    characters: ClassVar[str] = DARK[0] + LIT[0]
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -109,14 +110,14 @@ class LightsOut(PackedPuzzle):
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
         """Return a fifth of the lit lamps, rounded up: a press switches at most five lamps."""
-        return ((_count(board) + 4) // 5).astype(jnp.float32)
+        return ((cell_count(board) + 4) // 5).astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
         """Return the fewest presses that switch off all lamps; infinity if that is impossible."""
         tables = self.tables
         able = (_parities(board, tables.quiet) == 0).all()
         presses = bits.pack(_parities(board, tables.solution), 1)
-        least = _count(presses ^ tables.every_quiet).min()
+        least = cell_count(presses ^ tables.every_quiet).min()
         return jnp.where(able, least.astype(jnp.float32), jnp.inf)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -155,24 +156,14 @@ class LightsOut(PackedPuzzle):
             )
         return PuzzleLevel(board=jnp.asarray(board))
 
-    def text(self, instance: Any, board: Any) -> str:
-        """Write one line per row, in the format of `read_level`."""
-        lamps = np.asarray(self.observe_board(instance, jnp.asarray(board)))
-        return "\n".join("".join((DARK[0], LIT[0])[lamp] for lamp in row) for row in lamps)
-
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites of a dark and a lit lamp, uint8 (2, tile_size, tile_size, 3)."""
         return sprites.lights(tile_size)
 
 
-def _count(words: UInt32[Array, "*sets words"]) -> Int32[Array, "*sets"]:
-    """Count the set bits."""
-    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
-
-
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
     """Return 1 for each set that shares an odd number of bits with the board, else 0."""
-    return (_count(board & sets) & 1).astype(jnp.uint8)
+    return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
 @functools.lru_cache

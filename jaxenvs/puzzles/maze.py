@@ -21,7 +21,7 @@ from .cells import step_of
 from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
-CHARACTERS = " #.@+"
+
 MOST_SIDE = 125  # so that each bound of a chamber fits into six bits
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell without a path to the target
@@ -59,6 +59,7 @@ class Maze(Puzzle):
     reset_source: ClassVar[str] = "exact"
     rows_per_lane: ClassVar[int] = 128  # generating a map costs more than a loop iteration
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
+    characters: ClassVar[str] = " #.@+"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -177,12 +178,12 @@ class Maze(Puzzle):
                 raise ValueError(
                     f"maze: line {number} has {len(line)} characters, expected {self.columns}"
                 )
-            if unknown := set(line) - set(CHARACTERS):
+            if unknown := set(line) - set(self.characters):
                 raise ValueError(
                     f"maze: line {number} has {min(unknown)!r}; known are '#' wall, ' ' floor, "
                     "'@' player, '.' target, '+' player on the target"
                 )
-        shown = np.array([[CHARACTERS.index(c) for c in line] for line in lines])
+        shown = np.array([[self.characters.index(c) for c in line] for line in lines])
         start = np.flatnonzero((shown == PLAYER) | (shown == ARRIVED))
         target = np.flatnonzero((shown == TARGET) | (shown == ARRIVED))
         for name, found in (("player", start), ("target", target)):
@@ -192,11 +193,6 @@ class Maze(Puzzle):
             walls=jnp.asarray((shown == WALL).astype(np.uint8)), target=jnp.int32(target[0])
         )
         return PuzzleLevel(board=jnp.int32(start[0]), instance=instance)
-
-    def text(self, instance: MazeInstance, board: Int32[Array, ""]) -> str:
-        """Write the map in the format of `read_level`."""
-        shown = np.asarray(self.observe_board(instance, board))
-        return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites in the order of the observation's values."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, UInt8, UInt32
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
@@ -19,6 +19,7 @@ from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from . import sprites
+from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, Predecessors, PuzzleLevel
 
 BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OOO  ")
@@ -136,10 +137,10 @@ class PegSolitaire(PackedPuzzle):
 
         That is proven if a pagoda function, which no jump increases, is lower than at the goal.
         """
-        jumps = _count(board) - 1
+        jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
         for one, minus in _pagodas():
-            pagoda = _count(board & one) - _count(board & minus)
+            pagoda = cell_count(board & one) - cell_count(board & minus)
             lost = lost | (pagoda < 1)
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
@@ -148,7 +149,7 @@ class PegSolitaire(PackedPuzzle):
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
             return reward
-        pegs = _count(move.board).astype(jnp.float32)
+        pegs = cell_count(move.board).astype(jnp.float32)
         return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -203,11 +204,6 @@ class PegSolitaire(PackedPuzzle):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites of nothing, a hole and a peg, uint8 (3, tile_size, tile_size, 3)."""
         return sprites.pegs(tile_size)
-
-
-def _count(words: UInt32[Array, "2"]) -> Int32[Array, ""]:
-    """Count the set bits."""
-    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
 
 
 def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Bool[Array, "*sets"]:

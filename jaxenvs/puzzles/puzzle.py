@@ -61,7 +61,7 @@ class Puzzle(Env):
 
     A puzzle defines the abstract methods, `observation_space` and `atlas`; `tiles` unless the
     observation is the matrix of its sprites; and where they exist `inverse` or `predecessors`,
-    `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
+    `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, `characters` or `text` with a `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
@@ -70,6 +70,7 @@ class Puzzle(Env):
     steps_limit: ClassVar[int] = 200  # default time limit
     fully_observed: ClassVar[bool] = True
     legend: ClassVar[str] = "The board"  # describes `text`, without the final colon
+    characters: ClassVar[str] = ""  # one for each value of the observation, for `text`
 
     # Defined by subclasses.
 
@@ -156,8 +157,14 @@ class Puzzle(Env):
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Write a board as text, in the format of `read_level` if that exists."""
-        raise NotImplementedError(f"{self.name} has no text")
+        """Write a board as text, in the format of `read_level` if that exists.
+
+        By default, write the observation, a matrix, with a character for each cell.
+        """
+        if not self.characters:
+            raise NotImplementedError(f"{self.name} has no text")
+        cells = np.asarray(self.observe_board(instance, jax.tree.map(jnp.asarray, board)))
+        return "\n".join("".join(self.characters[cell] for cell in row) for row in cells)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the sprite of each cell, by default the observation."""
@@ -167,7 +174,7 @@ class Puzzle(Env):
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
         """Return `text` with the legend, or the observation if there is no `text`."""
-        if type(self).text is Puzzle.text:
+        if type(self).text is Puzzle.text and not self.characters:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
         return "\n".join([*sentences(self.facts(state, params)), f"{self.legend}:", board])

@@ -68,6 +68,7 @@ class Sokoban(Puzzle):
     legend: ClassVar[str] = (
         "The field: # wall, @ you, $ box, . target, * box on a target, + you on a target"
     )
+    characters: ClassVar[str] = CHARACTERS
 
     def __post_init__(self) -> None:
         """Check the fields and read the levels."""
@@ -242,11 +243,6 @@ class Sokoban(Puzzle):
             jnp.asarray(~walls.reshape(shape)), jnp.asarray(aims.reshape(shape))
         )
         return _level(Drawn(pushes, jnp.asarray(boxes), jnp.uint8(player)))
-
-    def text(self, instance: UInt8[Array, " cells"], board: Stock) -> str:
-        """Write the field in the format of `read_level`."""
-        shown = np.asarray(self.observe_board(instance, board))
-        return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites in the order of the observation's values."""

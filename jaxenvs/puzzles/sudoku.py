@@ -57,6 +57,7 @@ class Sudoku(Puzzle):
     guided: bool = False  # whether the rules choose the cell, and an action only the digit
 
     legend: ClassVar[str] = "The grid, row by row, with dots for empty cells"
+    characters: ClassVar[str] = ".123456789"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -176,11 +177,6 @@ class Sudoku(Puzzle):
         board = _read(text)
         clues = jnp.asarray(board != 0)
         return PuzzleLevel(board=jnp.asarray(board, jnp.uint8), instance=clues)
-
-    def text(self, instance: Bool[Array, "9 9"], board: Board) -> str:
-        """Write nine lines with `.` for empty cells."""
-        lines = ("".join(str(digit) for digit in row) for row in np.asarray(board))
-        return "\n".join(lines).replace("0", ".")
 
     def ending(self, level: PuzzleLevel) -> Ending:
         """Return a grid with one empty cell, where only 1 fits."""

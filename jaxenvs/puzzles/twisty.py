@@ -101,8 +101,8 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the observation."""
-        return (self.tables.goal.size,)
+        """Shape of the observation: faces and their stickers."""
+        return (self.tables.colours, self.tables.goal.size // self.tables.colours)
 
     def apply(self, instance: Any, board: UInt8[Array, " stickers"], action: Array) -> Move:
         """Turn a face or vertex; every turn is legal."""
@@ -114,7 +114,7 @@ class TwistyPuzzle(Puzzle):
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """Return the solved board."""
+        """Return the solved board; for a cube of `all_faces`, one of 24."""
         return jnp.asarray(self.tables.goal)
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
@@ -267,10 +267,6 @@ class Cube(TwistyPuzzle):
         """True if turns can change the orientation of the whole cube."""
         return self.all_faces and self.size == 2
 
-    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """Return the solved cube; with `all_faces`, one of 24."""
-        return super().goal(instance)
-
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
         """Return the maximum over pattern databases; 0 if the solved orientation is arbitrary."""
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
@@ -335,11 +331,6 @@ class Pyraminx(TwistyPuzzle):
             rows.append((f"`[{face}]`", f"the face opposite vertex {opposite}: {places}"))
         return tuple(rows)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the observation."""
-        return (4, 6)
-
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return one row per face: colours of `Cube`, from 1."""
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
@@ -375,11 +366,6 @@ class Skewb(TwistyPuzzle):
         """Order of centre and corners, and of the faces."""
         corners = "corners: upper left, upper right, lower left, lower right"
         return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the observation."""
-        return (6, 5)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the net of a cube, each face 3 x 3 with its corners and centre; 0 nothing."""
