@@ -68,18 +68,10 @@ def write(
 
 
 def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, encoder: str) -> int:
-    pictures = iter(pictures)
-    first = next(pictures, None)
-    if first is None:
-        raise ValueError("an animation needs at least one picture")
-    shape = first[0].shape
-    count, late = 0, 0.0  # `late`: accumulated rounding error, in seconds
+    timed = gif.timed(pictures, rate)
+    first, count = next(timed), 0
     with _ffmpeg(path, _even(first[0]), rate, encoder) as pipe:
-        for picture, seconds in itertools.chain([first], pictures):
-            if picture.shape != shape:
-                raise ValueError(f"all pictures must have shape {shape}, got {picture.shape}")
-            frames = max(1, round((seconds + late) * rate))
-            late += seconds - frames / rate
+        for picture, frames in itertools.chain([first], timed):
             for _ in range(frames):
                 pipe.write(_even(picture).tobytes())
             count += 1

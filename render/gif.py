@@ -8,7 +8,7 @@ drops a picture that equals the previous one.
 import io
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import UInt8
@@ -44,24 +44,36 @@ def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
     return file.getvalue()
 
 
+def timed(
+    pictures: Iterable[tuple[Picture, float]], rate: float, least: int = 1
+) -> Iterator[tuple[Picture, int]]:
+    """Round the pictures' durations from seconds to units of 1 / `rate`, at least `least` units.
+
+    Rounding errors do not add up. Raises `ValueError` without pictures or for different shapes.
+    """
+    shape, late = None, 0.0  # `late`: accumulated rounding error, in seconds
+    for picture, seconds in pictures:
+        shape = shape or picture.shape
+        if picture.shape != shape:
+            raise ValueError(f"all pictures must have shape {shape}, got {picture.shape}")
+        units = max(least, round((seconds + late) * rate))
+        late += seconds - units / rate
+        yield picture, units
+    if shape is None:
+        raise ValueError("an animation needs at least one picture")
+
+
 def _write(file: io.BufferedIOBase, pictures: Iterable[tuple[Picture, float]]) -> int:
     before: np.ndarray | None = None
-    shared = np.empty(0, np.uint32)
-    count, late = 0, 0.0  # `late`: accumulated rounding error, in seconds
-    for picture, seconds in pictures:
+    shared, count = np.empty(0, np.uint32), 0
+    for picture, hundredths in timed(pictures, 100, least=2):
         packed = png.packed(picture)
         if before is None:
             shared = _colours(packed)[:MAX_COLOURS]
             file.write(_header(picture.shape[1], picture.shape[0], shared))
-        elif packed.shape != before.shape:
-            raise ValueError(f"all pictures must have shape {before.shape}, got {packed.shape}")
-        hundredths = max(2, round((seconds + late) * 100))
-        late += seconds - hundredths / 100
         for chunk in _frame(packed, before, shared, hundredths * 10):
             file.write(chunk)
         before, count = packed, count + 1
-    if before is None:
-        raise ValueError("a GIF needs at least one picture")
     file.write(TRAILER)
     return count
 
