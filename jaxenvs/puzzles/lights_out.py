@@ -46,9 +46,7 @@ class LightsOut(PackedPuzzle):
     """
 
     size: int = 5  # lamps per side
-    scramble: int | None = (
-        None  # number of different lamps pressed; None: each with probability 1/2
-    )
+    scramble: int | None = None  # number of different presses; None: each with probability 1/2
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
     characters: ClassVar[str] = DARK[0] + LIT[0]

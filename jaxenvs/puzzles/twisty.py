@@ -32,9 +32,7 @@ class TwistyPuzzle(Puzzle):
     State: the board is the observation, flattened.
     """
 
-    scramble: int | None = (
-        None  # random turns of the solved puzzle; None: a uniform reachable board
-    )
+    scramble: int | None = None  # random turns of the solved puzzle; None: a uniform board
 
     letters: ClassVar[str] = ""  # one letter per colour, for text
 

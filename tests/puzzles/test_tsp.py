@@ -178,8 +178,8 @@ def test_read_level_inverts_text():
         ("0 0\n1 1 gone\n0 1", "there may be 'visited' or 'here'"),
         ("0 0\n1 1 here here\n0 1", "there may be 'visited' or 'here'"),
         ("0 0\n1 1 here\n0 1 here", "more than one line ends with 'here'"),
-        ("0 0\n1 1 visited\n0 1", "the traveller is at home"),
-        ("0 0\n1 1 visited\n0 1 here", "the traveller is at home"),
+        ("0 0\n1 1 visited\n0 1", "the traveller must be at home"),
+        ("0 0\n1 1 visited\n0 1 here", "the traveller must be at home"),
     ],
 )
 def test_a_malformed_level_is_refused(text, message):
