@@ -18,7 +18,7 @@ from .core.moments import Normalised, has_floats
 from .core.planning import LEARNED, TRUE, Search, search_of
 from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
-from .networks.policies import Separate, check_answers, named
+from .networks.policies import Separate, check_outputs, load_network
 
 OPTIONAL = (
     "bfloat16",
@@ -76,10 +76,10 @@ def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
     # Runs of older versions and other learners lack these.
     given |= {name: settings[name] for name in OPTIONAL if name in settings}
     if own := settings.get("network"):
-        kind = named(own)
+        kind = load_network(own)
         known = {field.name for field in dataclasses.fields(kind)}
         network = kind.of(env, **{name: given[name] for name in given if name in known})
-        check_answers(network, env, own, recurrent="memory" in row.shape)
+        check_outputs(network, env, own, recurrent="memory" in row.shape)
     else:
         network = row.load().network(env, **given)
     read, space = network.read, network.observation_space

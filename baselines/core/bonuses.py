@@ -109,7 +109,7 @@ class Bonus:
         return jax.lax.scan(add, before, new)[1]
 
 
-def asked(learner: Learner[Any]) -> Bonus | None:
+def of_settings(learner: Learner[Any]) -> Bonus | None:
     """Return the bonus that a learner's settings ask for, if they do."""
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
@@ -125,14 +125,14 @@ def asked(learner: Learner[Any]) -> Bonus | None:
     return kind(learner.network.observation_space, learner.network.read, **shared)
 
 
-def shown(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
+def visible(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
     """What a bonus sees of observations: without what the agent did before."""
     return obs["obs"] if isinstance(learner.env.env, PreviousStep) else obs
 
 
 def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
     """Fields of a runner that the bonus needs; none if the settings ask for no bonus."""
-    bonus, obs = asked(learner), shown(learner, obs)
+    bonus, obs = of_settings(learner), visible(learner, obs)
     if bonus is None:
         return {}
     curiosity = bonus.init(key, jax.tree.map(lambda leaf: leaf[0], obs))
@@ -143,15 +143,15 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
     }
 
 
-def rewarded(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
+def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
     """Add the bonus, if there is one, for what each step led to in its episode."""
-    bonus = asked(learner)
+    bonus = of_settings(learner)
     if bonus is None:
         return runner, rollout
     done = rollout.terminated | rollout.truncated
     obs = jax.tree.map(
         lambda seen, now: jnp.concatenate([seen, now[None]]),
-        *(shown(learner, each) for each in (rollout.obs, runner.obs)),
+        *(visible(learner, each) for each in (rollout.obs, runner.obs)),
     )
     curiosity, memory, returns, new = bonus.rewards(
         runner.bonus,

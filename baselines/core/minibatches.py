@@ -77,27 +77,29 @@ def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
     return schedule
 
 
-def counted(optimiser: Any) -> Int32[Array, ""]:
+def step_count(optimiser: Any) -> Int32[Array, ""]:
     """Gradient steps that an optimiser behind a clip of the norm has counted."""
     return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
 
 
-def numbered(optimiser: Any, gradient_steps: Array) -> Any:
+def with_step_count(optimiser: Any, count: Array) -> Any:
     """The state of an optimiser whose counters, each of its parts has one, say this."""
-    return optax.tree_utils.tree_set(optimiser, count=gradient_steps)
+    return optax.tree_utils.tree_set(optimiser, count=count)
 
 
-def steps(batch: PyTree[Array]) -> PyTree[Array]:
+def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
     """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
-def sequences(batch: PyTree[Array]) -> PyTree[Array]:
+def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
     """Items to draw minibatches from: environments, each with all its steps in order."""
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 
-def drawn(settings: Any, batch: PyTree[Array], key: Array) -> Int32[Array, "minibatches items"]:
+def shuffled_items(
+    settings: Any, batch: PyTree[Array], key: Array
+) -> Int32[Array, "minibatches items"]:
     """Items of each minibatch: every epoch draws all of them, in another order."""
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
@@ -117,7 +119,7 @@ def descend(
 
     `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
     """
-    settings, (weights, fixed) = learner.settings, parted(runner.weights)
+    settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
     given = (weights, runner.optimiser, batch, orders, scales)
 
@@ -147,7 +149,7 @@ def descend(
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
 
 
-def parted(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
+def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
     """The trainable part of a network's weights, and the rest."""
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
@@ -165,27 +167,27 @@ def _descended(
 
     Its counters are given to each step: to count in the loop takes two launches a step on a GPU.
     """
-    before = counted(state)
+    before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
 
     def step(carry: Any, chosen: Any) -> tuple[Any, Array]:
         weights, state = carry
         order, scale, count = chosen
-        state = numbered(state, count)
-        minibatch = jax.tree.map(lambda leaf: picked(leaf, order), batch)
+        state = with_step_count(state, count)
+        minibatch = jax.tree.map(lambda leaf: take(leaf, order), batch)
         direction, losses = gradient(weights, *minibatch, *scale)
         names[:] = losses
         losses = jnp.stack([*losses.values()]) if losses else jnp.zeros(0)
         weights, state = apply_gradient(chain, direction, state, weights)
-        return (weights, numbered(state, before)), losses
+        return (weights, with_step_count(state, before)), losses
 
     names: list[str] = []
     (weights, state), losses = jax.lax.scan(step, (weights, state), (orders, scales, counts))
-    state = numbered(state, before + len(orders))
+    state = with_step_count(state, before + len(orders))
     return weights, state, dict(zip(names, losses.mean(axis=0), strict=True))
 
 
-def picked(leaf: Array, order: Int32[Array, "*items"]) -> Array:
+def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
     """Items of an array by numbers that are known to be within it."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 

@@ -34,7 +34,7 @@ class Priorities(NamedTuple):
     largest: Float32[Array, "*seeds envs"]  # so far, of all environments
 
 
-class Drawn(NamedTuple):
+class SampledSlots(NamedTuple):
     """Slots that were drawn: on several devices, `slot` and `weight` are right where they are."""
 
     env: Int32[Array, " batch"]  # past the last one where another device has it
@@ -50,7 +50,7 @@ def empty(envs: int, slots: int) -> Priorities:
     return Priorities(blank, jnp.ones(envs, jnp.float32))
 
 
-def refreshed(
+def add_complete(
     priorities: Priorities,
     buffer: ReplayBuffer,
     before: Int32[Array, " envs"],
@@ -89,7 +89,7 @@ def sample(
     size: int,
     beta: Float32[Array, ""],
     devices: Devices,
-) -> Drawn:
+) -> SampledSlots:
     """Draw `size` slots in proportion to their priorities, of all devices together.
 
     Environments are drawn from even strata of the whole sum. `beta` is the exponent of the
@@ -109,7 +109,7 @@ def sample(
     share = jnp.take_along_axis(values, place[:, None], axis=1)[:, 0] / rows.sum()
     weight = (devices.least(jnp.where(is_here, share, 1.0).min()) / share) ** beta
     slot = block * priorities.value.shape[2] + place
-    return Drawn(jnp.where(is_here, env, len(sums)), slot, weight, device)
+    return SampledSlots(jnp.where(is_here, env, len(sums)), slot, weight, device)
 
 
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
@@ -123,10 +123,10 @@ def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[A
     return jnp.where(masses[item] > 0.0, item, masses.argmax().astype(jnp.int32))
 
 
-def updated(
+def update(
     priorities: Priorities,
     sums: Float32[Array, "envs blocks"],
-    drawn: Drawn,
+    drawn: SampledSlots,
     error: Float32[Array, " batch"],
     exponent: float,
 ) -> tuple[Priorities, Float32[Array, "envs blocks"]]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 
-def renewed(
+def reset_memory(
     memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
 ) -> PyTree[Array]:
     """Recurrent state, reset to `first` where `done`: of one environment or of a batch."""

@@ -21,7 +21,7 @@ from jaxenvs.core.masking import Mask
 
 from . import returns
 
-NUMBERED = np.int32(0)  # an action of a Discrete space
+DISCRETE = np.int32(0)  # an action of a Discrete space
 
 
 class ReplayBuffer(NamedTuple):
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
-def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = NUMBERED) -> ReplayBuffer:
+def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
     """A replay buffer for environments with such observations (envs, ...) and masks.
 
     `action` is one of an environment. A single number has no axis: XLA lays out an axis of one
@@ -116,7 +116,7 @@ def add(
     )
 
 
-class Lots(NamedTuple):
+class SlotDraws(NamedTuple):
     """What decides which slots are drawn, whatever the replay buffer holds by then."""
 
     env: Int32[Array, "*batch"]
@@ -132,38 +132,38 @@ def sample(
     A window stops at the end of its episode. Every environment must have made `n_step` steps, and
     have more slots than that.
     """
-    env, first = drawn(key, buffer, size, n_step)
+    env, first = sample_slots(key, buffer, size, n_step)
     return window(buffer, env, first, n_step, gamma)
 
 
-def drawn(
+def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
     """Environments, and slots that `steps` more follow, counted since the beginning.
 
     Of the last of these only the observation may be known.
     """
-    return drawn_by(lots(key, len(buffer.reward), size), buffer, steps)
+    return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
 
-def lots(key: Array, envs: int, size: int) -> Lots:
-    """Draw what `drawn_by` needs for a batch of this size."""
+def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
+    """Draw what `slots_from` needs for a batch of this size."""
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
-    return Lots(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
+    return SlotDraws(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
 
 
-def drawn_by(
-    lots: Lots, buffer: ReplayBuffer, steps: int
+def slots_from(
+    draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """As `drawn`: the bits choose a slot as `jax.random.randint` does."""
+    """As `sample_slots`: the bits choose a slot as `jax.random.randint` does."""
     slots = buffer.reward.shape[1]
-    newest = buffer.written[lots.env]  # its observation is there, nothing else
+    newest = buffer.written[draws.env]  # its observation is there, nothing else
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count
-    offset = (lots.high % count) * (half * half % count) + lots.low % count
-    return lots.env, oldest + (offset % count).astype(jnp.int32)
+    offset = (draws.high % count) * (half * half % count) + draws.low % count
+    return draws.env, oldest + (offset % count).astype(jnp.int32)
 
 
 def window(

@@ -39,16 +39,16 @@ def advantages(
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
-        [rollout.reward, rollout.terminated, rollout.truncated, rollout.cut_value],
+        [rollout.reward, rollout.terminated, rollout.truncated, rollout.truncation_value],
         rollout.value.shape,
-        custom_message="reward, terminated, truncated and cut_value are [steps, envs] like value",
+        custom_message="reward, terminated, truncated, truncation_value: [steps, envs] like value",
     )
     if weight is not None:
         shapes = [rollout.value, weight]
         chex.assert_equal_shape(shapes, custom_message="value and weight, [steps, envs]")
     chex.assert_shape(last_value, rollout.value.shape[1:], custom_message="last_value is [envs]")
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
-    following = jnp.where(rollout.truncated, rollout.cut_value, following)
+    following = jnp.where(rollout.truncated, rollout.truncation_value, following)
     following = jnp.where(rollout.terminated, 0.0, following)
     surprise = rollout.reward + gamma * following - rollout.value
     carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)

@@ -23,7 +23,7 @@ def begin(settings: Any, envs: int) -> dict[str, Any]:
     return {"gain_returns": jnp.zeros(envs, jnp.float32)}
 
 
-def scaled(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
+def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
     """Divide rewards by the standard deviation of discounted returns so far, if settings ask."""
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):
@@ -37,5 +37,5 @@ def scaled(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
 
     returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done))
     after = before.and_of(sums.reshape(1, -1), learner.devices)
-    runner = value_scales.changed(runner._replace(gain_returns=returns), rewards=after)
+    runner = value_scales.with_scales(runner._replace(gain_returns=returns), rewards=after)
     return runner, rollout._replace(reward=rollout.reward / after.deviation)

@@ -20,7 +20,7 @@ from jaxenvs.core.masking import Mask, legal_actions
 
 from . import bonuses, minibatches, moments, returns, reward_scaling, value_scales
 from .learner import SEEDS, Learner
-from .recurrence import renewed
+from .recurrence import reset_memory
 
 
 class Runner(NamedTuple):
@@ -63,7 +63,7 @@ class Rollout(NamedTuple):
     reward: PyTree[Array] = ()  # float32
     terminated: PyTree[Array] = ()  # bool
     truncated: PyTree[Array] = ()  # bool
-    cut_value: PyTree[Array] = ()  # float32, of the true successor where truncated, else 0
+    truncation_value: PyTree[Array] = ()  # float32, of the true successor where truncated, else 0
     returns: PyTree[Array] = ()  # float32, of the episode so far, this step included
     lengths: PyTree[Array] = ()  # int32, the same of its steps
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
@@ -79,7 +79,7 @@ class Rollout(NamedTuple):
 Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
 # Of learner, runner, mask, action, step and the states that ended ones ended in: the runner.
-Remember = Callable[..., Any]
+Record = Callable[..., Any]
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
@@ -93,7 +93,9 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
     envs, memory = learner.env.num_envs, learner.network.begin()
     return {
         "weights": weights,
-        "optimiser": minibatches.optimiser(learner.settings).init(minibatches.parted(weights)[0]),
+        "optimiser": minibatches.optimiser(learner.settings).init(
+            minibatches.split_weights(weights)[0]
+        ),
         "world": world,
         "obs": obs,
         "key": jax.random.key_data(key_rest),
@@ -114,7 +116,7 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 
 
 def collect(
-    learner: Learner, runner: Any, key: Array, choose: Choose, remember: Remember | None = None
+    learner: Learner, runner: Any, key: Array, choose: Choose, remember: Record | None = None
 ) -> tuple[Any, Rollout]:
     """Act for `rollout_steps` steps in every environment; `remember` may note each in the runner.
 
@@ -131,12 +133,14 @@ def collect(
     (runner, cuts), rollout = jax.lax.scan(
         one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
-    value = cut_value(learner, runner, rollout.truncated, cuts, apart)
-    runner, rollout = reward_scaling.scaled(learner, runner, rollout._replace(cut_value=value))
-    return bonuses.rewarded(learner, runner, rollout)
+    value = truncation_value(learner, runner, rollout.truncated, cuts, apart)
+    runner, rollout = reward_scaling.scale_rewards(
+        learner, runner, rollout._replace(truncation_value=value)
+    )
+    return bonuses.add_bonus(learner, runner, rollout)
 
 
-def finished(
+def finish_update(
     learner: Learner, runner: Any, rollout: Rollout, losses: dict[str, Array]
 ) -> tuple[Any, dict[str, Array]]:
     """The runner after an update, with updated observation statistics, and all its metrics."""
@@ -149,7 +153,7 @@ def finished(
 def act(
     learner: Learner,
     choose: Choose,
-    remember: Remember | None,
+    remember: Record | None,
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
@@ -160,10 +164,10 @@ def act(
     memory, action, chosen = choose(learner, runner, key_action, mask)
     runner = runner._replace(memory=memory)
     step, successor = advance(learner, runner, key_step, action)
-    cuts = noted(cuts, slot, step.truncated, (successor, memory))
+    cuts = store_successors(cuts, slot, step.truncated, (successor, memory))
     if remember is not None:
         runner = remember(learner, runner, mask, action, step, successor)
-    after, ends = stepped(learner, runner, step)
+    after, ends = after_step(learner, runner, step)
     return (after, cuts), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
 
 
@@ -185,7 +189,9 @@ def shortest_limit(learner: Learner) -> int:
     return max(1, min(env.shortest_limit(env.default_params), steps))
 
 
-def noted(cuts: PyTree, slot: Array, truncated: Array, successor: PyTree) -> PyTree[Array]:
+def store_successors(
+    cuts: PyTree, slot: Array, truncated: Array, successor: PyTree
+) -> PyTree[Array]:
     """Write the successors of cut episodes into a slot: states and memories (slots, envs, ...)."""
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -198,7 +204,7 @@ def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
 
 
-def observed(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
+def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
     """What is seen of a batch of states, under the runner's params."""
     axes = None if runner.params is None else learner.env.param_axes(runner.params)
     return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, runner.params)
@@ -219,7 +225,7 @@ def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 
-def cut_value(
+def truncation_value(
     learner: Learner, runner: Any, truncated: Array, cuts: PyTree[Array], apart: int
 ) -> Float32[Array, "steps envs"]:
     """Values of the true successors where the time limit cut an episode, 0 elsewhere.
@@ -234,7 +240,7 @@ def cut_value(
     in_slot = jax.lax.pmax(in_slot, SEEDS) > 0
 
     def bootstrap(state: PyTree[Array], memory: PyTree[Array]) -> Array:
-        obs = observed(learner, runner, state)
+        obs = observe(learner, runner, state)
         seen = runner._replace(obs=obs, memory=memory)
         return think(learner, seen, legal_now(learner, state))[2]
 
@@ -247,7 +253,7 @@ def cut_value(
     return jnp.where(truncated, values, 0.0)
 
 
-def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
+def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
     """The runner after a step, without what has ended; and what a rollout says of the ends."""
 
     total, length = runner.returns + step.reward, runner.lengths + 1
@@ -256,7 +262,7 @@ def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, A
         obs=step.obs,
         returns=jnp.where(step.done, 0.0, total),
         lengths=jnp.where(step.done, 0, length),
-        memory=renewed(runner.memory, learner.network.begin(), step.done),
+        memory=reset_memory(runner.memory, learner.network.begin(), step.done),
     )
     ends = {"terminated": step.terminated, "truncated": step.truncated}
     return after, {**ends, "returns": total, "lengths": length}
@@ -272,7 +278,7 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
     return returns.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 
 
-def oldest(rollout: Any) -> Array:
+def longest_running(rollout: Any) -> Array:
     """Steps of the longest episode that is under way after a rollout."""
     done = rollout.terminated[-1] | rollout.truncated[-1]
     return jnp.where(done, 0, rollout.lengths[-1]).max()

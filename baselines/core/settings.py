@@ -1,12 +1,12 @@
 """Settings that learners share; each learner's file adds its own."""
 
 import dataclasses
-import math
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
+from .bounds import USUAL, Count, Rate, Share, Unlimited, bounds
 from .schedules import Scheduled
 
 LARGEST = 2**31 - 1  # int32, in which updates, gradient steps and slots are counted
@@ -17,33 +17,22 @@ Activation = Literal["tanh", "relu", "gelu", "silu"]
 class Checked(Scheduled):
     """What the settings of every learner, dataclasses, can do."""
 
-    total_steps: int
-    chunk: int
+    total_steps: Count
+    chunk: Count
     gradient_steps: Any  # int, of an update
     steps_per_update: Any  # int, of each seed
-    counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
-    shares: ClassVar[tuple[str, ...]] = ()  # at most 1
-    signed: ClassVar[tuple[str, ...]] = ()  # may be negative
-    unlimited: ClassVar[tuple[str, ...]] = ("max_grad_norm",)  # may be infinite
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
     unit: ClassVar[str] = "steps"  # of `total_steps`
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
-        for name, value in vars(self).items():
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number and not value >= 0 and name not in self.signed:
-                raise ValueError(f"{name}={value} must be at least 0")
-            if is_number and math.isinf(value) and name not in self.unlimited:
-                raise ValueError(f"{name}={value} must be finite")
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            allowed, value = get_args(field.type), getattr(self, field.name)
+        declared = bounds(type(self))
+        for field in dataclasses.fields(self):
+            name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                declared.get(name, USUAL).check(name, value)
             if get_origin(field.type) is Literal and value not in allowed:
-                raise ValueError(f"{field.name}={value}: choose one of {', '.join(allowed)}")
-        limits = {name: "at least 1" for name in self.counts if getattr(self, name) < 1}
-        limits |= {name: "at most 1" for name in self.shares if getattr(self, name) > 1}
-        for name, limit in limits.items():
-            raise ValueError(f"{name}={getattr(self, name)} must be {limit}")
+                raise ValueError(f"{name}={value}: choose one of {', '.join(allowed)}")
         self.check_plans()
         self.check_counters()
 
@@ -91,13 +80,13 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
-    num_envs: int = 64  # environments that step together
-    rollout_steps: int = 128  # steps of each environment between updates
+    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole updates
+    num_envs: Count = 64  # environments that step together
+    rollout_steps: Count = 128  # steps of each environment between updates
     learning_rate: float = 1e-3  # at the start
     anneal: bool = True  # whether the learning rate falls linearly to zero
-    gamma: float = 0.99  # discount of a step
-    max_grad_norm: float = 0.5  # global norm of the gradient, at most
+    gamma: Share = 0.99  # discount of a step
+    max_grad_norm: Unlimited = 0.5  # global norm of the gradient, at most
     optimiser: Optimiser = "adam"  # applied to the clipped gradient
     weight_decay: float = 0.0  # of the kernels of layers, by adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
@@ -105,12 +94,9 @@ class Common(Checked):
     conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
     lines: int = 0  # features of each row and column of a square board, by the same weights; 0: no
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
-    unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
+    unroll: Count = 1  # steps of a rollout in one trip of its loop, for accelerators
     reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: as make_vec
-    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
-
-    counts: ClassVar[tuple[str, ...]] = (*Checked.counts, "num_envs", "rollout_steps", "unroll")
-    shares: ClassVar[tuple[str, ...]] = ("gamma",)
+    chunk: Count = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
 
     def check(self) -> None:
         super().check()
@@ -148,12 +134,9 @@ class Common(Checked):
 class Learning(Common):
     """Settings shared by all learners from rollouts."""
 
-    epochs: int = 4  # passes over a rollout
-    minibatches: int = 8  # gradient steps in a pass
-    gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
-
-    counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
-    shares: ClassVar[tuple[str, ...]] = (*Common.shares, "gae_lambda")
+    epochs: Count = 4  # passes over a rollout
+    minibatches: Count = 8  # gradient steps in a pass
+    gae_lambda: Share = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)
@@ -225,28 +208,22 @@ class Exploring(Common):
 class Replayed(Exploring):
     """Settings shared by learners of action values from a replay buffer."""
 
-    rollout_steps: int = 16  # steps of each environment between updates
+    rollout_steps: Count = 16  # steps of each environment between updates
     learning_rate: float = 3e-4  # at the start
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
     capacity: int = 200_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
-    gradient_steps: int = 32  # of an update
-    batch_size: int = 128  # steps that a gradient step learns from, on all devices
-    n_step: int = 3  # steps whose rewards are added before the value of what follows
+    gradient_steps: Count = 32  # of an update
+    batch_size: Count = 128  # steps that a gradient step learns from, on all devices
+    n_step: Count = 3  # steps whose rewards are added before the value of what follows
     double: bool = True  # whether the weights choose the action that their slow copy values
     dueling: bool = True  # whether the network says a value and advantages
-    target_rate: float = 0.01  # how far the slow copy moves towards the weights; 1: all the way
-    target_every: int = 1  # gradient steps between its moves
+    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
+    target_every: Count = 1  # gradient steps between updates of the target network
     epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
     epsilon_power: float = 0.0  # the last environment has epsilon to the power of this plus 1 (7)
-    priority: float = 0.0  # power of the error by which steps are sampled; 0: all evenly
-    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *Exploring.counts,
-        *("gradient_steps", "batch_size", "n_step", "target_every"),
-    )
-    shares: ClassVar[tuple[str, ...]] = (*Exploring.shares, "priority", "importance")
+    priority: Share = 0.0  # power of the error by which steps are sampled; 0: all evenly
+    importance: Share = 0.4  # power of the importance weights at the start; it rises to 1
 
     def check(self) -> None:
         super().check()
@@ -262,8 +239,6 @@ class Replayed(Exploring):
                 f"the {self.reach} steps of {self.window}; give at least "
                 f"{self.reach * self.num_envs}"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
 
     @property
     def slots(self) -> int:

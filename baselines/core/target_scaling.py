@@ -14,7 +14,7 @@ from . import value_scales
 from .learner import Learner
 
 
-def scaled(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
+def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
     """Take a batch's targets into the scale; return the batch with values and targets in it."""
     rollout, advantage, target = batch
     before = value_scales.of(runner.weights).targets
@@ -27,4 +27,4 @@ def scaled(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
     mean, deviation = value_scales.mean_and_deviation(after)
     rollout = rollout._replace(value=(rollout.value - mean) / deviation)
     batch = rollout, advantage, (target - mean) / deviation
-    return value_scales.changed(runner, targets=after), batch
+    return value_scales.with_scales(runner, targets=after), batch

@@ -86,7 +86,7 @@ def of(weights: Any) -> Scales:
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 
-def changed(runner: Any, **parts: Any) -> Any:
+def with_scales(runner: Any, **parts: Any) -> Any:
     """Return the runner with these parts of its scales."""
     scales = of(runner.weights)._replace(**parts)
     return runner._replace(weights={**runner.weights, SCALES: scales})
@@ -122,7 +122,7 @@ def are_known(weights: Any) -> bool:
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 
 
-def line(weights: Any) -> tuple[float, float]:
+def offset_and_factor(weights: Any) -> tuple[float, float]:
     """Offset and factor that convert a network's value to units of the environment's reward."""
     offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
     return offset, one - offset

@@ -143,7 +143,9 @@ def value(policy: Policy) -> dict[str, Any]:
 
     Null where an older version did not save the scale: JSON has no NaN.
     """
-    offset, factor = (None if math.isnan(x) else x for x in value_scales.line(policy.weights))
+    offset, factor = (
+        None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
+    )
     return {
         "unit": "discounted return in units of the environment's reward",
         "of_network": {"offset": offset, "factor": factor},

@@ -12,7 +12,7 @@ reward yet would make the policy confident, and it would stop exploring.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -24,6 +24,7 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.masking import Mask, legal, legal_actions
 
 from ..core import minibatches, rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
@@ -39,13 +40,11 @@ class Settings(Learning):
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
     value_weight: float = 1.0  # weight of the value loss
-    simulations: int = 16  # of the search for each action
-    considered: int = 16  # actions that the search tries at its root, at most
+    simulations: Count = 16  # of the search for each action
+    considered: Count = 16  # actions that the search tries at its root, at most
     value_scale: float = 0.1  # how firmly the policy follows the values that the search found
     rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
     clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
-
-    counts: ClassVar[tuple[str, ...]] = (*Learning.counts, "simulations", "considered")
 
 
 class Plan(NamedTuple):
@@ -71,8 +70,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Collect a rollout and learn from it; also return the metrics of this update."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
-    batch = minibatches.steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
-    orders = minibatches.drawn(learner.settings, batch, key_learn)
+    batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
+    orders = minibatches.shuffled_items(learner.settings, batch, key_learn)
     runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
     return runner, {**rollouts.episode_sums(rollout), **losses}
 

@@ -23,7 +23,7 @@ older observations, and draw nothing that is far less likely than something else
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import chex
 import jax
@@ -38,10 +38,11 @@ from jaxenvs.core.platforms import by_platform
 from jaxenvs.core.vocabulary import Vocabulary
 
 from ..core import minibatches, replay_buffer, replay_checks, rollouts
+from ..core.bounds import Count
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.minibatches import Loss
-from ..core.recurrence import renewed
+from ..core.recurrence import reset_memory
 from ..core.rollouts import Rollout, Runner
 from ..networks import two_hot
 from ..networks.policies import Recurrent
@@ -59,26 +60,20 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: int = 4  # steps that each layer of the model looks at; windows are as long
-    width: int = 64  # features of a token in the model
-    num_heads: int = 4  # of the model's attention, among which the width is divided
-    depth: int = 2  # layers of the model
-    atoms: int = 80  # of rewards on either side of 0, see two_hot.py
+    context: Count = 4  # steps that each layer of the model looks at; windows are as long
+    width: Count = 64  # features of a token in the model
+    num_heads: Count = 4  # of the model's attention, among which the width is divided
+    depth: Count = 2  # layers of the model
+    atoms: Count = 80  # of rewards on either side of 0, see two_hot.py
     spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
-    model_steps: int = 40  # gradient steps of the model in an update
-    model_batch: int = 32  # windows that each of them learns from, on all devices
+    model_steps: Count = 40  # gradient steps of the model in an update
+    model_batch: Count = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
-    imagined_envs: int = 48  # episodes imagined side by side, on all devices
-    imagined_steps: int = 16  # steps of each of them
+    imagined_envs: Count = 48  # episodes imagined side by side, on all devices
+    imagined_steps: Count = 16  # steps of each of them
     least_chance: float = 0.05  # of a category to be imagined, over that of the likeliest; 0: any
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *ppo_rnn.Settings.counts,
-        *("context", "width", "num_heads", "depth", "atoms", "model_steps", "model_batch"),
-        *("imagined_envs", "imagined_steps"),
-    )
 
     def check(self) -> None:
         super().check()
@@ -268,7 +263,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
     runner, of_model = teach(learner, runner, key_model)
     runner, imagined = imagine_when_warm(learner, runner, starts, key_imagine)
-    return rollouts.finished(learner, runner, rollout, {**losses, **of_model, **imagined})
+    return rollouts.finish_update(learner, runner, rollout, {**losses, **of_model, **imagined})
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
@@ -286,7 +281,7 @@ def remember(
     successor: PyTree[Array],
 ) -> Runner:
     """Keep a step of every environment; `successor` are the states that it led to."""
-    final_obs = rollouts.observed(learner, runner, successor)
+    final_obs = rollouts.observe(learner, runner, successor)
     history = later(learner, runner.history, action, step.reward, final_obs)
     info = {
         "final_obs": (final_obs, history),
@@ -296,7 +291,7 @@ def remember(
     kept = (runner.replay_buffer, seen, mask, action, step._replace(info=info))
     return runner._replace(
         replay_buffer=replay_buffer.add(*kept),
-        history=jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done),
+        history=jax.vmap(reset_memory)(history, begun_at(learner, step.obs), step.done),
     )
 
 
@@ -325,7 +320,7 @@ def teach(
 
 def drawn(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
     """Windows of the replay buffer, drawn evenly."""
-    env, first = replay_buffer.drawn(key, buffer, size, steps)
+    env, first = replay_buffer.sample_slots(key, buffer, size, steps)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
     here = jax.tree.map(lambda part: part[:, :steps], at)
@@ -515,11 +510,13 @@ def imagined_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
     step = foretold_step(learner, runner, key_step, action)
     history = later(learner, runner.history, action, step.reward, step.obs)
-    history = jax.vmap(renewed)(history, runner.world.start.history, step.done)
+    history = jax.vmap(reset_memory)(history, runner.world.start.history, step.done)
     runner = runner._replace(memory=memory, history=history)
-    after, ends = rollouts.stepped(learner, runner, step)
+    after, ends = rollouts.after_step(learner, runner, step)
     unknown = jnp.zeros_like(step.reward)
-    return after, Rollout(obs=runner.obs, reward=step.reward, cut_value=unknown, **chosen, **ends)
+    return after, Rollout(
+        obs=runner.obs, reward=step.reward, truncation_value=unknown, **chosen, **ends
+    )
 
 
 def allowed(learner: Learner[Settings], runner: Runner) -> Mask:
@@ -546,8 +543,8 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     earn: Any = functools.partial(model.apply, runner.model.weights, method="reward")
     reward = earn(foretold.token, seen[1], runner.history, rest, terminated)
     return Step(
-        obs=jax.vmap(renewed)(obs, start.obs, terminated),
-        state=Imagined(renewed(memory, model.begin(), terminated), start),
+        obs=jax.vmap(reset_memory)(obs, start.obs, terminated),
+        state=Imagined(reset_memory(memory, model.begin(), terminated), start),
         reward=two_hot.mean(reward, learner.settings.spacing),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),

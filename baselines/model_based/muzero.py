@@ -31,7 +31,7 @@ follows the end of a task is worth 0 and has no policy.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
 from ..core import priorities, replay_buffer, replay_checks, rollouts
+from ..core.bounds import Count, Rate, Share
 from ..core.learner import Learner
 from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Rollout
@@ -67,16 +68,16 @@ class Settings(Exploring):
     max_grad_norm: float = 5.0  # global norm of the gradient, at most
     capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
-    gradient_steps: int = 16  # of an update
-    batch_size: int = 128  # windows that a gradient step learns from, on all devices
-    unroll_steps: int = 5  # imagined steps of a window
-    n_step: int = 5  # steps whose rewards are added before the value of what follows
-    simulations: int = 16  # of the search for each action
-    considered: int = 16  # actions that the search tries at its root, at most
+    gradient_steps: Count = 16  # of an update
+    batch_size: Count = 128  # windows that a gradient step learns from, on all devices
+    unroll_steps: Count = 5  # imagined steps of a window
+    n_step: Count = 5  # steps whose rewards are added before the value of what follows
+    simulations: Count = 16  # of the search for each action
+    considered: Count = 16  # actions that the search tries at its root, at most
     value_scale: float = 0.1  # how firmly the policy follows the values that the search found
     rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
-    latent: int = 64  # numbers of a latent state
-    atoms: int = 100  # of rewards and values on either side of 0, see two_hot.py
+    latent: Count = 64  # numbers of a latent state
+    atoms: Count = 100  # of rewards and values on either side of 0, see two_hot.py
     spacing: float = 0.2  # of the atoms: well below what the smallest reward is, squeezed
     value_weight: float = 0.25  # weight of the value loss
     lookahead: bool = True  # whether values to learn are those of a policy that looks a step ahead
@@ -85,23 +86,13 @@ class Settings(Exploring):
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
     reconstruction: float = 0.0  # weight of what imagined states of a board say its cells show
-    value_consistency: float = 0.0  # share of imagined states' values learned from the true ones'
-    reanalysed: float = 0.25  # share of windows whose policies are found anew
-    target_rate: float = 1.0  # how far the slow copy moves towards the weights; 1: all the way
-    target_every: int = 100  # gradient steps between its moves
-    priority: float = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
-    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
+    value_consistency: Share = 0.0  # share of imagined states' values learned from the true ones'
+    reanalysed: Share = 0.25  # share of windows whose policies are found anew
+    target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
+    target_every: Count = 100  # gradient steps between updates of the target network
+    priority: Share = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
+    importance: Share = 0.4  # power of the importance weights at the start; it rises to 1
     codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *Exploring.counts,
-        *("gradient_steps", "batch_size", "unroll_steps", "n_step", "simulations", "considered"),
-        *("latent", "atoms", "target_every"),
-    )
-    shares: ClassVar[tuple[str, ...]] = (
-        *Exploring.shares,
-        *("value_consistency", "reanalysed", "priority", "importance"),
-    )
 
     def check(self) -> None:
         super().check()
@@ -120,8 +111,6 @@ class Settings(Exploring):
                 f"that is read with lines says what cells show; give reconstruction=0, or where "
                 f"a board is observed lines=64"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
@@ -211,7 +200,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
             found=runner.found.at[where].set(plan.policy),
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
-        after, ends = rollouts.stepped(learner, runner, step)
+        after, ends = rollouts.after_step(learner, runner, step)
         return after, Rollout(**ends)
 
     settings = learner.settings
@@ -219,7 +208,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
     runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before
-        runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
+        runner = runner._replace(priorities=priorities.add_complete(*given, settings.reach))
     return runner, ends
 
 
@@ -249,12 +238,12 @@ def windows(
     beta: Float32[Array, ""],
     learned: Learned,
     key: Array,
-) -> tuple[priorities.Drawn | None, Window]:
+) -> tuple[priorities.SampledSlots | None, Window]:
     """Windows from the replay buffer, drawn evenly or by priority; also what was drawn by it."""
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
         size = settings.batch_size // devices.count
-        where = replay_buffer.drawn(key, runner.replay_buffer, size, settings.reach)
+        where = replay_buffer.sample_slots(key, runner.replay_buffer, size, settings.reach)
         return None, cut_out(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)

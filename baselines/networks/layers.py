@@ -44,12 +44,12 @@ def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
     return drawn
 
 
-def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
+def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
     """Features by a norm, which computes in float32, in their own type."""
     return norm(features.astype(jnp.float32)).astype(features.dtype)
 
 
-def together(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
+def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
     """Results of several linear layers over the same features, on accelerators by one product."""
 
     def in_turn(features: Array, *kernels: Array) -> Array:

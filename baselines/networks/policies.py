@@ -17,9 +17,9 @@ from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
-from ..core.recurrence import renewed
+from ..core.recurrence import reset_memory
 from .encoders import Encoder, embedded, is_board, is_map, leaves
-from .layers import dense, together
+from .layers import dense, joint_linear
 
 
 class Network(nn.Module):
@@ -108,7 +108,7 @@ class Network(nn.Module):
         def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
             obs, done = now
             memory, logits, value = self.think(weights, memory, obs, None)
-            return renewed(memory, self.begin(), done), (logits, value)
+            return reset_memory(memory, self.begin(), done), (logits, value)
 
         return jax.lax.scan(step, memory, (obs, done))[1]
 
@@ -146,7 +146,9 @@ class ActorCritic(Network):
             features = encoder(seen)
         for layer in layers:
             features = self.activate(layer(features))
-        logits, values = together(features, *(weights[str(head.name)] for head in (policy, value)))
+        logits, values = joint_linear(
+            features, *(weights[str(head.name)] for head in (policy, value))
+        )
         return logits, values[0]
 
 
@@ -236,7 +238,7 @@ class Recurrent(Network):
         def remember(memory: PyTree[Array], now: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
             features, done = now
             memory = apply(memory, features, method="recall")
-            return renewed(memory, self.begin(), done), memory
+            return reset_memory(memory, self.begin(), done), memory
 
         last, memories = jax.lax.scan(remember, memory, (features, done))
         return last, memories, features
@@ -303,7 +305,7 @@ class Separate:
         )
 
 
-def named(name: str) -> type[Network]:
+def load_network(name: str) -> type[Network]:
     """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
     module, _, attribute = name.partition(":")
     try:
@@ -320,7 +322,7 @@ def named(name: str) -> type[Network]:
     return found
 
 
-def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> None:
+def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
     """Raise `ValueError` unless a user's network returns what learners need."""
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)

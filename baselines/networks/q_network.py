@@ -26,7 +26,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core.learner import Learner
 from . import products
-from .layers import dense, normal, orthogonal_if_wide
+from .layers import dense, normalise, orthogonal_if_wide
 from .policies import Network, Recurrent
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
@@ -87,7 +87,7 @@ class QNetwork(Network):
 
     def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
         """What a layer hands on."""
-        return nn.relu(normal(nn.LayerNorm(), features) if self.layer_norm else features)
+        return nn.relu(normalise(nn.LayerNorm(), features) if self.layer_norm else features)
 
     @property
     def body(self) -> set[str]:
@@ -129,7 +129,7 @@ class RecurrentQ(Recurrent):
         """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
         features = self.encoder(self.read(obs))
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            features = nn.relu(normal(norm, layer(features)))
+            features = nn.relu(normalise(norm, layer(features)))
         return features
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
@@ -191,7 +191,7 @@ class Noisy(nn.Module):
         return mean + ((features * factors[:inputs]) @ of_kernel + of_bias) * factors[inputs:]
 
 
-def answers(
+def apply_batch(
     learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
 ) -> Array:
     """What the network says of a batch of observations.
@@ -206,30 +206,32 @@ def answers(
     return jax.vmap(lambda key, *seen: apply(*seen, rngs={"noise": key}))(keys, obs, *given)
 
 
-class Dice(NamedTuple):
+class ExplorationDraws(NamedTuple):
     """What decides whether an environment explores, and how: drawn before its values are known."""
 
     whether: Bool[Array, "*steps envs"]  # any action is taken
     action: Array  # (*steps, envs): it; or where actions may be illegal, noise of each of them
 
 
-def thrown(
+def exploration_draws(
     key: Array,
     envs: int,
     actions: int,
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     all_legal: bool,
-) -> Dice:
-    """Draw what `decided` needs; `epsilon` is a number, or one for each environment."""
+) -> ExplorationDraws:
+    """Draw what `epsilon_greedy` needs; `epsilon` is a number, or one for each environment."""
     key_whether, key_action = jax.random.split(key)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
     if all_legal:
-        return Dice(whether, jax.random.randint(key_action, (envs,), 0, actions, jnp.int32))
-    return Dice(whether, jax.random.gumbel(key_action, (envs, actions), jnp.float32))
+        return ExplorationDraws(
+            whether, jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
+        )
+    return ExplorationDraws(whether, jax.random.gumbel(key_action, (envs, actions), jnp.float32))
 
 
-def decided(
-    dice: Dice, values: Float32[Array, "envs actions"], mask: Mask
+def epsilon_greedy(
+    dice: ExplorationDraws, values: Float32[Array, "envs actions"], mask: Mask
 ) -> Int32[Array, " envs"]:
     """The best legal actions, or any legal one where the dice say so."""
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
@@ -254,10 +256,12 @@ def explore(
     """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     envs, actions = values.shape
-    return decided(thrown(key, envs, actions, epsilon, mask is None), values, mask)
+    return epsilon_greedy(
+        exploration_draws(key, envs, actions, epsilon, mask is None), values, mask
+    )
 
 
-def ladder(epsilon: Any, power: float, place: Any) -> Any:
+def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
     """Shares of random actions of environments side by side (Horgan et al., 2018).
 
     `place` is from 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
@@ -265,7 +269,9 @@ def ladder(epsilon: Any, power: float, place: Any) -> Any:
     return epsilon ** (1.0 + power * place)
 
 
-def chosen(values: Float32[Array, "..."], action: Int32[Array, "*batch"]) -> Float32[Array, "..."]:
+def of_actions(
+    values: Float32[Array, "..."], action: Int32[Array, "*batch"]
+) -> Float32[Array, "..."]:
     """What is said of the action taken in each observation.
 
     `values` are [*batch, actions, *outputs], the result [*batch, *outputs].

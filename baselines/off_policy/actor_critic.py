@@ -9,7 +9,7 @@ between their bounds, so that entropies do not depend on units.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,7 @@ from jaxenvs.core.distributions import TanhGaussian
 from jaxenvs.core.masking import Mask
 
 from ..core import minibatches, replay_buffer, rollouts
+from ..core.bounds import Count, Rate
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch, ReplayBuffer
@@ -30,7 +31,7 @@ from ..core.rollouts import Rollout
 from ..core.settings import LARGEST, Activation, Common
 from ..networks.batch_renorm import STATISTICS, BatchRenorm, Whole
 from ..networks.encoders import Encoder
-from ..networks.layers import normal
+from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
@@ -44,7 +45,7 @@ class Replaying(Common):
 
     num_envs: int = 1  # environments that step together
     rollout_steps: int = 100  # rounds between two lines of the log
-    replays: int = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
+    replays: Count = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
     learning_rate: float = 3e-4  # of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to zero
     max_grad_norm: float = 1e3  # global norm of the gradient, at most
@@ -55,15 +56,11 @@ class Replaying(Common):
     dropout: float = 0.0  # share of numbers that the critics' layers drop, as DroQ's: such as 0.01
     capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
-    batch_size: int = 256  # steps that a gradient step learns from, on all devices
-    critics: int = 2  # networks whose least value counts
-    target_rate: float = 0.005  # how far the slow copies move in a gradient step; 1: all the way
-    actor_every: int = 1  # gradient steps of the critics for one of the actor
+    batch_size: Count = 256  # steps that a gradient step learns from, on all devices
+    critics: Count = 2  # networks whose least value counts
+    target_rate: Rate = 0.005  # Polyak coefficient of the target networks; 1 copies the weights
+    actor_every: Count = 1  # gradient steps of the critics for one of the actor
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *Common.counts,
-        *("replays", "batch_size", "critics", "actor_every"),
-    )
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
 
     def check(self) -> None:
@@ -79,8 +76,6 @@ class Replaying(Common):
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
                 f"a step; give at least {self.num_envs}"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
         if not self.dropout < 1.0:
             raise ValueError(f"dropout={self.dropout} leaves nothing; give less than 1")
 
@@ -213,7 +208,7 @@ class Critic(nn.Module):
             if self.has_rng("dropout"):
                 features = nn.Dropout(self.dropout, deterministic=False)(features)
             if self.layer_norm:
-                features = normal(nn.LayerNorm(), features)
+                features = normalise(nn.LayerNorm(), features)
             features = actor.activate(features)
             if self.renormalised:
                 features = BatchRenorm(actor.dtype)(features, whole)
@@ -257,7 +252,7 @@ def begin(
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
-        "critic": optimiser(learner, "critic").init(minibatches.parted(critic)[0]),
+        "critic": optimiser(learner, "critic").init(minibatches.split_weights(critic)[0]),
         "temperature": optimiser(learner, "temperature").init(temperature),
     }
     slots = learner.settings.capacity // learner.settings.num_envs
@@ -289,9 +284,9 @@ def rounds(
     def noise(key: Array) -> Array:
         return jax.random.normal(key, (envs, policy.numbers), jnp.float32)
 
-    def to_learn(keys: Array) -> tuple[replay_buffer.Lots, Any]:
+    def to_learn(keys: Array) -> tuple[replay_buffer.SlotDraws, Any]:
         key_batch, key_step = keys
-        lots = replay_buffer.lots(key_batch, envs, batch_size(learner))
+        lots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
         return lots, draw(learner, key_step)
 
     # All at once: within a round, each draw is a loop of its own.
@@ -337,7 +332,7 @@ def play_and_learn(
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
             (lots, draws), buffer = now, runner.replay_buffer
-            slots = replay_buffer.drawn_by(lots, buffer, 1)
+            slots = replay_buffer.slots_from(lots, buffer, 1)
             batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
             batch = batch._replace(action=batch.action.reshape(-1, *shape))
             return gradient_step(learner, learned, batch, draws)
@@ -380,7 +375,7 @@ def play(
     action = jax.lax.cond(at_random, anything, explored)
     step = learner.env.step(key_step, runner.world, action)
     buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
-    after, ends = rollouts.stepped(learner, runner._replace(replay_buffer=buffer), step)
+    after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
     return after, Rollout(**ends)
 
 
@@ -464,7 +459,7 @@ def descended(
     What the loss calls `STATISTICS` takes the place of the field's own.
     """
     field = getattr(learned, name)
-    trained, fixed = minibatches.parted(field) if isinstance(field, dict) else (field, {})
+    trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
 
     def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
@@ -496,7 +491,7 @@ def in_turn(
     if every == 1:
         return act(learned)
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    made = jax.lax.pmax(minibatches.counted(learned.optimiser["critic"]), SEEDS)
+    made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     _, shapes = jax.eval_shape(act, learned)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     is_turn = made % every == 0

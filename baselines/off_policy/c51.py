@@ -10,7 +10,7 @@ Kullback-Leibler divergence, as Rainbow does.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Count, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -32,12 +33,9 @@ from .dqn import Runner
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    atoms: int = 51  # values of the distribution's support
-    v_min: float = -10.0  # the least of them
-    v_max: float = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "atoms")
-    signed: ClassVar[tuple[str, ...]] = ("v_min", "v_max")
+    atoms: Count = 51  # values of the distribution's support
+    v_min: Signed = -10.0  # the least of them
+    v_max: Signed = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
 
     def check(self) -> None:
         super().check()
@@ -136,8 +134,8 @@ def loss(
 ) -> Loss:
     """Cross-entropy of the sampled actions' atoms; the errors are divergences."""
     worth, is_step = target.mass, (batch.weight > 0).astype(jnp.float32)
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    logits = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    logits = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape([worth, logits], custom_message="worth and logits, [batch, atoms]")
     crossed = -(worth * jax.nn.log_softmax(logits)).sum(axis=1)
     entropy = -jax.scipy.special.xlogy(worth, worth).sum(axis=1)

@@ -21,7 +21,7 @@ environment forbids actions, the best one is the best of the legal ones, in acti
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -33,6 +33,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, has_illegal, legal
 
 from ..core import minibatches, priorities, replay_buffer, replay_checks, rollouts
+from ..core.bounds import Share
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.minibatches import Loss
@@ -52,12 +53,10 @@ class Settings(Replayed):
 
     layer_norm: bool = True  # whether the network's layers are normalised
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
-    munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
+    munchausen: Share = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy
     reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
-    reset_keep: float = 0.5  # share of the other layers' weights that a reset keeps
-
-    shares: ClassVar[tuple[str, ...]] = (*Replayed.shares, "munchausen", "reset_keep")
+    reset_keep: Share = 0.5  # share of the other layers' weights that a reset keeps
 
     def check(self) -> None:
         super().check()
@@ -132,7 +131,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 def valued(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
     """The runner as it is, and the values of all actions in what it observes."""
-    answer = q_network.answers(learner, runner.weights, runner.obs, key)
+    answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
 
@@ -148,20 +147,24 @@ def collect(
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
     runner, key, key_learn = rollouts.next_update(learner, runner)
 
-    def draw(key: Array) -> tuple[Array, Array, q_network.Dice]:
+    def draw(key: Array) -> tuple[Array, Array, q_network.ExplorationDraws]:
         key_action, key_step = jax.random.split(key)
         sizes = (learner.env.num_envs, learner.network.num_actions)
-        dice = q_network.thrown(key_action, *sizes, epsilon, not has_illegal(learner.env.env))
+        dice = q_network.exploration_draws(
+            key_action, *sizes, epsilon, not has_illegal(learner.env.env)
+        )
         return jax.random.fold_in(key, 0), key_step, dice
 
-    def act(runner: Any, now: tuple[Array, Array, q_network.Dice]) -> tuple[Any, Rollout]:
+    def act(
+        runner: Any, now: tuple[Array, Array, q_network.ExplorationDraws]
+    ) -> tuple[Any, Rollout]:
         key_value, key_step, dice = now
         mask = rollouts.legal_now(learner, runner.world.env)
         runner, values = valued(learner, runner, key_value)
-        action = q_network.decided(dice, values, mask)
+        action = q_network.epsilon_greedy(dice, values, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
-        after, ends = rollouts.stepped(learner, runner._replace(replay_buffer=buffer), step)
+        after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
     # All at once: on a CPU each draw is a loop of its own, which takes longer than a small network.
@@ -169,7 +172,7 @@ def collect(
     runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
         given = runner.priorities, runner.replay_buffer, before
-        ranks = priorities.refreshed(*given, settings.reach, settings.spacing)
+        ranks = priorities.add_complete(*given, settings.reach, settings.spacing)
         runner = runner._replace(priorities=ranks)
     runner = runner._replace(updates=runner.updates + 1)
     return runner, key_learn, {**rollouts.episode_sums(ends), "epsilon": epsilon.mean()}
@@ -185,7 +188,7 @@ def epsilons(
         return epsilon
     row = learner.devices.index * envs + jnp.arange(envs, dtype=jnp.int32)
     place = row.astype(jnp.float32) / max(settings.num_envs - 1, 1)
-    return q_network.ladder(epsilon, settings.epsilon_power, place)
+    return q_network.epsilon_ladder(epsilon, settings.epsilon_power, place)
 
 
 def learn(
@@ -245,7 +248,7 @@ def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
     settings, slots = learner.settings, ()
     if not settings.priority:
         size = settings.batch_size // learner.devices.count
-        slots = replay_buffer.drawn(key, buffer, size, settings.n_step)
+        slots = replay_buffer.sample_slots(key, buffer, size, settings.n_step)
     key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
     return Draws(key, key_worth, key_loss, slots)
 
@@ -279,7 +282,7 @@ def descended(
     learner: Learner[Any],
     loss: Callable[..., Loss],
     learned: Learned,
-    drawn: priorities.Drawn | None,
+    drawn: priorities.SampledSlots | None,
     *given: Any,
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step, let the slow copy follow, and correct the priorities of `drawn`.
@@ -291,14 +294,14 @@ def descended(
     error = losses.pop("error")
     optimiser = minibatches.optimiser(settings)
     weights, state = minibatches.apply_gradient(optimiser, gradient, learned.optimiser, weights)
-    moves = minibatches.counted(state) % settings.target_every == 0
+    moves = minibatches.step_count(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
     target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, learned.target, weights)
     learned = learned._replace(weights=weights, target=target, optimiser=state)
     if drawn is not None:
         known = (learned.priorities, learned.sums)
         error = learner.devices.joined(error)
-        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
+        ranks, sums = priorities.update(*known, drawn, error, settings.priority)
         learned = learned._replace(priorities=ranks, sums=sums)
     return learned, losses
 
@@ -311,7 +314,7 @@ def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> R
     settings = learner.settings
     if not settings.reset_every:
         return runner
-    made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
+    made = jax.lax.pmax(minibatches.step_count(runner.optimiser), SEEDS)
     before = jnp.maximum(made - settings.gradient_steps, 0)
     due = made // settings.reset_every > before // settings.reset_every
     due &= updates < int(settings.update_at(RESETS))
@@ -362,12 +365,12 @@ def following(
     further arguments of the network.
     """
     key_value, key_best = parted(key)
-    answer = q_network.answers(learner, target, batch.next_obs, key_value, *given)
+    answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
     if learner.settings.munchausen:
         policy, log = soft(learner, target, batch.next_obs, batch.next_mask, key_best)
         like = (..., *[None] * (answer.ndim - 2))
         return ((answer - log[like]) * policy[like]).sum(axis=1)
-    return q_network.chosen(answer, best(learner, weights, target, batch, key_best))
+    return q_network.of_actions(answer, best(learner, weights, target, batch, key_best))
 
 
 def best(
@@ -379,7 +382,7 @@ def best(
 ) -> Int32[Array, " batch"]:
     """The best legal actions in the successors."""
     chooser = weights if learner.settings.double else target
-    values = learner.network.mean(q_network.answers(learner, chooser, batch.next_obs, key))
+    values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))
     return legal(values, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
 
 
@@ -390,7 +393,7 @@ def rewarded(
     if not learner.settings.munchausen:
         return batch.reward
     _, log = soft(learner, target, batch.obs, batch.mask, parted(key)[0])
-    more = jnp.clip(q_network.chosen(log, batch.action), LOWEST, 0.0)
+    more = jnp.clip(q_network.of_actions(log, batch.action), LOWEST, 0.0)
     return batch.reward + learner.settings.munchausen * more
 
 
@@ -398,7 +401,7 @@ def soft(
     learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Probabilities of Munchausen's policy, and their logarithms times its temperature."""
-    values = learner.network.mean(q_network.answers(learner, target, obs, key))
+    values = learner.network.mean(q_network.apply_batch(learner, target, obs, key))
     heat = learner.settings.temperature
     log = jax.nn.log_softmax(legal(values / heat, mask))
     return jnp.exp(log), heat * log
@@ -413,8 +416,8 @@ def loss(
     learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
 ) -> Loss:
     """Huber loss of the values of the sampled actions; also return their errors."""
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    value = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(
         [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
     )

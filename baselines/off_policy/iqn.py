@@ -8,7 +8,6 @@ so that a policy is a function of what it sees.
 """
 
 import dataclasses
-from typing import ClassVar
 
 import flax.linen as nn
 import jax
@@ -17,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -33,11 +33,9 @@ FRACTIONS = 32  # over which a policy takes the mean
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    fractions: int = 8  # drawn for each step's quantiles, and as many for its targets
-    cosines: int = 64  # of a fraction, which the network sees
+    fractions: Count = 8  # drawn for each step's quantiles, and as many for its targets
+    cosines: Count = 64  # of a fraction, which the network sees
     kappa: float = 1.0  # error from which the quantile Huber loss is linear
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "fractions", "cosines")
 
     def check(self) -> None:
         super().check()
@@ -108,8 +106,8 @@ def worth(
 def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array) -> Loss:
     """Quantile Huber loss of the sampled actions at random fractions, which is also their error."""
     fractions = drawn(learner, batch, key)
-    answer = q_network.answers(learner, weights, batch.obs, key, fractions)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
+    value = q_network.of_actions(answer, batch.action)
     return qr_dqn.of_quantiles(value, fractions, worth, batch, learner.settings.kappa)
 
 

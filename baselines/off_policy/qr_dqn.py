@@ -9,7 +9,7 @@ authors do. Steps are prioritised by their loss.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import chex
 import jax
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -30,10 +31,8 @@ from .dqn import Runner
 class Settings(dqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    quantiles: int = 50  # of each action's return
+    quantiles: Count = 50  # of each action's return
     kappa: float = 1.0  # error from which the quantile Huber loss is linear
-
-    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "quantiles")
 
     def check(self) -> None:
         super().check()
@@ -91,8 +90,8 @@ def loss(
     learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
 ) -> Loss:
     """Quantile Huber loss of the sampled actions, which is also their error."""
-    answer = q_network.answers(learner, weights, batch.obs, key)
-    value = q_network.chosen(answer, batch.action)
+    answer = q_network.apply_batch(learner, weights, batch.obs, key)
+    value = q_network.of_actions(answer, batch.action)
     count = value.shape[1]
     fraction = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
     return of_quantiles(value, fraction, worth, batch, learner.settings.kappa)

@@ -15,7 +15,7 @@ actions, the best one is the best of the legal ones.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -26,6 +26,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import priorities, replay_buffer, replay_checks, returns, rollouts
+from ..core.bounds import Count, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
@@ -46,15 +47,12 @@ class Settings(Remembering, Replayed):
     n_step: int = 5  # steps whose rewards are added before the value of what follows
     priority: float = 0.9  # power of the error by which sequences are sampled; 0: all evenly
     importance: float = 0.6  # power of the importance weights at the start; it rises to 1
-    memory: int = 128  # numbers that the GRU remembers
+    memory: Count = 128  # numbers that the GRU remembers
     burn_in: int = 8  # steps of a sequence that only renew its first memory
-    sequence: int = 16  # steps of a sequence that are learned from, after those
-    period: int = 8  # slots between the beginnings of sequences; below `sequence`: they overlap
-    largest_share: float = 0.9  # weight of the largest error in a priority; the mean has the rest
+    sequence: Count = 16  # steps of a sequence that are learned from, after those
+    period: Count = 8  # slots between the beginnings of sequences; below `sequence`: they overlap
+    largest_share: Share = 0.9  # weight of the largest error in a priority; the mean has the rest
     squeeze: bool = True  # whether values are learned as about their square root
-
-    counts: ClassVar[tuple[str, ...]] = (*Replayed.counts, "memory", "sequence", "period")
-    shares: ClassVar[tuple[str, ...]] = (*Replayed.shares, "largest_share")
 
     def check(self) -> None:
         if self.period > self.sequence > 0:
@@ -291,7 +289,7 @@ def loss(
     settings = learner.settings
     values = unrolled(learner, weights, sequences)
     learned = slice(settings.burn_in, settings.burn_in + settings.sequence)
-    chosen = q_network.chosen(values[:, : settings.sequence], sequences.action[:, learned])
+    chosen = q_network.of_actions(values[:, : settings.sequence], sequences.action[:, learned])
     goal = targets(settings, sequences, jax.lax.stop_gradient(values), slow)
     is_step = sequences.is_step[:, learned].astype(jnp.float32)
     steps = jnp.maximum(is_step.sum(axis=1), 1.0)
@@ -317,7 +315,7 @@ def targets(
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
     best = legal(values if settings.double else slow, mask).argmax(axis=-1).astype(jnp.int32)
-    following = stretched(q_network.chosen(slow, best))
+    following = stretched(q_network.of_actions(slow, best))
     first = jnp.arange(settings.sequence, dtype=jnp.int32)
     ahead = first[:, None] + jnp.arange(settings.n_step, dtype=jnp.int32)
 

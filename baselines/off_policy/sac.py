@@ -12,13 +12,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -34,9 +35,8 @@ class Settings(actor_critic.Replaying):
     learn_temperature: bool = True  # whether it is learned
     # Minus the entropy that the temperature aims at: nats for each number of an action, measured as
     # if its bounds were -1 and 1.
-    negentropy: float = 1.0
+    negentropy: Signed = 1.0
 
-    signed: ClassVar[tuple[str, ...]] = ("negentropy",)
     swept = (*actor_critic.Replaying.swept, "negentropy")
 
     def check(self) -> None:

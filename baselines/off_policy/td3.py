@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
+from ..core.bounds import Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -30,10 +31,9 @@ class Settings(actor_critic.Replaying):
     learning_rate: float = 1e-3  # of actor and critics
     noise: float = 0.1  # deviation of what is added to actions in acting, in half their range
     target_noise: float = 0.2  # the same in the targets
-    target_noise_limit: float = 0.5  # where that noise is cut off
+    target_noise_limit: Unlimited = 0.5  # where that noise is cut off
     actor_every: int = 2  # gradient steps of the critics for one of the actor
 
-    unlimited = (*actor_critic.Replaying.unlimited, "target_noise_limit")
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 

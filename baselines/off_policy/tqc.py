@@ -6,13 +6,14 @@ the critics does; the actor follows the mean of all quantiles. All else is as in
 """
 
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
+from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -26,10 +27,8 @@ from .sac import Draws
 class Settings(sac.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    quantiles: int = 25  # that each critic says
+    quantiles: Count = 25  # that each critic says
     dropped: int = 2  # highest quantiles of each critic that a target leaves out
-
-    counts: ClassVar[tuple[str, ...]] = (*sac.Settings.counts, "quantiles")
 
     def check(self) -> None:
         super().check()

@@ -70,9 +70,9 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     runner, batch = scaled_targets(learner, runner, rollout)
-    batch = minibatches.steps(batch)
+    batch = minibatches.as_steps(batch)
     runner, losses = learn(learner, runner, batch, key_learn, loss)
-    return rollouts.finished(learner, runner, rollout, losses)
+    return rollouts.finish_update(learner, runner, rollout, losses)
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
@@ -97,7 +97,7 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
     """The runner and `targets`, standardised where the settings ask for it."""
-    return target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
+    return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
@@ -110,7 +110,7 @@ def learn(
     learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
 ) -> tuple[Any, dict[str, Array]]:
     """Take `epochs` x `minibatches` gradient steps on the items of a batch of `targets`."""
-    orders = minibatches.drawn(learner.settings, batch, key)
+    orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
     return minibatches.descend(learner, loss, runner, batch, orders, scales)
 
@@ -119,7 +119,7 @@ def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
     """Mean and spread of each minibatch's advantages, over all devices."""
-    mean, variance = learner.devices.moments(minibatches.picked(batch[1], orders))
+    mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 

@@ -22,7 +22,7 @@ from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import rollouts
 from ..core.learner import Learner
-from ..core.minibatches import sequences
+from ..core.minibatches import as_sequences
 from ..core.rollouts import Choose, Rollout, Runner
 from ..core.settings import Remembering
 from ..networks.policies import Recurrent
@@ -88,7 +88,7 @@ def update(
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     runner, losses = learn(learner, runner, memory, rollout, key_learn, loss)
-    return rollouts.finished(learner, runner, counted(rollout), losses)
+    return rollouts.finish_update(learner, runner, counted(rollout), losses)
 
 
 def learn(
@@ -106,7 +106,7 @@ def learn(
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
     loss = loss or functools.partial(ppo.loss, unroll=unroll)
-    return ppo.learn(learner, runner, sequences(batch), key, loss)
+    return ppo.learn(learner, runner, as_sequences(batch), key, loss)
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:

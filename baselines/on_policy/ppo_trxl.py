@@ -12,6 +12,7 @@ from typing import Any
 from jaxenvs import Env
 
 from ..core import rollouts
+from ..core.bounds import Count
 from ..core.settings import Remembering
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
 from . import ppo, ppo_rnn
@@ -21,13 +22,11 @@ from . import ppo, ppo_rnn
 class Settings(Remembering, ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    memory: int = 64  # earlier steps of the episode that each layer attends to
-    width: int = 64  # features of a step in the transformer
-    num_heads: int = 4  # of attention, among which the width is divided
-    depth: int = 2  # layers of the transformer
+    memory: Count = 64  # earlier steps of the episode that each layer attends to
+    width: Count = 64  # features of a step in the transformer
+    num_heads: Count = 4  # of attention, among which the width is divided
+    depth: Count = 2  # layers of the transformer
     neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
-
-    counts = (*ppo.Settings.counts, "memory", "width", "num_heads", "depth")
 
     def check(self) -> None:
         super().check()

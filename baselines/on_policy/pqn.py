@@ -58,7 +58,7 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array
 def update(
     learner: Learner[Any],
     runner: Runner,
-    items: Callable[..., Any] = minibatches.steps,
+    items: Callable[..., Any] = minibatches.as_steps,
     unroll: Callable[..., Array] = unroll,
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return the metrics of this update.
@@ -66,16 +66,16 @@ def update(
     `items` makes the items that minibatches are drawn from; `unroll` values their actions.
     """
     settings, memory = learner.settings, runner.memory
-    epsilon = settings.epsilon(settings.updates_of(minibatches.counted(runner.optimiser)))
+    epsilon = settings.epsilon(settings.updates_of(minibatches.step_count(runner.optimiser)))
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     explore = functools.partial(choose, epsilon=epsilon)
     runner, rollout = rollouts.collect(learner, runner, key_act, explore)
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     batch = items((rollout, rollouts.lambda_returns(learner, runner, rollout)))
-    orders = minibatches.drawn(settings, batch, key_learn)
+    orders = minibatches.shuffled_items(settings, batch, key_learn)
     of_batch = functools.partial(loss, unroll=unroll)
     runner, losses = minibatches.descend(learner, of_batch, runner, batch, orders)
-    return rollouts.finished(learner, runner, rollout, {**losses, "epsilon": epsilon})
+    return rollouts.finish_update(learner, runner, rollout, {**losses, "epsilon": epsilon})
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
@@ -95,7 +95,7 @@ def loss(
     unroll: Callable[..., Array] = unroll,
 ) -> Loss:
     """Squared error of the values of the actions of a minibatch."""
-    value = q_network.chosen(unroll(learner, weights, rollout), rollout.action)
+    value = q_network.of_actions(unroll(learner, weights, rollout), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
     loss = 0.5 * jnp.square(value - target).mean()
     return loss, {"q_loss": loss, "q": value.mean()}

@@ -16,8 +16,9 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Env
 
 from ..core import rollouts
+from ..core.bounds import Count
 from ..core.learner import Learner
-from ..core.minibatches import sequences
+from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import Remembering
 from ..networks.q_network import RecurrentQ
@@ -31,10 +32,8 @@ from .ppo_rnn import wrapped as wrapped
 class Settings(Remembering, pqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    memory: int = 128  # numbers that the GRU remembers
+    memory: Count = 128  # numbers that the GRU remembers
     neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
-
-    counts = (*pqn.Settings.counts, "memory")
 
     def check(self) -> None:
         super().check()
@@ -55,7 +54,7 @@ init = pqn.init
 
 def update(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return the metrics of this update."""
-    return pqn.update(learner, runner, sequences, unroll)
+    return pqn.update(learner, runner, as_sequences, unroll)
 
 
 def unroll(

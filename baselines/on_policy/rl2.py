@@ -32,6 +32,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import minibatches, rollouts
+from ..core.bounds import Count
 from ..core.episodes import Agents, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
@@ -57,11 +58,9 @@ class Settings(ppo_rnn.Settings):
     trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
     previous: bool = True  # always
-    test_episodes: int = 10  # episodes under each task of the evaluation
+    test_episodes: Count = 10  # episodes under each task of the evaluation
     task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
     told: float = 0.0  # share of environments that are told the task, at the start
-
-    counts = (*ppo_rnn.Settings.counts, "test_episodes")
 
     def check(self) -> None:
         super().check()
@@ -187,7 +186,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
             runner.world.env, runner.params
         )
         settings = learner.settings
-        done = settings.progress(settings.updates_of(minibatches.counted(runner.optimiser)))
+        done = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
         share = settings.told * (1.0 - done)
         is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
         told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)

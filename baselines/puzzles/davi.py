@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
 
+from ..core.bounds import Count, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
@@ -42,25 +43,20 @@ class Settings(Checked):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 10_000_000  # boards to learn from, rounded up to whole updates
-    walks: int = 64  # in the batch of a gradient step
-    scramble: int = 20  # moves of a walk, each board of which is in the batch
-    gradient_steps: int = 50  # in an update
+    walks: Count = 64  # in the batch of a gradient step
+    scramble: Count = 20  # moves of a walk, each board of which is in the batch
+    gradient_steps: Count = 50  # in an update
     learning_rate: float = 1e-3  # at the start
     anneal: bool = True  # whether the learning rate falls linearly to zero
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
     target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: int = 10  # updates after which it does in any case
-    width: int = 256  # of the network's layers
+    target_every: Count = 10  # updates after which it does in any case
+    width: Count = 256  # of the network's layers
     blocks: int = 1  # residual blocks of two layers
     q: bool = False  # whether the network has a head per action, for Q*
-    test_boards: int = 64  # boards to descend from greedily after each update, for the log
-    test_moves: int = 40  # moves to solve them in
+    test_boards: Count = 64  # boards to descend from greedily after each update, for the log
+    test_moves: Count = 40  # moves to solve them in
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
-
-    counts: ClassVar[tuple[str, ...]] = (
-        *(*Checked.counts, "walks", "scramble", "gradient_steps", "target_every", "width"),
-        *("test_boards", "test_moves"),
-    )
 
     unit: ClassVar[str] = "boards"
 

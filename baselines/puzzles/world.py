@@ -29,6 +29,7 @@ from jaxenvs import Env
 from jaxenvs.core.spaces import Box
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
 
+from ..core.bounds import Count, Share, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import SEEDS, Algorithm, Learner
@@ -55,36 +56,30 @@ class Settings(Checked):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 12_000  # gradient steps, of the model and of the heuristic
-    model_share: float = 0.5  # share of them that teach the model
-    transitions: int = 50_000  # observations before and after a random action, all that is seen
-    walk_steps: int = 50  # of them in a walk, from a level or from the goal
+    model_share: Share = 0.5  # share of them that teach the model
+    transitions: Count = 50_000  # observations before and after a random action, all that is seen
+    walk_steps: Count = 50  # of them in a walk, from a level or from the goal
     tile_size: int = 0  # learn from pictures whose tiles have so many pixels; 0: the observation
     noise: float = 0.0  # standard deviation of a picture's pixels, of brightness 0 to 1
-    bits: int = 8  # of the code of each cell of an observation
-    hidden: int = 48  # width of the model's layers
-    views: int = 4  # other cells that the model sees beside a cell, for each action
-    batch: int = 128  # transitions that a gradient step of the model learns from
-    walks: int = 32  # in the batch of a gradient step of the heuristic
-    scramble: int = 20  # moves of a walk, each state of which is in the batch
+    bits: Count = 8  # of the code of each cell of an observation
+    hidden: Count = 48  # width of the model's layers
+    views: Count = 4  # other cells that the model sees beside a cell, for each action
+    batch: Count = 128  # transitions that a gradient step of the model learns from
+    walks: Count = 32  # in the batch of a gradient step of the heuristic
+    scramble: Count = 20  # moves of a walk, each state of which is in the batch
     furthest: float = 100.0  # highest cost that is learned: unsolvable states have no cost
-    gradient_steps: int = 100  # in an update
+    gradient_steps: Count = 100  # in an update
     learning_rate: float = 3e-3  # of the model; it falls to zero
     q_learning_rate: float = 1e-3  # of the heuristic; it falls to zero
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
     target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: int = 1  # updates after which it does in any case
-    width: int = 128  # of the heuristic's layers
+    target_every: Count = 1  # updates after which it does in any case
+    width: Count = 128  # of the heuristic's layers
     blocks: int = 1  # residual blocks of two layers
-    test_boards: int = 32  # boards to descend from greedily after each update, for the log
-    test_moves: int = 40  # moves to solve them in
+    test_boards: Count = 32  # boards to descend from greedily after each update, for the log
+    test_moves: Count = 40  # moves to solve them in
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *(*Checked.counts, "transitions", "walk_steps", "bits", "hidden", "views", "batch"),
-        *("walks", "scramble", "gradient_steps", "target_every", "width", "test_boards"),
-        "test_moves",
-    )
-    shares: ClassVar[tuple[str, ...]] = ("model_share",)
     restarts: ClassVar[bool] = False
 
     def check(self) -> None:

@@ -152,9 +152,9 @@ class GymSampler:
         step = self._envs.step(action)
         self._returns += step.reward
         self._lengths += 1
-        cut_value = np.zeros_like(step.reward)
+        truncation_value = np.zeros_like(step.reward)
         if step.truncated.any():
-            cut_value = np.where(
+            truncation_value = np.where(
                 step.truncated, self._policy(weights, step.final_obs, mask)[2], 0.0
             )
         record = {
@@ -165,7 +165,7 @@ class GymSampler:
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
-            "cut_value": cut_value.astype(np.float32),
+            "truncation_value": truncation_value.astype(np.float32),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
             "mask": mask,

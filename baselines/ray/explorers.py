@@ -114,7 +114,7 @@ def explore(
         values = rollouts.predict(learner, runner.weights, runner.obs)
         action = q_network.explore(key_action, values, jnp.float32(epsilon), mask)
         step = learner.env.step(key_step, runner.world, action)
-        after, ends = rollouts.stepped(learner, runner, step)
+        after, ends = rollouts.after_step(learner, runner, step)
         came = {"reward": step.reward, "final_obs": step.info["final_obs"], **ends}
         seen = {"obs": runner.obs, "action": action, "final_mask": step.info.get("final_mask")}
         return after, {**seen, **came}
@@ -210,7 +210,7 @@ def items(
     }
     values = jax.vmap(given.sampling.network.apply, in_axes=(None, 0))
     best = legal(values(weights, found["next_obs"]), found["next_mask"]).max(axis=-1)
-    value = q_network.chosen(values(weights, found["obs"]), found["action"])
+    value = q_network.of_actions(values(weights, found["obs"]), found["action"])
     return found | {"error": reward + discount * best - value}, steps["is_step"][at]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jaxenvs.core.typed import program
 
+from ..core.learner import PACKAGE
 from ..registry import ALGORITHMS, USUAL, WITH_RAY
 from ..storage.runs import Run, RunError
 from .keeping import Callback
@@ -34,7 +35,7 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     row = ALGORITHMS[algorithm]
-    command = importlib.import_module(row.command, __package__).command
+    command = importlib.import_module(row.command, PACKAGE).command
     code = command(row, rest, callback=callback)
     if {"-h", "--help"} & set(rest):
         names = f"--algo {{{', '.join(ALGORITHMS)}}}"

@@ -136,7 +136,7 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     env = found.env + devices.index * len(known.value)
     slot, weight = devices.dealt((env * SLOTS + found.slot, found.weight), found.device)
     error = devices.joined(slot.astype(jnp.float32))
-    return slot, weight, priorities.updated(known, sums, found, error, 0.5)
+    return slot, weight, priorities.update(known, sums, found, error, 0.5)
 
 
 def ladder() -> list[float]:

@@ -204,12 +204,12 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
     bootstrap = np.asarray(predict(agent, after.weights, after.obs)[1])
     rollout = jax.device_get(rollout)
     assert rollout.terminated.any() and rollout.truncated.any()
-    np.testing.assert_array_equal(rollout.cut_value != 0, rollout.truncated)
+    np.testing.assert_array_equal(rollout.truncation_value != 0, rollout.truncated)
     for env in range(4):
         later = value = bootstrap[env]
         for t in reversed(range(16)):
             if rollout.truncated[t, env]:
-                later = value = rollout.cut_value[t, env]
+                later = value = rollout.truncation_value[t, env]
             if rollout.terminated[t, env]:
                 later = value = 0.0
             mixed = (1 - gae_lambda) * value + gae_lambda * later

@@ -286,7 +286,7 @@ def test_an_update_learns_from_shares_and_says_their_errors():
         (["--replays", "0"], "replays=0 must be at least 1"),
         (["--chunk", "2"], "chunk=2: here each update is a call"),
         (["--warm-up", "300000"], "capacity=200000 never holds warm_up=300000 steps"),
-        (["--priority", "1.5"], "priority=1.5 must be from 0 to 1"),
+        (["--priority", "1.5"], "priority=1.5 must be at most 1"),
         (["--seeds", "2"], "do not go with --ray"),
         (["--capacity", "1000000000000"], "bytes, and this machine has"),
         (["--learners", "2"], "unrecognized"),

@@ -15,7 +15,6 @@ import tiny
 from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.presets import BY_REPLAY
 from jaxenvs.baselines.run import loop, train
-from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.baselines.storage.runs import Run
 
 HERE = Path(__file__).parent
@@ -205,11 +204,11 @@ def test_nobody_comes(capsys, process, message):
 
 def test_environments_that_do_not_divide():
     with pytest.raises(
-        RunError, match=r"num_envs=64 does not divide evenly among 3.*--num-envs 63"
+        ValueError, match=r"num_envs=64 does not divide evenly among 3.*--num-envs 63"
     ):
         Devices(3).batch(tiny.Countdown(), 64, None)
     with pytest.raises(
-        RunError, match=r"pool of 4096 levels does not divide evenly among 3 devices"
+        ValueError, match=r"pool of 4096 levels does not divide evenly among 3 devices"
     ):
         Devices(3).batch(tiny.Countdown(), 63, "pool")
     assert Devices(4).batch(tiny.Countdown(), 64, "pool").pool_size == 1024

@@ -154,7 +154,7 @@ def played(env: Env):
     runners = loop.start(agent, KEY[None])
 
     def collect(runner, key):
-        return dyna.acting.collect(agent, runner, key, dyna.choose, dyna.remember)
+        return dyna.rollouts.collect(agent, runner, key, dyna.choose, dyna.remember)
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):

@@ -199,7 +199,7 @@ def test_bonuses_are_added_where_the_episode_goes_on(novelty):
 def test_a_bonus_does_not_see_the_previous_action(novelty):
     env = wrapped(Clock(), {"previous": True})
     agent = learner(env, "ppo-rnn", bonus=0.5, novelty=novelty, previous=True)
-    bonus = bonuses.asked(agent)
+    bonus = bonuses.of_settings(agent)
     assert bonus.space == Clock().observation_space and bonus.num_actions == 2
     start = functools.partial(loop.start, agent)
     runners = jax.eval_shape(start, jax.random.split(KEY, 1))

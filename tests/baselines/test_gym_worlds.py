@@ -109,7 +109,9 @@ def test_a_fragment_holds_what_happened(policy):
     chosen = np.take_along_axis(jax.nn.log_softmax(logits), whole["action"][..., None], -1)[..., 0]
     np.testing.assert_allclose(whole["log_prob"], chosen, rtol=1e-4)
     nines = float(jax.jit(network.apply)(one, jnp.full(2, 9.0))[1])
-    np.testing.assert_allclose(whole["cut_value"], np.where(whole["truncated"], nines, 0), 1e-4)
+    np.testing.assert_allclose(
+        whole["truncation_value"], np.where(whole["truncated"], nines, 0), 1e-4
+    )
     assert abs(nines) > 1e-3 and last_obs.shape == (3, 2)
 
 

@@ -195,8 +195,8 @@ def hook(event, arguments):
 
 armed = False
 sys.addaudithook(hook)
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run, RunError
 armed = True
 run = Run.open(sys.argv[1])
 for path in checkpoints.saved(run.checkpoints):

@@ -12,6 +12,7 @@ from tiny import Clock, Endless, learner
 from tiny_masks import Gate
 
 import jaxenvs
+from jaxenvs.baselines.core import episodes as evaluation
 from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.core.policy import Policy
@@ -109,10 +110,10 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows, unroll = minibatches.as_sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
-        rows, unroll = minibatches.steps(first), ppo.unroll
+        rows, unroll = minibatches.as_steps(first), ppo.unroll
     one = jnp.ones_like(rows.reward)
 
     def loss(weights):
@@ -154,7 +155,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
     np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
-    np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
+    np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
     last = returns(agent, after, rollout)[-1]  # at time 1; the next is time 2
@@ -260,11 +261,10 @@ def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
         memory, action = jax.vmap(functools.partial(policy.act, greedy=greedy))(keys, memory, state)
         return action, memory
 
-    episodes = jax.jit(
-        lambda key: episodes.first_episodes(policy.env, act, key, 16, policy.begin())
-    )(KEY)
-    np.testing.assert_array_equal(episodes.lengths, 9)
-    assert episodes.terminated.all()
+    play = functools.partial(evaluation.first_episodes, policy.env, act)
+    played = jax.jit(lambda key: play(key, 16, policy.begin()))(KEY)
+    np.testing.assert_array_equal(played.lengths, 9)
+    assert played.terminated.all()
 
     session = Session(policy.env, pilots.of_policy(policy, greedy), 4)
     for _ in range(9):

@@ -136,7 +136,7 @@ def scaled(gamma, length, rewards, done):
         rollout = rollouts.Rollout(
             reward=rewards[part], terminated=done[0][part], truncated=done[1][part]
         )
-        runner, rollout = reward_scaling.scaled(asked, runner, rollout)
+        runner, rollout = reward_scaling.scale_rewards(asked, runner, rollout)
         parts.append(rollout.reward)
     return jnp.concatenate(parts)
 

@@ -34,7 +34,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
         reward=normal(),
         terminated=jnp.asarray(terminated),
         truncated=jnp.asarray(truncated),
-        cut_value=jnp.where(truncated, normal(), 0.0),
+        truncation_value=jnp.where(truncated, normal(), 0.0),
         returns=normal(),
         lengths=jnp.asarray(draw.integers(1, 9, (steps, envs)), jnp.int32),
     )
@@ -48,7 +48,7 @@ def test_advantages_are_those_of_a_plain_loop(seed):
         ends = np.random.default_rng(seed).choice(3, p=(0.6, 0.2, 0.2), size=(7, 5))
         terminated, truncated = jnp.asarray(ends == 1), jnp.asarray(ends == 2)
         rollout = rollout._replace(
-            terminated=terminated, truncated=truncated, cut_value=rollout.returns
+            terminated=terminated, truncated=truncated, truncation_value=rollout.returns
         )
     last_value = np.arange(5, dtype=np.float32)
     got = np.asarray(ADVANTAGES(rollout, last_value, gamma, gae_lambda))
@@ -60,7 +60,7 @@ def test_advantages_are_those_of_a_plain_loop(seed):
         for t in reversed(range(steps)):
             following = last_value[env] if t == steps - 1 else rollout.value[t + 1, env]
             if rollout.truncated[t, env]:
-                following, later = rollout.cut_value[t, env], 0.0
+                following, later = rollout.truncation_value[t, env], 0.0
             if rollout.terminated[t, env]:
                 following, later = 0.0, 0.0
             surprise = rollout.reward[t, env] + gamma * following - rollout.value[t, env]
@@ -91,7 +91,7 @@ def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     predict = jax.jit(jax.vmap(lambda weights: rollouts.predict(ppo_, weights, fives)[1]))
     value = predict(runners.weights)
     expected = np.where(cut, np.asarray(value)[:, None, :], 0.0)
-    np.testing.assert_allclose(rollout.cut_value, expected, rtol=1e-6)
+    np.testing.assert_allclose(rollout.truncation_value, expected, rtol=1e-6)
     assert (np.abs(value) > 1e-3).all()
     np.testing.assert_array_equal(after.lengths, np.full((2, 4), 2))
 
@@ -140,7 +140,7 @@ def flops(function, *arguments) -> float:
 
 
 def test_a_step_computes_one_observation():
-    """DoorKey's is most of its step; the true successor's is left to `acting.cut_value`."""
+    """DoorKey's is most of its step; `rollouts.truncation_value` observes true successors."""
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
     key, slot = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), jnp.int32)
@@ -188,7 +188,7 @@ def test_limits_that_states_decide():
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     value = jax.jit(rollouts.predict, static_argnums=0)(ppo_, weights, jnp.full((2, 1), 4.0))[1]
     expected = np.where(rollout.truncated[0], value, 0.0)
-    np.testing.assert_allclose(rollout.cut_value[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(rollout.truncation_value[0], expected, rtol=1e-6)
 
 
 def test_values_learn_that_a_time_limit_is_no_end():

@@ -57,7 +57,7 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
         for t in reversed(range(16)):
             value = best[t][env]
             if rollout.truncated[t, env]:  # Countdown shows the same observation at all times
-                later = value = rollout.cut_value[t, env]
+                later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
             if rollout.terminated[t, env]:
                 later = value = 0.0
@@ -72,7 +72,7 @@ def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
     # The next episode begins with 0.
     best = values_of(agent, after.weights, jnp.full((1, 1), 5.0)).max()
     expected = np.where(np.arange(6) == 4, best, 0.0)
-    np.testing.assert_allclose(rollout.cut_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
+    np.testing.assert_allclose(rollout.truncation_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
     assert abs(float(best)) > 1e-3
 
 
@@ -103,7 +103,7 @@ def test_sequences_are_valued_as_they_were_when_acting():
     after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
     assert np.asarray(rollout.terminated).any() and np.asarray(rollout.truncated).any()
     assert (np.asarray(before.memory) != 0).any()
-    rows = minibatches.sequences(rollout._replace(memory=before.memory))
+    rows = minibatches.as_sequences(rollout._replace(memory=before.memory))
     values = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, rows)
     assert values.shape == (8, 7, 2)
     np.testing.assert_allclose(values.max(axis=-1), rollout.value.T, rtol=0, atol=1e-6)

@@ -13,10 +13,11 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from jaxenvs.baselines import registry
+from jaxenvs.baselines.core.terminal import activity, clock
 from jaxenvs.baselines.evaluation import final
 from jaxenvs.baselines.puzzles import davi, world
 from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.progress import OLDEST, ProgressLine, Returns, activity, clock
+from jaxenvs.baselines.run.progress import OLDEST, ProgressLine, Returns
 from jaxenvs.baselines.storage import runs
 
 

@@ -267,7 +267,7 @@ def _fragment(draw: np.random.Generator, runners) -> tuple:
     shape = (8, 2)
     floats = {
         name: draw.normal(size=shape).astype(np.float32)
-        for name in ("value", "reward", "cut_value", "returns")
+        for name in ("value", "reward", "truncation_value", "returns")
     }
     rollout = {
         **floats,

@@ -137,7 +137,7 @@ def test_an_advantage_looks_over_the_ends_of_episodes_up_to_that_of_the_trial(ro
     wanted, later, following = np.zeros((STEPS, ROWS)), np.zeros(ROWS), last
     for step in reversed(range(STEPS)):
         cut = seen.truncated[step]
-        following = np.where(cut, seen.cut_value[step], following)
+        following = np.where(cut, seen.truncation_value[step], following)
         surprise = seen.reward[step] + gamma * following - seen.value[step]
         later = surprise + gamma * decay * np.where(cut, 0.0, later)
         wanted[step], following = later, seen.value[step]

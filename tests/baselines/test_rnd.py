@@ -133,9 +133,9 @@ def curious(env, **settings) -> Learner:
 def test_a_step_is_rewarded_for_what_it_led_to():
     agent = curious(Clock())
     runner, rollout = started(agent)
-    after, rewarded = jax.jit(bonuses.rewarded, static_argnums=0)(agent, runner, rollout)
+    after, rewarded = jax.jit(bonuses.add_bonus, static_argnums=0)(agent, runner, rollout)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    bonus = bonuses.asked(agent)
+    bonus = bonuses.of_settings(agent)
     learn, before = jax.jit(bonus.learn), jnp.zeros(8)
     _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))
     np.testing.assert_allclose(after.bonus_returns, returns, rtol=1e-6)
@@ -157,7 +157,7 @@ def started(agent: Learner) -> tuple[ppo.Runner, rollouts.Rollout]:
 
 def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     plain, with_it = learner(Endless()), curious(Endless())
-    assert bonuses.asked(plain) is None
+    assert bonuses.of_settings(plain) is None
     keys = jax.random.split(KEY, 1)
     shapes = [jax.eval_shape(functools.partial(loop.start, x), keys) for x in (plain, with_it)]
     assert shapes[0].bonus == shapes[0].bonus_returns == ()

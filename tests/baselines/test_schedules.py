@@ -55,7 +55,9 @@ def told(settings, update):
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
-    runner = rl2.Runner(weights=(), optimiser=minibatches.numbered(chain.init(jnp.zeros(1)), count))
+    runner = rl2.Runner(
+        weights=(), optimiser=minibatches.with_step_count(chain.init(jnp.zeros(1)), count)
+    )
     runner = runner._replace(world=types.SimpleNamespace(env=jnp.zeros(envs)))
     network = types.SimpleNamespace(tell=lambda memory, told: told)
     learner = types.SimpleNamespace(
@@ -72,7 +74,7 @@ def step_of(chain, count):
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
     def moved(chain):
-        state = minibatches.numbered(chain.init(weight), jnp.int32(count))
+        state = minibatches.with_step_count(chain.init(weight), jnp.int32(count))
         return minibatches.apply_gradient(chain, one, state, weight)[0]
 
     return moved(chain) / moved(optax.adam(1.0))
@@ -244,7 +246,7 @@ def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, giv
         states = states if isinstance(states, dict) else {"": states}
         for name, state in states.items():
             every = 1 if name in ("", "critic") else agent.settings.actor_every
-            counted = int(minibatches.counted(jax.tree.map(lambda leaf: leaf[0], state)))
+            counted = int(minibatches.step_count(jax.tree.map(lambda leaf: leaf[0], state)))
             known = int(agent.settings.updates_of(counted, every))
             assert known == update or counted == 0, name
     assert counted > 0

@@ -121,7 +121,7 @@ ACCEPTED = [
     lambda: dqn_worth(FLAT),
     lambda: sampled(ACTION),
     lambda: explored(jnp.ones((ROWS, 4), bool)),
-    lambda: q_network.chosen(TABLE, ACTION),
+    lambda: q_network.of_actions(TABLE, ACTION),
     lambda: running(jnp.zeros(4)),
     lambda: costs(6),
 ]
@@ -130,7 +130,10 @@ REFUSED = {
         lambda: advantages(reward=jnp.zeros((STEPS, 1))),
         r"reward.* \[steps, envs\]",
     ),
-    "advantages, a value of no step": (lambda: advantages(cut_value=jnp.zeros(ENVS)), "cut_value"),
+    "advantages, a value of no step": (
+        lambda: advantages(truncation_value=jnp.zeros(ENVS)),
+        "truncation_value",
+    ),
     "sums of episodes": (lambda: episode_sums(returns=jnp.zeros((STEPS, 1))), "returns"),
     "V-trace's weights": (lambda: corrected(jnp.ones((STEPS, 1))), "value and weight"),
     "V-trace's baselines": (lambda: centred(jnp.ones((2, 1))), "weighted and weight"),
@@ -150,7 +153,7 @@ REFUSED = {
     "a replay buffer's actions": (lambda: stored(action=ACTION[None]), "one action of each"),
     "a replay buffer's windows": (lambda: sampled(ACTION[:1]), "env and first"),
     "exploration": (lambda: explored(jnp.ones(4, bool)), "values and mask"),
-    "chosen values": (lambda: q_network.chosen(TABLE, ACTION[:1]), "one action"),
+    "chosen values": (lambda: q_network.of_actions(TABLE, ACTION[:1]), "one action"),
     "running statistics": (lambda: running(jnp.zeros(1)), "a mean of each number"),
     "DAVI's costs": (lambda: costs(1), "valid, cost"),
 }

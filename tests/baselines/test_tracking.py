@@ -18,7 +18,7 @@ from tiny import FLAGS
 
 from jaxenvs import cli
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.evaluation import command, export
 from jaxenvs.baselines.evaluation.final import agents_of
 from jaxenvs.baselines.run import keeping, options, progress, sinks, tracking
 from jaxenvs.baselines.run.train import main
@@ -128,18 +128,18 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     np.testing.assert_allclose(played.returns.mean(axis=1), saved["best.return"], atol=1e-6)
 
 
-@pytest.mark.parametrize("command", ["eval", "export", "watch"])
-def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, command):
+@pytest.mark.parametrize("name", ["eval", "export", "watch"])
+def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, name):
     def load(run, seed, best, params=None, simulations=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)
     monkeypatch.setattr(command, "load_policy", load)
     monkeypatch.setattr(export, "load_policy", load)
-    files = ["--gif", str(tmp_path / "x.gif")] if command == "watch" else []
+    files = ["--gif", str(tmp_path / "x.gif")] if name == "watch" else []
     run = str(saved_run(tmp_path).path)
-    assert cli.main([command, run, "--best", *files]) == 2
-    assert f"jaxenvs {command}: 0, True" in capsys.readouterr().err
+    assert cli.main([name, run, "--best", *files]) == 2
+    assert f"jaxenvs {name}: 0, True" in capsys.readouterr().err
 
 
 def test_a_run_without_evaluations_has_no_best_policy(tmp_path, capsys):

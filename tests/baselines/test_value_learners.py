@@ -55,7 +55,7 @@ def compiled(function):
 
 def answers_of(agent, weights, obs, *given):
     """The network's answers, in float64."""
-    say = jax.jit(lambda obs, *given: q_network.answers(agent, weights, obs, None, *given))
+    say = jax.jit(lambda obs, *given: q_network.apply_batch(agent, weights, obs, None, *given))
     return np.asarray(say(obs, *given), np.float64)
 
 
@@ -298,7 +298,7 @@ def test_the_noise_of_a_layer_is_factorised():
 def test_every_observation_has_noise_of_its_own_and_a_trained_policy_none():
     agent = learner(Endless(), "rainbow", v_max=2.0)
     weights = weights_of(agent)
-    say = jax.jit(lambda key: q_network.answers(agent, weights, jnp.ones((3, 1)), key))
+    say = jax.jit(lambda key: q_network.apply_batch(agent, weights, jnp.ones((3, 1)), key))
     one, two, three = np.asarray(say(KEY))
     assert (one != two).any() and (two != three).any()
     think = jax.jit(lambda obs: agent.network.think(weights, (), obs, None))

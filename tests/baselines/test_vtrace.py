@@ -50,7 +50,7 @@ def test_corrected_advantages_are_those_of_a_plain_loop():
         surprise = np.zeros(STEPS)
         for t in range(STEPS):
             following = last_value[env] if t == STEPS - 1 else r.value[t + 1, env]
-            following = r.cut_value[t, env] if r.truncated[t, env] else following
+            following = r.truncation_value[t, env] if r.truncated[t, env] else following
             following = 0.0 if r.terminated[t, env] else following
             surprise[t] = r.reward[t, env] + gamma * following - r.value[t, env]
         for s in range(STEPS):
@@ -74,7 +74,7 @@ def test_on_policy_it_is_the_return_of_all_steps():
     for env in range(ENVS):
         later = float(last_value[env])
         for t in reversed(range(STEPS)):
-            later = r.cut_value[t, env] if r.truncated[t, env] else later
+            later = r.truncation_value[t, env] if r.truncated[t, env] else later
             later = 0.0 if r.terminated[t, env] else later
             later = r.reward[t, env] + gamma * later
             np.testing.assert_allclose(target[t, env], later, rtol=1e-4, atol=1e-5)
@@ -159,7 +159,7 @@ def stale(collected):
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
-    batch = minibatches.steps(ray_ppo.corrected(trace, runner, rollout))
+    batch = minibatches.as_steps(ray_ppo.corrected(trace, runner, rollout))
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
@@ -219,7 +219,7 @@ def test_devices_share_the_baseline():
 
 def learn(ppo_, runner, rollout, key):
     """PPO's gradient steps on a rollout."""
-    batch = minibatches.steps(ppo.targets(ppo_, runner, rollout))
+    batch = minibatches.as_steps(ppo.targets(ppo_, runner, rollout))
     return ppo.learn(ppo_, runner, batch, key, ppo.loss)
 
 

@@ -9,7 +9,7 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS, check_actions
 from jaxenvs.baselines.run import flags, options
 from jaxenvs.commands import listing, parser
 from jaxenvs.commands.page import page
@@ -82,7 +82,7 @@ SUGGESTED = [
 @pytest.mark.parametrize(("id", "given", "able", "unable"), SUGGESTED)
 def test_only_learners_that_support_the_id_are_suggested(id, given, able, unable):
     with pytest.raises(ValueError, match="give --algo") as caught:
-        registry.check_actions(ALGORITHMS[given], jaxenvs.make(id))
+        check_actions(ALGORITHMS[given], jaxenvs.make(id))
     named = set(re.split(r", | or ", str(caught.value).rpartition("give --algo ")[2]))
     assert able <= named and not unable & named
 
