@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from jaxtyping import UInt8
 
-from ..core import png
-from ..core.files import replacing
+from jaxenvs.core import png
+from jaxenvs.core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
 MAX_COLOURS = 255  # the 256th index marks unchanged pixels

@@ -1,7 +1,7 @@
-"""The one place that says which ids the default tests run on; `full` adds the others.
+"""Ids of the default tests; `full` adds the others.
 
-Compiling is what tests cost, so what must be compiled runs on ids that differ in engine or kind.
-Needs only jaxenvs: it runs beside the contract test on an installed wheel.
+Compilation dominates the cost of tests, so compiled tests run on ids that differ in engine or kind.
+Needs only jaxenvs: the contract test also uses it on an installed wheel.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,11 +12,11 @@ import pytest
 import jaxenvs
 
 IDS = jaxenvs.registry.list()
-# One id of each class: the first by name.
+# One id per class: the first by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Stands for its family where that is not the first id: cheap to compile, or with levels that may be
-# rejected.
+# Representative of its family if that is not the first id: cheap to compile, or with levels that
+# may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-CartPole-v0",
@@ -27,26 +27,26 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
 
-# Against minigrid: each kind of object, each kind of end, each kind of instruction, levels that
-# may be rejected, and balls that move by chance.
+# Compared with minigrid: each kind of object, ending and instruction, levels that may be rejected,
+# and randomly moving balls.
 DIFFERENTIAL = (
     "BabyAI-GoToObjDoor-v0",  # go to things and doors; levels are often rejected
     "BabyAI-KeyInBox-v0",  # open; a key in a box
     "BabyAI-OpenRedBlueDoors-v0",  # one instruction after another
-    "BabyAI-PickupDist-v0",  # pick up, and failures by what else is picked up
+    "BabyAI-PickupDist-v0",  # pick up; failure if another object is picked up
     "BabyAI-PutNextS4N1-v0",  # put next to
     "Grid-DoorKey-5x5-v0",  # a key and its locked door
-    "Grid-Dynamic-Obstacles-5x5-v0",  # balls that move; collisions; three actions
-    "Grid-Fetch-5x5-N2-v0",  # a mission of words; failures
+    "Grid-Dynamic-Obstacles-5x5-v0",  # moving balls; collisions; three actions
+    "Grid-Fetch-5x5-N2-v0",  # a text mission; failures
     "Grid-GoToDoor-5x5-v0",  # `done` ends the episode
     "Grid-LavaCrossingS9N1-v0",  # lava and a goal
-    "Grid-MemoryS7-v0",  # what was seen before; two ends
+    "Grid-MemoryS7-v0",  # memory of an earlier object; two ends
     "Grid-ObstructedMaze-1Dl-v0",  # a ball in front of a door
     "Grid-PutNear-6x6-N2-v0",  # drops that end the episode
-    "Grid-RedBlueDoors-6x6-v0",  # opened doors in their order
+    "Grid-RedBlueDoors-6x6-v0",  # doors opened in order
 )
-# Golden traces are rollouts of the classes that are not compared by default with the game that they
-# replicate, but for these: the others have levels and instructions of their kinds.
+# Classes without a golden trace by default, in addition to those compared with their original by
+# default: other ids have levels and instructions of the same kinds.
 GOLDEN_FULL = (
     "BabyAI-BlockedUnlockPickup-v0",
     "BabyAI-FindObjS5-v0",
@@ -67,15 +67,15 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# The contract: an id of each family, one whose actions are real numbers, and puzzles of other kinds
-# than the one for its family: with chance, and with dead ends and a mask.
+# The contract: an id of each family, one with continuous actions, and puzzles of kinds that differ
+# from their family's id: with random steps, and with dead ends and a mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",
     "Puzzle-2048-v0",
     "Puzzle-Sokoban-6x6-v0",
 )
-# With `full`: every puzzle, Craft's other game, and modules of the two grid families.
+# With `full`: every puzzle, Craft's other edition, and modules of the two grid families.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
@@ -88,7 +88,7 @@ CONTRACT_FULL = (
     "Grid-RedBlueDoors-6x6-v0",
     *(id for id in FIRST if id.startswith("Puzzle-") and "-Cube-" not in id),
 )
-# Checks with programs of their own (operation by operation, in parts, in batches).
+# Checks that compile separate programs (op by op, in parts, in batches).
 COSTLY = ("Classic-CartPole-v0",)
 COSTLY_FULL = (
     *COSTLY,
@@ -101,13 +101,13 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# More programs of each id, and eager calls: Craft's alone would take as long as all of these.
+# Further programs of each id, and eager calls: Craft alone would take as long as all of these.
 NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
 EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Rollouts in a process with 64 bits: floats, and a grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Hostile play: floats, also as actions, a mask that counts, a grid whose levels may be rejected.
+# Hostile play: floats, also as actions, a state-dependent mask, a grid with rejected levels.
 HOSTILE = (
     "Classic-CartPole-v0",
     "Classic-Pendulum-v0",
@@ -124,7 +124,7 @@ HOSTILE_FULL = (
     *(f"Puzzle-{name}-v0" for name in ("SlidingTile-3x3", "Sudoku-Guided", "TopSpin-10")),
 )
 
-# Every kind of tile is drawn in one of these: a lock, lava, boxes, balls, goals, doors.
+# Together these draw every kind of tile: a lock, lava, boxes, balls, goals, doors.
 DRAWN = (
     "BabyAI-UnlockPickup-v0",
     "Grid-BlockedUnlockPickup-v0",
@@ -133,8 +133,8 @@ DRAWN = (
     "Grid-Playground-v0",
 )
 
-# Levels, as often as minigrid's and sound: a way to make them each, and those with rules of their
-# own in the test.
+# Levels, compared with minigrid's distribution and checked: one id per generator, and those with
+# separate rules in the test.
 LEVELS = (
     "Grid-DoorKey-6x6-v0",  # a quirk of the last row
     "Grid-LavaCrossingS9N3-v0",  # rivers
@@ -149,7 +149,7 @@ LEVELS = (
 
 
 def params(default: Collection[str], full: Collection[str], of: Iterable[str] = IDS) -> list[Any]:
-    """Parameters of a test: ids of `of` by default, with `full`, and the rest as long proofs."""
+    """Return pytest parameters: ids of `of` by default, ids with `full`, and the rest as slow."""
 
     def marks(id: str) -> list[pytest.MarkDecorator]:
         return [] if id in default else [pytest.mark.full if id in full else pytest.mark.slow]
@@ -158,6 +158,6 @@ def params(default: Collection[str], full: Collection[str], of: Iterable[str] = 
 
 
 def with_full(*cases: Any) -> list[Any]:
-    """Cases of a test that run with `full` alone: tuples of arguments, or single ones."""
+    """Return cases of a test that run only with `full`: tuples of arguments, or single ones."""
     marked = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [pytest.param(*case, marks=pytest.mark.full) for case in marked]

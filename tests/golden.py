@@ -1,11 +1,11 @@
-"""Golden traces: a hash of what 3 seeds and 256 fixed actions give.
+"""Golden traces: hashes of rollouts of 256 fixed actions with 3 seeds.
 
-Every id has a trace; `defaults.py` says which of them are compared by default.
+Every id has a trace; `defaults.py` lists the ids compared by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
-Only integers are hashed. Rewards are weighed and added, and the sums compared to five digits after
-the point: another release of XLA, or other flags, may differ in the last bit of each.
+Only integers are hashed. Rewards are summed with weights, and the sums compared to five decimals:
+other releases or flags of XLA may change the last bit of a reward.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Steps that are compared of a chaotic motion, which soon turns a last bit into another trajectory.
+# Compared steps of chaotic motion, in which a last bit soon changes the trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
-WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # of the rewards, by step
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # weight of each step's reward
 TRACES = json.loads(FILE.read_text())
 
 
 def fixed_actions(env, seed):
-    """Actions from the clock alone, so that no change of a sampler can change them."""
+    """Return actions that depend only on the step number, so that no sampler can change them."""
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)
     if isinstance(space, Discrete):
@@ -42,9 +42,9 @@ def fixed_actions(env, seed):
 
 
 def trace(env, play):
-    """Hash of what the rollout `play` gives, and sums of rewards; an episode goes on after its end.
+    """Return a hash of the rollouts of `play`, and the weighted sum of rewards for each seed.
 
-    The first is a string, each of the others a number for a seed.
+    Rollouts continue after the end of an episode.
     """
     digest, sums, count = hashlib.sha256(), [], SAME.get(type(env), STEPS)
     for seed in range(SEEDS):
@@ -59,7 +59,7 @@ def trace(env, play):
 
 
 def equal(a, b):
-    """Whether two traces are of the same behaviour."""
+    """Return whether two traces show the same behaviour."""
     return a[0] == b[0] and np.allclose(a[1:], b[1:], rtol=1e-6, atol=5e-5)
 
 

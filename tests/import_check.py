@@ -1,4 +1,4 @@
-"""Imports jaxenvs in a separate process and fails with a message if that has side effects.
+"""Import jaxenvs in a separate process; fail with a message if that has side effects.
 
 python import_check.py: no backend, no output, no file written, no network, none of the extras.
 """
@@ -14,7 +14,7 @@ HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "
 
 
 def forbid(event: str, arguments: tuple) -> None:
-    """End the process where it writes or calls."""
+    """End the process at an event that writes a file or uses the network."""
     if event.startswith(NETWORK):
         raise SystemExit(f"network: {event} {arguments}")
     if event in CHANGES:

@@ -1,7 +1,7 @@
-"""Hostile play of every environment breaks no rule; hypothesis chooses the play and shrinks it.
+"""Hostile play of every environment breaks no rule; hypothesis chooses and shrinks the play.
 
-The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, a million steps
-in all; `python tests/proofs/fuzzing.py` plays every id for longer.
+`jaxenvs/testing/fuzzing.py` defines the rules. By default some ids are played for a million steps
+in total; `python tests/proofs/fuzzing.py` plays every id for longer.
 """
 
 import functools

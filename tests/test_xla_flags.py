@@ -1,4 +1,4 @@
-"""Tests must start with the releases of XLA to come."""
+"""The tests must start with future releases of XLA."""
 
 import pytest
 import xla_flags

@@ -1,11 +1,11 @@
 """Print the flags with which XLA compiles for `make test`.
 
-Tests compile much and compute little: LLVM optimises nothing, fusions do not pass through MLIR,
-a program is not split for threads, as the workers use all cores, and XLA leaves out passes that
-only simplify or verify a program, a fifth of what is left. The algebraic simplifier stays: without
-it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
-XLA ends a process that gives it a flag it does not know, and flags come and go with its releases;
-those that the installed one does not know are left out.
+Tests compile much and compute little. So LLVM optimises nothing, fusions do not pass through MLIR,
+and programs are not split for threads, as the workers use all cores. XLA also skips passes that
+only simplify or verify a program, a fifth of the remaining time. The algebraic simplifier stays:
+without it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
+XLA ends a process that sets an unknown flag, and flags change between releases, so flags unknown to
+the installed release are left out.
 """
 
 import os
@@ -35,7 +35,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Whether JAX starts with flags."""
+    """Return whether JAX starts with the flags."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
@@ -43,7 +43,7 @@ def accepted(*flags: str) -> bool:
 
 
 def known(*flags: str) -> tuple[str, ...]:
-    """The flags that the installed XLA supports."""
+    """Return the flags that the installed XLA supports."""
     return flags if accepted(*flags) else tuple(filter(accepted, flags))
 
 
