@@ -45,7 +45,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # an animation has already consumed them
+    for _ in moments:  # without an animation, nothing has advanced the session yet
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
