@@ -1,4 +1,4 @@
-"""Films: formats by suffix, the right frames, and older files that survive a failure."""
+"""Animations: format by suffix, correct frames, and older files that survive a failure."""
 
 import re
 import subprocess
@@ -12,23 +12,23 @@ from PIL import Image
 from jaxenvs import cli
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.typed import installation
-from jaxenvs.render import film, play, watch
+from jaxenvs.render import animation, play, watch
 
 GRID, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
-VIDEOS = tuple(film.VIDEOS)
-NEAR = 8  # of 255, the mean error of a picture after compression
+VIDEOS = tuple(animation.VIDEOS)
+NEAR = 8  # of 255: mean absolute error of a picture after compression
 
 pytestmark = pytest.mark.usefixtures("no_display")
 
 
 def pictures(count: int, height: int = 48, width: int = 64) -> list[np.ndarray]:
-    """Areas of colour, like tiles, that differ in every picture."""
+    """Return pictures of random coloured tiles."""
     tiles = np.random.default_rng(0).integers(0, 256, (count, height // 8, width // 8, 3))
     return list(tiles.repeat(8, axis=1).repeat(8, axis=2).astype(np.uint8))
 
 
 def read(path) -> tuple[list[np.ndarray], float]:
-    """Frames of a video and frames per second, by imageio's ffmpeg."""
+    """Decode a video with imageio's ffmpeg; return its frames and frames per second."""
     decoded = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", path, *decoded]
     done = subprocess.run(command, capture_output=True, check=True)
@@ -47,19 +47,19 @@ def assert_near(frames: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("suffix", VIDEOS)
-def test_a_video_has_the_pictures_in_their_time(suffix, tmp_path):
+def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     path, shown = tmp_path / f"a{suffix.upper()}", pictures(5)
     shown = [picture[:47, :63] for picture in shown]  # codecs want even numbers
     given = zip(shown, [0.125, 0.125, 0.5, 0.0625, 0.0625], strict=True)
-    assert film.write(path, given, 8) == 5
+    assert animation.write(path, given, 8) == 5
     frames, rate = read(path)
     assert rate == 8
-    # The long one has four frames; the last two, of half a frame, have at least one each.
+    # 0.5 s are four frames; the last two pictures last half a frame, but get one frame each.
     assert_near(frames, [shown[i] for i in (0, 1, 2, 2, 2, 2, 3, 4)])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_the_suffix_says_what_is_written(tmp_path, capsys):
+def test_the_suffix_selects_the_format(tmp_path, capsys):
     starts = {".gif": b"GIF89a", ".png": b"\x89PNG", ".mp4": b"ftyp", ".webm": b"\x1aE\xdf\xa3"}
     for suffix, start in starts.items():
         path = tmp_path / f"walk{suffix}"
@@ -75,7 +75,7 @@ def test_the_suffix_says_what_is_written(tmp_path, capsys):
         )
 
 
-def test_a_single_picture_is_the_one_after_the_steps_asked_for(tmp_path):
+def test_a_single_picture_shows_the_state_after_the_given_number_of_frames(tmp_path):
     still, moving = tmp_path / "a.png", tmp_path / "a.gif"
     assert watch.main([GRID, "--gif", str(still), "--frames", "3", "--tile-size", "8"]) == 0
     assert watch.main([GRID, "--gif", str(moving), "--frames", "4", "--tile-size", "8"]) == 0
@@ -97,7 +97,7 @@ def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
     level, path = tmp_path / "level.txt", tmp_path / "a.png"
     level.write_text("1 2 3\n4 5 6\n. 7 8\n")
     given = ["Puzzle-SlidingTile-3x3-v0", "--instance", str(level), "--tile-size", "8"]
-    few = ["--batch-size", "64", "--node-budget", "20000"]  # as the tests of the command
+    few = ["--batch-size", "64", "--node-budget", "20000"]  # as in the tests of `solve`
     ends = []
     for name in ("a.png", "a.gif"):
         path = tmp_path / name
@@ -112,12 +112,12 @@ def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "name", "says"),
     [
-        ("--gif", "a.avi", "it can write .gif or .mp4 or .webm or .png; end the name in one of"),
-        ("--screenshot", "a.jpg", "it can write .png; end the name in"),
-        ("--html", "a.gif", "it can write .html or .htm; end the name in"),
+        ("--gif", "a.avi", "the name must end in .gif or .mp4 or .webm or .png\n"),
+        ("--screenshot", "a.jpg", "the name must end in .png\n"),
+        ("--html", "a.gif", "the name must end in .html or .htm\n"),
     ],
 )
-def test_what_is_not_written_is_refused(option, name, says, tmp_path, capsys):
+def test_unsupported_suffixes_are_refused(option, name, says, tmp_path, capsys):
     path = tmp_path / name
     assert play.main([GRID, option, str(path)]) == 2
     assert capsys.readouterr().err.startswith(f"jaxenvs play: {option} {path}: {says}")
@@ -130,8 +130,8 @@ def test_a_video_without_its_package_names_the_extra(tmp_path, monkeypatch, caps
     said = f"this needs imageio_ffmpeg, not installed here: run {installation('play')}\n"
     assert capsys.readouterr().err == f"jaxenvs play: {said}"
     with pytest.raises(MissingExtraError, match="imageio_ffmpeg"):
-        film.write(tmp_path / "a.webm", [(pictures(1)[0], 0.1)], 10)
-    assert film.write(tmp_path / "a.gif", [(pictures(1)[0], 0.1)], 10) == 1  # needs none
+        animation.write(tmp_path / "a.webm", [(pictures(1)[0], 0.1)], 10)
+    assert animation.write(tmp_path / "a.gif", [(pictures(1)[0], 0.1)], 10) == 1  # needs none
 
 
 @pytest.mark.parametrize("old", [None, b"precious"])
@@ -145,13 +145,13 @@ def test_a_failure_harms_no_older_file_and_leaves_no_process(old, tmp_path, monk
         raise RuntimeError("stop")
 
     with pytest.raises(RuntimeError, match="stop"):
-        film.write(path, stopping(), 10)
+        animation.write(path, stopping(), 10)
     with pytest.raises(ValueError, match="at least one picture"):
-        film.write(path, [], 10)
-    with pytest.raises(ValueError, match="pixels got a picture of"):
-        film.write(path, [(picture, 0.1), (picture[:8], 0.1)], 10)
-    monkeypatch.setitem(film.VIDEOS, ".mp4", "-c:v no_such_codec -f mp4")
+        animation.write(path, [], 10)
+    with pytest.raises(ValueError, match="all pictures must have shape"):
+        animation.write(path, [(picture, 0.1), (picture[:8], 0.1)], 10)
+    monkeypatch.setitem(animation.VIDEOS, ".mp4", "-c:v no_such_codec -f mp4")
     with pytest.raises(OSError, match=r"ffmpeg failed: .*no_such_codec"):
-        film.write(path, [(picture, 0.1)] * 2000, 10)
+        animation.write(path, [(picture, 0.1)] * 2000, 10)
     assert [p.name for p in tmp_path.iterdir()] == (["a.mp4"] if old else [])
     assert not old or path.read_bytes() == old

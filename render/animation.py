@@ -1,8 +1,8 @@
-"""Films from pictures, in the format of the file name's suffix: GIF, MP4 or WebM.
+"""Write pictures as an animation; the file name's suffix selects GIF, MP4 or WebM.
 
-The ffmpeg that imageio-ffmpeg ships makes the videos: H.264 and VP9, with colours at half the
-resolution, which every browser can play. All frames of a video last equally long, so a picture
-that is shown for longer is repeated.
+The ffmpeg of imageio-ffmpeg encodes videos as H.264 or VP9 with 4:2:0 chroma subsampling, which
+every browser can play. All frames of a video have the same duration, so a picture with a longer
+duration is repeated.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from jaxenvs.core.files import replacing
 from . import gif
 from .gif import Picture
 
-# Options of ffmpeg for each suffix: codec, quality and container.
+# ffmpeg options by suffix: codec, quality and container.
 VIDEOS = {
     ".mp4": "-c:v libx264 -crf 18 -movflags +faststart -f mp4",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -deadline good -cpu-used 4 -row-mt 1 -f webm",
 }
-FILMS = (".gif", *VIDEOS)
+FORMATS = (".gif", *VIDEOS)
 STILL = ".png"
-# The colours of HD video, declared in the file: otherwise players guess them from the size.
+# The colour space of HD video, declared in the file; without it players guess from the size.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
@@ -38,15 +38,16 @@ COLOURS = (
 
 
 def suffix(path: str | os.PathLike[str]) -> str:
-    """Return what to write, one of `FILMS` or `STILL`: the suffix, or `.gif` if there is none.
+    """Return the format of a file name, one of `FORMATS` or `STILL`; `.gif` without a suffix.
 
-    Raises `ValueError` for another one, and `MissingExtraError` for a video without imageio-ffmpeg.
+    Raises `ValueError` for any other suffix and `MissingExtraError` for a video if imageio-ffmpeg
+    is not installed.
     """
     found = Path(path).suffix.lower() or ".gif"
-    if found not in (*FILMS, STILL):
+    if found not in (*FORMATS, STILL):
         raise ValueError(
-            f"{path}: {found} is not written; a film is {', '.join(FILMS[:-1])} or {FILMS[-1]}, "
-            f"a single picture {STILL}"
+            f"{path}: {found} is not supported; end the name in {', '.join(FORMATS)} for an "
+            f"animation, or in {STILL} for one picture"
         )
     if found in VIDEOS:
         require(["imageio_ffmpeg"], "play")
@@ -56,10 +57,10 @@ def suffix(path: str | os.PathLike[str]) -> str:
 def write(
     path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]], rate: float
 ) -> int:
-    """Write pictures with their durations (seconds) as a film; return how many there were.
+    """Write pictures with their durations (seconds) as an animation; return their number.
 
-    `rate` is the frames per second of a video. The file appears under its name only when it is
-    complete; an older one is safe until then. Raises `OSError` where it cannot be written.
+    `rate` is the frame rate of a video, in frames per second. The file replaces an older one only
+    when it is complete. Raises `OSError` if it cannot be written.
     """
     if (found := suffix(path)) == ".gif":
         return gif.write(path, pictures)
@@ -68,18 +69,10 @@ def write(
 
 
 def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, encoder: str) -> int:
-    pictures = iter(pictures)
-    first = next(pictures, None)
-    if first is None:
-        raise ValueError("a film needs at least one picture")
-    shape = first[0].shape
-    count, late = 0, 0.0  # seconds that rounding to frames still owes
+    timed = gif.timed(pictures, rate)
+    first, count = next(timed), 0
     with _ffmpeg(path, _even(first[0]), rate, encoder) as pipe:
-        for picture, seconds in itertools.chain([first], pictures):
-            if picture.shape != shape:
-                raise ValueError(f"a film of {shape} pixels got a picture of {picture.shape}")
-            frames = max(1, round((seconds + late) * rate))
-            late += seconds - frames / rate
+        for picture, frames in itertools.chain([first], timed):
             for _ in range(frames):
                 pipe.write(_even(picture).tobytes())
             count += 1
@@ -87,16 +80,16 @@ def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, e
 
 
 def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
-    """Repeat the last row or column where their number is odd, since the codecs need even sizes."""
+    """Repeat the last row or column of an odd size: the codecs need even sizes."""
     height, width, _ = picture.shape
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 @contextlib.contextmanager
 def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
-    """Start an ffmpeg that takes frames like `picture` and writes the file.
+    """Start ffmpeg, which reads frames of the shape of `picture` from a pipe and writes the file.
 
-    It has ended afterwards. Raises `OSError` with its last message if it failed.
+    On exit, wait for it; raise `OSError` with its error output if it failed.
     """
     height, width, _ = picture.shape
     source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"
@@ -110,7 +103,7 @@ def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator
         try:
             yield process.stdin
             process.stdin.close()
-        except BrokenPipeError:  # it has ended before
+        except BrokenPipeError:  # ffmpeg exited early; its exit code is checked below
             _close(process.stdin)
         except BaseException:
             process.kill()
@@ -123,7 +116,7 @@ def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator
 
 
 def _close(pipe: IO[bytes]) -> None:
-    """Close a pipe that nobody reads any more."""
+    """Close a pipe whose reader has exited."""
     with contextlib.suppress(OSError):
         pipe.close()
 
@@ -133,5 +126,5 @@ def _program() -> str:
 
     try:
         return imageio_ffmpeg.get_ffmpeg_exe()
-    except RuntimeError as error:  # a platform for which none is shipped
-        raise OSError(f"there is no ffmpeg: {error}") from error
+    except RuntimeError as error:  # imageio-ffmpeg ships no binary for this platform
+        raise OSError(f"no ffmpeg found: {error}") from error
