@@ -134,7 +134,10 @@ def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsy
     out = capsys.readouterr().out
     assert seen >= {"list", "check", "info", "play", "watch", "train", "bench"}
     assert f"{SMALL}: keeps the contract" in out
-    assert "Pick all the berries of a meadow" in out and "chance that a step goes anywhere" in out
+    assert (
+        "Pick all the berries of a meadow" in out
+        and "probability of moving in a random direction" in out
+    )
     assert "keys of jaxenvs play" in out and "Right, L" in out
     assert "The meadow; @ is you, * a berry:" in out and "There is no action 'q'" in out
     for name, pictures in MADE.items():

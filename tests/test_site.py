@@ -17,8 +17,8 @@ from jaxenvs.commands.page import Page, Section, page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-BY_DEFAULT = ("first-steps", "training")  # the others compile more, and run in the full run
+TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "families.md"]
+BY_DEFAULT = ("first-steps", "training")  # the others compile more; `make test-all` runs them
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +228,9 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
     if path.stem == "adapters":
         assert names["picture"].shape == (80, 80, 3) and names["second"].mid()
         assert names["solved"].all()
+    if path.stem == "families":
+        assert names["pixels"].shape == (8, 40, 40, 3)
+        assert names["obs"].shape == (445,) and names["floats"].shape == (8268,)
     if path.stem == "curricula":
         assert capsys.readouterr().out.splitlines()[-1] == "1.0"
 
@@ -235,5 +238,5 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
 def test_the_commands_of_the_tutorials_exist():
     from jaxenvs.cli import COMMANDS
 
-    for path in TUTORIALS:
+    for path in (*TUTORIALS, DOCS / "install.md", DOCS / "performance.md"):
         assert set(re.findall(r"^jaxenvs (\w+)", path.read_text(), re.MULTILINE)) <= set(COMMANDS)
