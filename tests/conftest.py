@@ -1,6 +1,6 @@
-"""Set-up of all tests: shapes and dtypes checked while they run, one compilation cache, the CPU.
+"""Set up all tests: shape and dtype checks, one compilation cache, the CPU.
 
-Runs from a checkout, and from a copy of this folder beside an installed wheel.
+Works in a checkout, and in a copy of this folder next to an installed wheel.
 """
 
 import functools
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Before jax is imported: the results of tests are stated for the CPU.
+# Before jax is imported: the expected results are those of the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["JAXENVS_CACHE"] = "off"  # commands that tests run write nothing into the home folder
+os.environ["JAXENVS_CACHE"] = "off"  # commands that tests run must not write to the home folder
 
 import jax
 import pytest
 
-# A clean environment around the wheel may lack beartype; the header of the run says so.
+# The environment of the wheel may lack beartype; pytest's header says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
@@ -36,7 +36,7 @@ if SHAPES_CHECKED:
     jaxtyped = jaxtyping.jaxtyped
 
     def at_first_call(decorate: Callable[[Any], Any], function: Any) -> Any:
-        """A function that is decorated when it is first called: most are never called."""
+        """Return a function that is decorated at its first call; most are never called."""
         decorated = functools.cache(lambda: decorate(function))
 
         @functools.wraps(function)
@@ -48,7 +48,7 @@ if SHAPES_CHECKED:
         return call
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """`jaxtyped`, except for nested functions, which would be checked anew in each call."""
+        """Like `jaxtyped`, but skip nested functions: each call would decorate them again."""
         decorate = jaxtyped(*args, **options)
 
         def chosen(it: Any) -> Any:
@@ -58,22 +58,22 @@ if SHAPES_CHECKED:
 
         return chosen
 
-    jaxtyping.jaxtyped = outermost  # what the hook puts before each function and class
+    jaxtyping.jaxtyped = outermost  # the decorator that the hook adds to functions and classes
     # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
 import jaxenvs  # noqa: E402
 from jaxenvs import testing  # noqa: E402
 
-# Memory mappings of a process after which its compiled programs are dropped. Each program takes
-# some, and Linux allows 65,530.
+# Number of memory mappings of a process at which its compiled programs are dropped. Each program
+# takes some, and Linux allows 65,530.
 MOST_MAPS = 45_000
-TESTS_BETWEEN = 10  # two counts of the mappings: a test adds a thousand of them at most
-# Thresholds of garbage collection: Python's defaults would search everything that JAX has traced so
-# often that it took a tenth of the tests' time.
+TESTS_BETWEEN = 10  # tests between two counts of the mappings; a test adds at most a thousand
+# Thresholds of garbage collection. With Python's defaults the collector visits everything that JAX
+# has traced so often that it takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# The files that take longest start first, so that workers finish together, by core-seconds.
+# The slowest files, by core-seconds. They start first, so that workers finish at the same time.
 LONGEST = (
     "test_ray.py",
     "test_full_differential.py",
@@ -113,7 +113,7 @@ LONGEST = (
 
 
 def _cache_folder() -> Path:
-    """`.cache/jax` of the checkout, or a folder of the system where there is none to write to."""
+    """Return `.cache/jax` of the checkout, or a temporary folder if the checkout is read-only."""
     root = Path(__file__).resolve().parent.parent
     if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
         return root / ".cache" / "jax"
@@ -121,7 +121,7 @@ def _cache_folder() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make JAX strict, keep its compiled programs, and collect garbage seldom."""
+    """Make JAX strict, cache its compiled programs, and collect garbage rarely."""
     gc.set_threshold(*GARBAGE)
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -138,10 +138,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The file of a test, or its `GROUP`, which files that share compiled programs have in common.
+    """Return the group of a test, whose tests share compiled programs in one worker.
 
-    If a test uses the compiled subject of an id, the module of its class: so the contract, golden
-    trace and pictures of an id share its compiled programs.
+    It is the module of the environment's class if the test uses the fixture `compiled`, so that
+    the contract, golden trace and pictures of an id share programs. Otherwise it is the `GROUP` of
+    the file, or the file.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -156,13 +157,13 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt from garbage collection what stays until the end."""
+    """Exempt all objects that exist now from garbage collection: they stay until the end."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Drop compiled programs before there are too many: the next one would crash LLVM."""
+    """Drop compiled programs before the limit on mappings, where the next one would crash LLVM."""
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
     if (
@@ -176,7 +177,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say what is tested, and how strictly."""
+    """Name the tested package, and whether shapes are checked."""
     shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
     where = Path(jaxenvs.__file__).parent
     return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
@@ -184,19 +185,19 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @functools.cache
 def build(id: str) -> testing.Subject:
-    """An environment with its functions compiled once for all tests that ask for it."""
+    """Return an environment with its compiled functions, shared by all tests that request it."""
     return testing.Subject.of(jaxenvs.make(id))
 
 
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], testing.Subject]:
-    """`compiled(id)`: the environment with shared jitted functions."""
+    """Return `build`: `compiled(id)` is the environment with shared jitted functions."""
     return build
 
 
 @pytest.fixture
 def as_a_user():
-    """Switch the checking of shapes off: what a user sees are the messages of the library."""
+    """Switch off shape checks, so that the messages are those that users see."""
     if SHAPES_CHECKED:
         jaxtyping.config.update("jaxtyping_disable", True)
     yield

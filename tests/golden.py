@@ -1,11 +1,11 @@
-"""Golden traces: a hash of what 3 seeds and 256 fixed actions give.
+"""Golden traces: a hash of rollouts with 3 seeds and 256 fixed actions.
 
-Every id has a trace; `defaults.py` says which of them are compared by default.
+Every id has a trace; `defaults.py` names the ids that are compared by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
-Only integers are hashed. Rewards are weighed and added, and the sums compared to five digits after
-the point: another release of XLA, or other flags, may differ in the last bit of each.
+Only integers are hashed. Rewards are summed with weights, and the sums compared to five decimals,
+because another release of XLA or other flags may change the last bit of each reward.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Steps that are compared of a chaotic motion, which soon turns a last bit into another trajectory.
+# Compared steps of chaotic systems, in which a difference of one bit soon changes the trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
 WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # of the rewards, by step
 TRACES = json.loads(FILE.read_text())
 
 
 def fixed_actions(env, seed):
-    """Actions from the clock alone, so that no change of a sampler can change them."""
+    """Return actions that depend only on the clock, so that no change of a sampler changes them."""
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)
     if isinstance(space, Discrete):
@@ -42,9 +42,9 @@ def fixed_actions(env, seed):
 
 
 def trace(env, play):
-    """Hash of what the rollout `play` gives, and sums of rewards; an episode goes on after its end.
+    """Return a hash of the rollout `play`, and for each seed the weighted sum of its rewards.
 
-    The first is a string, each of the others a number for a seed.
+    Episodes continue after their end.
     """
     digest, sums, count = hashlib.sha256(), [], SAME.get(type(env), STEPS)
     for seed in range(SEEDS):
@@ -59,15 +59,15 @@ def trace(env, play):
 
 
 def equal(a, b):
-    """Whether two traces are of the same behaviour."""
+    """Return whether two traces show the same behaviour."""
     return a[0] == b[0] and np.allclose(a[1:], b[1:], rtol=1e-6, atol=5e-5)
 
 
 def main() -> None:
-    """Print the traces, or write them to the file."""
+    """Print the traces, or write them to `golden.json`."""
     parser = Parser("python tests/golden.py", __doc__)
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")
+    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="default: all")
     options = parser.parse_args()
     parts = {id: build(id) for id in options.ids}
     made = {id: trace(part.env, part.rollout) for id, part in parts.items()}

@@ -1,9 +1,9 @@
-"""Break a rule, an auto-reset or a learner, and see which test notices: proof that tests can fail.
+"""Break a rule, an auto-reset or a learner, and report which test fails.
 
-    python tests/mutations.py [NAME ...]     all, or those named; prints a table
+    python tests/mutations.py [NAME ...]     default: all; prints a table
 
-Each mutation is made in a copy of the tree, where the default tests of its files run until the
-first one fails. A mutation that `survives` shows a hole in the tests.
+Each mutation is applied to a copy of the tree, where the default tests of its files run until the
+first one fails. A mutation that `survives` shows a gap in the tests.
 """
 
 import os
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("baselines", "benchmarks", "render")  # parts of the package beside `jaxenvs/`
+OUTSIDE = ("baselines", "benchmarks", "render")  # folders that are installed inside `jaxenvs/`
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".cache", "runs", "build", "__pycache__")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", re.MULTILINE)
 
@@ -28,7 +28,7 @@ class Mutation(NamedTuple):
     file: str
     old: str  # occurs once
     new: str
-    tests: str  # files under `tests/`, or options of pytest, that should see it
+    tests: str  # files under `tests/` that should fail, with options of pytest
 
 
 FULL = "craft/test_full_differential.py"
@@ -40,7 +40,7 @@ MUTATIONS = {
         "tiles.is_portable(front)",
         "grid/test_rules.py",
     ),
-    "a grid reward falls less": Mutation(
+    "a grid reward decreases less": Mutation(
         "jaxenvs/grid/env.py",
         "1.0 - 0.9 * share",
         "1.0 - 0.8 * share",
@@ -52,13 +52,13 @@ MUTATIONS = {
         "below(word_door, size - 2)",
         "grid/test_levels.py -k DoorKey",
     ),
-    "one more sword is no help": Mutation(
+    "a second sword adds no damage": Mutation(
         "jaxenvs/craft/attack.py",
         "weapon.damage * world.items[weapon.item]",
         "weapon.damage * jnp.minimum(world.items[weapon.item], 1)",
         "craft/test_craft_mobs.py",
     ),
-    "the light of a ladder keeps within the border": Mutation(
+    "the light of a ladder stays inside the border": Mutation(
         "jaxenvs/craft/floors.py",
         "jnp.where(place < 4, most, jnp.minimum(place, most))",
         "place.clip(4, most)",
@@ -94,19 +94,19 @@ MUTATIONS = {
         "base * (1 + np.float32(0.2) * strong)",
         FULL,
     ),
-    "armour keeps off more": Mutation(
+    "armour absorbs more damage": Mutation(
         "jaxenvs/craft/harm.py",
         "_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)",
         "_TENTH, _FIFTH = np.float32(0.11), np.float32(0.2)",
         FULL,
     ),
-    "a charm on the bow does less": Mutation(
+    "an enchanted bow does less damage": Mutation(
         "jaxenvs/craft/projectiles.py",
         "half, charm = blow[0] * np.float32(0.5)",
         "half, charm = blow[0] * np.float32(0.4)",
         FULL,
     ),
-    "a potion does what its colour's number says": Mutation(
+    "a potion has the effect of its colour's index": Mutation(
         "jaxenvs/craft/magic.py",
         "jnp.where(this, world.effects[colour], effect)",
         "jnp.where(this, np.int32(number), effect)",
@@ -154,7 +154,7 @@ MUTATIONS = {
         '"farthest_shot": 6',
         FULL,
     ),
-    "who thirsts goes on resting": Mutation(
+    "a thirsty player keeps resting": Mutation(
         "jaxenvs/craft/body.py",
         ' | (vitals["food"] <= 0) | (vitals["drink"] <= 0)\n    return',
         ' | (vitals["food"] <= 0)\n    return',
@@ -217,7 +217,7 @@ MUTATIONS = {
         "    Form(2, BESIDE_TILE | _ALL),\n    *_TILE_SIDES,\n    *_AGENT_SIDES,\n)\nGOALS",
         "xland/test_xland_rules.py",
     ),
-    "the goal is judged before the rules": Mutation(
+    "the goal is checked before the rules": Mutation(
         "jaxenvs/xland/engine.py",
         "    scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)\n"
         "    reached = _reached(ruleset.goal, scene, moment)",
@@ -226,7 +226,7 @@ MUTATIONS = {
         "    reached = _reached(ruleset.goal, before, moment)",
         "xland/test_xland_rules.py",
     ),
-    "a place is judged as it was before the rules": Mutation(
+    "a position is checked as it was before the rules": Mutation(
         "jaxenvs/xland/engine.py",
         "changed = (index[number] == cell) & (flags == TILE_AT)",
         "changed = (index[number] == cell) & (flags == ON)",
@@ -238,7 +238,7 @@ MUTATIONS = {
         "fits = (pocket & 15) == Kind.KEY",
         "xland/test_xland_rules.py",
     ),
-    "what lies to the left of the border is nothing": Mutation(
+    "the cells left of the border are empty": Mutation(
         "jaxenvs/xland/engine.py",
         "jnp.where(columns < 0, columns + width, columns)",
         "jnp.where(columns < 0, width, columns)",
@@ -250,13 +250,13 @@ MUTATIONS = {
         "middle, count = size // 2, size // 2 - 2",
         "xland/test_xland_layouts.py",
     ),
-    "the agent may begin on a thing": Mutation(
+    "the agent may start on an object": Mutation(
         "jaxenvs/xland/layouts.py",
         "agent = free[rank[-1]]",
         "agent = free[rank[0]]",
         "xland/test_xland_layouts.py",
     ),
-    "a distractor makes what the task needs": Mutation(
+    "a distractor produces an object that the task needs": Mutation(
         "jaxenvs/xland/generator.py",
         'it.at, _IN_LIST["made"], it.free)',
         'it.at, _IN_LIST["made"], jnp.asarray(_ALL))',
@@ -274,7 +274,7 @@ MUTATIONS = {
         "if row >= 0:",
         "xland/test_tasks.py -k lanes",
     ),
-    "a number out of range is not drawn again": Mutation(
+    "an out-of-range number is not redrawn": Mutation(
         "jaxenvs/xland/exact.py",
         "(self.words[at] >> shift >= bound)",
         "(self.words[at] >> shift > bound)",
@@ -286,13 +286,13 @@ MUTATIONS = {
         "a + b",
         "xland/test_tasks_words.py",
     ),
-    "a message names the line before": Mutation(
+    "a message names the previous line": Mutation(
         "jaxenvs/xland/language.py",
         "enumerate(text.splitlines(), 1)",
         "enumerate(text.splitlines(), 0)",
         "xland/test_tasks_words.py",
     ),
-    "what vanishes becomes a floor in words": Mutation(
+    "a vanished object is described as a floor": Mutation(
         "jaxenvs/xland/words.py",
         "return vanishes if tile_name(made) == FLOOR else",
         "return vanishes if not made else",
@@ -304,13 +304,13 @@ MUTATIONS = {
         "is_last = finished & (episode > self.episodes)",
         "xland/test_tasks_trials.py",
     ),
-    "the sentence before the rule that fired stands out": Mutation(
+    "the sentence before the fired rule is highlighted": Mutation(
         "jaxenvs/xland/facts.py",
         "rules = (1 + np.flatnonzero(fired[stated])).tolist()",
         "rules = np.flatnonzero(fired[stated]).tolist()",
         "xland/test_xland_effects.py",
     ),
-    "a distinct number may come twice": Mutation(
+    "a distinct number may repeat": Mutation(
         "jaxenvs/core/random.py",
         "passes = (value >= rank[earlier]) & (number > earlier)",
         "passes = (value > rank[earlier]) & (number > earlier)",
@@ -334,19 +334,19 @@ MUTATIONS = {
         "truncated = (after.time > ",
         "test_contract.py -k time_limit",
     ),
-    "an invalid action is not told": Mutation(
+    "an invalid action is not reported": Mutation(
         "jaxenvs/core/env.py",
         '"invalid_action": invalid}',
         '"invalid_action": jnp.zeros_like(invalid)}',
         "test_properties.py",
     ),
-    "a truncated row goes on": Mutation(
+    "a truncated episode continues": Mutation(
         "jaxenvs/core/vector.py",
         "            ended = stepped.done\n",
         "            ended = stepped.terminated\n",
         "core/test_vector.py",
     ),
-    "a step that begins anew has a reward": Mutation(
+    "a step that only resets has a reward": Mutation(
         "jaxenvs/core/vector.py",
         "reward=zero(stepped.reward)",
         "reward=stepped.reward",
@@ -358,13 +358,13 @@ MUTATIONS = {
         '"clock": time < state.time',
         "core/test_testing.py -k hostile_play",
     ),
-    "PPO goes on beyond an end": Mutation(
+    "PPO bootstraps beyond the end of an episode": Mutation(
         "baselines/returns.py",
         "    following = jnp.where(rollout.terminated, 0.0, following)\n",
         "",
         "baselines/test_ppo.py",
     ),
-    "DQN values what follows an end": Mutation(
+    "DQN bootstraps beyond the end of an episode": Mutation(
         "baselines/returns.py",
         "jnp.where(ended, 0.0, jnp.float32(gamma)",
         "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
@@ -376,25 +376,25 @@ MUTATIONS = {
         "memory, *rest",
         "baselines/test_r2d2.py -k burn_in",
     ),
-    "R2D2 forgets before a true successor": Mutation(
+    "R2D2 resets its state before a true successor": Mutation(
         "baselines/r2d2.py",
         "sequences.terminated | ~sequences.is_step",
         "sequences.terminated | sequences.truncated",
         "baselines/test_r2d2.py -k stored_memory",
     ),
-    "Dyna takes a history into the next episode": Mutation(
+    "Dyna keeps its history in the next episode": Mutation(
         "baselines/dyna.py",
         "jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)",
         "history",
         "baselines/test_dyna.py -k true_steps",
     ),
-    "Dyna begins an imagined episode again with an empty history": Mutation(
+    "Dyna restarts an imagined episode with an empty history": Mutation(
         "baselines/dyna.py",
         "runner.world.start.history, step.done)",
         "begun_at(learner, step.obs), step.done)",
         "baselines/test_dyna.py -k of_their_start",
     ),
-    "PQN values illegal actions": Mutation(
+    "PQN bootstraps from illegal actions": Mutation(
         "baselines/pqn.py",
         "values = legal(values, mask)",
         "values = values + 0",
@@ -404,7 +404,7 @@ MUTATIONS = {
 
 
 def broken_copy(mutation: Mutation, folder: Path) -> Path:
-    """Copy the tree and make the mutation; the copy comes first on the path of Python."""
+    """Copy the tree and apply the mutation; return the copy."""
     tree = folder / "tree"
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
     for name in OUTSIDE:
@@ -414,7 +414,7 @@ def broken_copy(mutation: Mutation, folder: Path) -> Path:
     file = tree / mutation.file
     text = file.read_text()
     if text.count(mutation.old) != 1:
-        raise SystemExit(f"{mutation.file} must have this once, so that it breaks: {mutation.old}")
+        raise SystemExit(f"{mutation.file} must contain this text once: {mutation.old}")
     file.write_text(text.replace(mutation.old, mutation.new))
     return tree
 
@@ -438,7 +438,7 @@ def first_failure(mutation: Mutation) -> tuple[str, float]:
 
 
 def main() -> int:
-    """Print a row for each mutation; 1 if one survives."""
+    """Print a row for each mutation; return 1 if one survives."""
     names = sys.argv[1:] or list(MUTATIONS)
     print("| mutation | file | first test that fails | seconds |\n| --- | --- | --- | --- |")
     survivors = 0

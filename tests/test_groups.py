@@ -1,9 +1,9 @@
-"""The tests of a file run in one worker, so that what they share is compiled once."""
+"""The tests of a file run in one worker, so that shared programs are compiled once."""
 
 import pytest
 
 
 def test_xdist_knows_the_group_of_a_test(request: pytest.FixtureRequest):
-    """It appends the group to the name, where it divides by groups (`make test`)."""
+    """xdist appends the group to the test's name under `--dist loadgroup` (`make test`)."""
     divided = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tests/test_groups.py") == divided

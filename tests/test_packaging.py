@@ -1,4 +1,4 @@
-"""The distribution: which package may import which, what an import costs, what is shipped."""
+"""The distribution: allowed imports between packages, cost of the import, files of the wheel."""
 
 import ast
 import fnmatch
@@ -26,15 +26,15 @@ OUTSIDE = (
     "baselines",
     "benchmarks",
     "render",
-)  # folders beside `jaxenvs/`, inside it once installed
+)  # folders that are installed inside `jaxenvs/`
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
+BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # other units that families import
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
-# What each unit of the package may import beside itself; every other unit of the library is "".
+# Units that each unit may import besides itself. "" is any other module of the library.
 ARROWS = {
     "core": set(),
     **{world: {"core", *BUILT_ON.get(world, ())} for world in WORLDS},
@@ -46,7 +46,7 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# `jaxenvs.render` is imported when it is first named (tests/import_check.py); its types are known.
+# `jaxenvs.render` is imported at its first access (tests/import_check.py), but typed at once.
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
@@ -59,7 +59,7 @@ class Import(NamedTuple):
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """Every module of the distribution under its installed name."""
+    """Yield every module of the distribution under its installed name."""
     for folder in ("jaxenvs", *OUTSIDE):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
@@ -67,13 +67,13 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def unit(module: str) -> str:
-    """`core` of `jaxenvs.core.env`; "" of `jaxenvs` itself and of its single modules."""
+    """Return `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules."""
     name = module.split(".")[1:2]
     return name[0] if name and name[0] in ARROWS else ""
 
 
 def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
-    """Imports of this distribution in a module, relative ones resolved, at any depth."""
+    """Yield the imports of this distribution in a module, at any depth, as absolute names."""
     for node in ast.walk(tree):
         for target in _targets(module, node):
             if target.split(".")[0] == "jaxenvs":
@@ -81,7 +81,7 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _targets(module: str, node: ast.AST) -> list[str]:
-    """The dotted names an import statement may load."""
+    """Return the dotted names that an import statement may load."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -92,14 +92,14 @@ def _targets(module: str, node: ast.AST) -> list[str]:
 
 
 class WithoutTypeOnly(ast.NodeTransformer):
-    """Drops `if TYPE_CHECKING:`, which no run of Python enters."""
+    """Remove `if TYPE_CHECKING:` blocks, which never run."""
 
     def visit_If(self, node: ast.If) -> Any:
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
 def all_imports(types: bool = True) -> list[Import]:
-    """All imports; `types` says whether those only for type checkers count."""
+    """Return all imports; with `types`, also those for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
     if not types:
         parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
@@ -111,7 +111,7 @@ def settings() -> dict:
 
 
 def test_arrows_between_packages_run_one_way():
-    """`core <- classic | grid | craft | puzzles <- search <- adapters`, and no way outside."""
+    """`core <- classic | grid | craft | puzzles <- search <- adapters`; no other folder."""
     wrong = [
         found
         for found in all_imports()
@@ -121,8 +121,8 @@ def test_arrows_between_packages_run_one_way():
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def circles(imports: list[Import]) -> list[list[str]]:
-    """Modules that import each other, directly or indirectly, inside functions or outside."""
+def cycles(imports: list[Import]) -> list[list[str]]:
+    """Return modules that import each other, directly or indirectly, at any depth."""
     modules = {name.removesuffix(".__init__") for name, _ in sources()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for found in imports:
@@ -136,8 +136,8 @@ def circles(imports: list[Import]) -> list[list[str]]:
     return []
 
 
-def test_no_modules_import_each_other():
-    assert not circles(all_imports(types=False))
+def test_imports_have_no_cycles():
+    assert not cycles(all_imports(types=False))
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     assert target not in {unit(module), *ARROWS[unit(module)]}
 
 
-# Outside the families, the only classes of environments that code may know, and their modules.
+# The only classes of environments that code outside the families may name, and their modules.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-SHARED = ("jaxenvs.puzzles.puzzle",)  # what a search may ask of any puzzle
-ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}  # measures what one family alone has
+SHARED = ("jaxenvs.puzzles.puzzle",)  # the interface between puzzles and search
+ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}  # measures features of one family
 
 
 def named_families(module: str, code: str) -> list[str]:
-    """Places where a module outside the families imports one, or tests for one of its classes."""
+    """Return places where a module outside the families imports one or tests for its classes."""
     if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
     tree, allowed = ast.parse(code), (*SHARED, *filter(None, [ABOUT.get(module)]))
@@ -191,13 +191,13 @@ def names_in(node: ast.AST) -> set[str]:
 
 @functools.cache
 def environments() -> frozenset[str]:
-    """Names of the classes of all environments and their bases, except the allowed ones."""
+    """Return the names of all classes of environments and their bases, except the allowed ones."""
     classes = {c for id in registry.list() for c in registry.spec(id).env_class.__mro__}
     return frozenset({c.__name__ for c in classes if issubclass(c, jaxenvs.Env)} - KNOWN)
 
 
-def test_nobody_outside_a_family_asks_for_its_classes():
-    """Third-party environments are treated like ours; see `Env.controls`, `facts` ..."""
+def test_no_code_outside_a_family_tests_for_its_classes():
+    """Third-party environments are treated like ours, through `Env.controls`, `facts` and so on."""
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
     ]
@@ -219,13 +219,13 @@ def test_the_search_for_classes_finds_them(code: str):
     assert len(named_families("jaxenvs.render.panel", code)) == 1
 
 
-def test_the_base_of_all_puzzles_may_be_asked_for():
+def test_code_may_test_for_the_base_of_all_puzzles():
     code = "from ..puzzles.puzzle import Puzzle\nisinstance(env, Puzzle | Env)"
     assert not named_families("jaxenvs.render.solve", code)
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """An import through `importlib` would be invisible to the test above."""
+    """The tests above do not see an import through `importlib`."""
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
         if unit(module) in OUTSIDE or module == TABLE:
@@ -236,7 +236,7 @@ def test_only_the_command_names_the_outside_folders_in_a_string():
 
 
 def test_import_is_silent_light_and_starts_no_backend(tmp_path: Path):
-    """No backend, no output, no file, no network, and none of the extras."""
+    """It starts no backend, prints nothing, writes nothing and loads none of the extras."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "tests" / "import_check.py"],
@@ -264,7 +264,7 @@ print(time.process_time() - before)
 
 @pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Processor time, which other work hardly affects; best of three, with cached bytecode."""
+    """Measure processor time, which other work hardly affects: best of three, cached bytecode."""
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
@@ -277,13 +277,13 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """Nothing reads pickles, object arrays or archives; a new reader needs hostile tests."""
+    """Nothing reads pickles, object arrays or archives. A new reader needs hostile tests."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
 
 def risks(source: str) -> list[str]:
-    """Calls in a source that could execute what they read."""
+    """Return imports and calls of a source that could execute the data that they read."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -302,7 +302,7 @@ def test_the_search_for_risks_finds_them():
 
 @pytest.fixture
 def found(monkeypatch):
-    """`found(root)`: where each package comes from, as `setup.py` tells setuptools."""
+    """Return `found(root)`: the folder of each package, as `setup.py` passes it to setuptools."""
     given = {}
     monkeypatch.setattr(setuptools, "setup", lambda **keywords: given.update(keywords))
 
@@ -336,7 +336,7 @@ def test_a_new_package_needs_no_entry(found, tmp_path):
     assert set(found(tmp_path)) == {*packages, "jaxenvs.render", "jaxenvs.render.new"}
 
 
-def test_every_data_file_beside_the_modules_is_in_the_distribution():
+def test_every_data_file_is_in_the_distribution():
     patterns = settings()["tool"]["setuptools"]["package-data"]["*"]
     assert (ROOT / "jaxenvs" / "py.typed").is_file() and "py.typed" in patterns
     for folder in {path.parent for _, path in sources()}:
@@ -345,7 +345,7 @@ def test_every_data_file_beside_the_modules_is_in_the_distribution():
                 assert any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns), path
 
 
-def test_extras_are_the_agreed_ones():
+def test_the_names_of_the_extras():
     assert set(settings()["project"]["optional-dependencies"]) == EXTRAS
 
 
@@ -362,7 +362,7 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 
 
-def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
+def test_the_extra_for_gymnax_has_the_imports_that_gymnax_does_not_require():
     required = importlib.metadata.requires("gymnax") or []
     assert not [line for line in required if re.match(r"six\b", line)]
     source = importlib.metadata.distribution("gymnax").locate_file("gymnax/utils/load_mnist.py")
@@ -371,7 +371,7 @@ def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
 
 
 def test_the_lowest_set_is_the_lower_bounds():
-    """`.ci/lowest.txt` pins the very bounds that pyproject promises, and is what CI tries."""
+    """`.ci/lowest.txt`, which CI uses, pins exactly the lower bounds of pyproject.toml."""
     project = settings()["project"]
     extras = project["optional-dependencies"]
     promised = {tuple(r.split(">=")) for r in project["dependencies"] + extras["train"]}
@@ -382,7 +382,7 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax requires `pygame`, we `pygame-ce`: craftax is installed without its dependencies."""
+    """craftax requires `pygame`, jaxenvs `pygame-ce`; craftax is installed without dependencies."""
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")
     for name, version in pins.items():
@@ -394,7 +394,7 @@ def test_only_one_package_writes_the_pygame_folder():
     assert "pygame" not in installed
 
 
-def test_the_changelog_knows_this_version():
+def test_the_changelog_has_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {re.escape(jaxenvs.__version__)}\b", changelog, re.MULTILINE)
     assert "### Behaviour" in changelog

@@ -1,7 +1,7 @@
-"""Hostile play of every environment breaks no rule; hypothesis chooses the play and shrinks it.
+"""Random and invalid actions break no rule of `jaxenvs/testing/fuzzing.py`.
 
-The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, a million steps
-in all; `python tests/proofs/fuzzing.py` plays every id for longer.
+hypothesis chooses seeds, the share of invalid actions and the variation of params. The default run
+plays some ids for a million steps in all; `python tests/proofs/fuzzing.py` plays every id, longer.
 """
 
 import functools
@@ -17,7 +17,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 62  # of a play; plays of an environment
+ROWS, LENGTH, EXAMPLES = 128, 32, 62  # environments and steps of a rollout; rollouts of each id
 
 
 @functools.cache

@@ -1,11 +1,12 @@
-"""Print the flags with which XLA compiles for `make test`.
+"""Print the XLA flags of `make test`, which make compilation quick.
 
-Tests compile much and compute little: LLVM optimises nothing, fusions do not pass through MLIR,
-a program is not split for threads, as the workers use all cores, and XLA leaves out passes that
-only simplify or verify a program, a fifth of what is left. The algebraic simplifier stays: without
+Tests compile much and compute little. LLVM optimises nothing, fusions skip MLIR, a program is not
+split for threads because the workers use all cores, and XLA skips passes that only simplify or
+verify a program, which take a fifth of the remaining time. The algebraic simplifier stays: without
 it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
-XLA ends a process that gives it a flag it does not know, and flags come and go with its releases;
-those that the installed one does not know are left out.
+
+XLA ends a process that sets an unknown flag, and flags change between releases. Flags that the
+installed XLA does not know are left out.
 """
 
 import os
@@ -35,7 +36,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Whether JAX starts with flags."""
+    """Return whether JAX starts with these flags."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
@@ -43,7 +44,7 @@ def accepted(*flags: str) -> bool:
 
 
 def known(*flags: str) -> tuple[str, ...]:
-    """The flags that the installed XLA supports."""
+    """Return the flags that the installed XLA supports."""
     return flags if accepted(*flags) else tuple(filter(accepted, flags))
 
 
