@@ -64,14 +64,18 @@ def modules() -> dict[str, list[str]]:
 def rendered(content: Page) -> str:
     """Return a page as Markdown."""
     lines = [f"# {content.id}", "", _neighbours(content.id), ""]
-    lines += [f"![Random play in the level of seed {SEED}]({content.id}.gif)"]
+    lines += [
+        f"![Random play in the level of seed {SEED}]({content.id}.gif)",
+        "",
+        *_commands(content),
+    ]
     for section in content.sections:
         lines += ["", f"## {section.title}"]
         for text in section.text:
             lines += ["", escaped(text)]
         if section.rows:
             lines += ["", *_table(section.head, section.rows)]
-    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id), *_commands(content)])
+    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id)])
 
 
 def _neighbours(id: str) -> str:
@@ -152,13 +156,14 @@ def escaped(text: str) -> str:
 
 
 def _commands(content: Page) -> list[str]:
+    """Return a block of the commands for an id."""
     id, env = content.id, jaxenvs.make(content.id)
     lines = [f"jaxenvs play {id}", f"jaxenvs check {id}", f"jaxenvs train {id}"]
     if env.fully_observed:
         lines.append(f"jaxenvs train {id} --algo alphazero")
     if isinstance(env, Puzzle):
         lines.append(f"jaxenvs solve {id} --watch")
-    return ["## At the command line", "", "```", *lines, "```", ""]
+    return ["```", *lines, "```"]
 
 
 def overview() -> str:
