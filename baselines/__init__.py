@@ -1,13 +1,35 @@
-"""Reference learners: each is one file that reads from top to bottom.
+"""Reference learners, and what they share.
 
 jaxenvs train Grid-DoorKey-5x5-v0
-policy = jaxenvs.baselines.runs.load_policy("runs/demo")
+policy = jaxenvs.baselines.load_policy("runs/demo")
+
+Packages import only from packages above them in this list:
+
+- `core`: settings, devices, rollouts, replay buffers, returns, evaluation;
+- `networks`, `exploration`: flax networks and exploration bonuses;
+- `on_policy`, `off_policy`, `model_based`, `puzzles`: one module for each learner;
+- `registry`: the table of learners; `presets`: their tuned settings;
+- `storage`: a run's directory: configuration, checkpoints, saved policies;
+- `evaluation`: evaluate, compare, export and record runs;
+- `run`: `jaxenvs train`; `ray`: learners on a Ray cluster.
 """
+
+import importlib
+from typing import Any
 
 from jaxenvs.core.extras import require
 
+from . import old_names
+
 # What the extra `train` installs.
 NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
-GYM = "gym:"  # how ids of Gymnasium's environments begin: actors of Ray step them
+GYM = "gym:"  # prefix of ids of Gymnasium's environments, which actors of Ray step
 
 require(NEEDED, "train")
+old_names.install()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load_policy":  # imported when it is used: learners need no checkpoints
+        return importlib.import_module(".storage.runs", __name__).load_policy
+    raise AttributeError(f"module {__name__} has no attribute {name}")

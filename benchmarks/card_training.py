@@ -92,9 +92,9 @@ def _trained(
 
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
-    from jaxenvs.baselines import train
-    from jaxenvs.baselines.run.checkpoints import RunError, newest
-    from jaxenvs.baselines.runs import Run
+    from jaxenvs.baselines.run import train
+    from jaxenvs.baselines.storage.checkpoints import RunError, newest
+    from jaxenvs.baselines.storage.runs import Run
 
     from . import carried
 
@@ -126,7 +126,7 @@ def billion(work: Work) -> None:
 
 def _found(path: Path, carrier: Path) -> int:
     """The update to go on from; what was carried here takes the place of a run that is behind."""
-    from jaxenvs.baselines.run import checkpoints
+    from jaxenvs.baselines.storage import checkpoints
 
     from . import carried
 
@@ -154,7 +154,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """What a slice did, points of its learning curve and, at the end, the evaluation."""
-    from jaxenvs.baselines.runs import Run
+    from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)
     log = [record for record in run.records() if before < record["update"] <= after]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from flax import serialization
 
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.run.checkpoints import RunError
-from jaxenvs.baselines.runs import Run
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.checkpoints import RunError
+from jaxenvs.baselines.storage.runs import Run
 from jaxenvs.core.files import replacing
 
 LARGEST = 2**30  # bytes of a whole file, inflated

@@ -93,14 +93,16 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     the one that it has by itself, which both share, unless `apart`.
     """
     import jaxenvs
-    from jaxenvs.baselines import acting, algorithms, ppo
+    from jaxenvs.baselines import registry
+    from jaxenvs.baselines.core import rollouts
+    from jaxenvs.baselines.on_policy import ppo
     from jaxenvs.baselines.run import loop
 
     equal = dataclasses.asdict(setting)  # under the names of our own settings
     del equal["name"]
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
-    learner = algorithms.Learner.of("ppo", jaxenvs.make(ID), settings)
+    learner = registry.build("ppo", jaxenvs.make(ID), settings)
     if apart:
         network = two_networks(learner.env.env)
         learner = dataclasses.replace(learner, network=network)
@@ -118,7 +120,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
         )
         return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
 
-    return Trainer(train, lambda weights, obs: acting.predict(learner, weights, obs)[0])
+    return Trainer(train, lambda weights, obs: rollouts.predict(learner, weights, obs)[0])
 
 
 def chunk_of(setting: Setting) -> int:
@@ -132,9 +134,9 @@ def two_networks(env: Any) -> Any:
     """An actor and a critic that share nothing."""
     import flax.linen as nn
 
-    from jaxenvs.baselines import layers, networks
+    from jaxenvs.baselines.networks import layers, policies
 
-    class Apart(networks.ActorCritic):
+    class Apart(policies.ActorCritic):
         @nn.compact
         def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
             outputs = []
@@ -282,7 +284,7 @@ def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, i
     Actions are drawn; the environment is this library's, for everybody.
     """
     import jaxenvs
-    from jaxenvs.baselines.evaluate import first_episodes
+    from jaxenvs.baselines.core.episodes import first_episodes
 
     env = jaxenvs.make(ID)
 

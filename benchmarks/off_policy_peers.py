@@ -66,15 +66,15 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     import numpy as np
 
     import jaxenvs
-    from jaxenvs.baselines import algorithms
-    from jaxenvs.baselines.policy import Policy
+    from jaxenvs.baselines import registry
+    from jaxenvs.baselines.core.policy import Policy
     from jaxenvs.baselines.run import loop
     from jaxenvs.benchmarks import learner_peers
 
     env = jaxenvs.make(setting["env"])
-    row = algorithms.ALGORITHMS[setting["algorithm"]]
+    row = registry.ALGORITHMS[setting["algorithm"]]
     settings = row.load().Settings(**our_settings(setting))
-    learner = algorithms.Learner.of(row.name, env, settings)
+    learner = registry.build(row.name, env, settings)
 
     @jax.jit
     def act(weights: Any, obs: Any) -> Any:

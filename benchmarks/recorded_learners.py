@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jaxenvs
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.commands.learned import BONUSES
 
 RAY = Path(__file__).with_name("results") / "ray.json"

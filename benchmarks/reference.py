@@ -33,8 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenvs
-from jaxenvs.baselines import ppo, record
-from jaxenvs.baselines.evaluate import first_episodes
+from jaxenvs.baselines.core.episodes import first_episodes
+from jaxenvs.baselines.evaluation import record
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.presets import names, preset
 from jaxenvs.commands.fields import FLAG
 from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_same_task
@@ -130,7 +131,7 @@ def short_runs(
         run = folder / id
         name = NOVELTY if again and NOVELTY in names(id) else None
         usual = ppo.Settings(**preset(id, name).settings).total_steps
-        command = [sys.executable, "-m", "jaxenvs.baselines.train", id, "--overwrite"]
+        command = [sys.executable, "-m", "jaxenvs.baselines.run.train", id, "--overwrite"]
         if again:
             command += ["--preset", name] if name else ["--reward-scaling"]
         command += ["--out", str(run), "--total-steps", str(min(most, usual))]

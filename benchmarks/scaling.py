@@ -26,9 +26,9 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
-from jaxenvs.baselines import algorithms, presets
-from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.devices import DEVICES, Devices
+from jaxenvs.baselines import presets, registry
+from jaxenvs.baselines.core.devices import DEVICES, Devices
+from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
@@ -58,9 +58,9 @@ def learner(
 ) -> Learner:
     """A learner with the preset of an id, on `num_envs` environments over all devices."""
     tuned = presets.preset(id, preset, algorithm)
-    kind = algorithms.ALGORITHMS[algorithm].load().Settings
+    kind = registry.ALGORITHMS[algorithm].load().Settings
     settings = kind(**{**tuned.settings, "num_envs": num_envs, **given})
-    return Learner.of(algorithm, jaxenvs.make(id), settings, devices)
+    return registry.build(algorithm, jaxenvs.make(id), settings, devices)
 
 
 def compile_chunk(agent: Learner) -> str:

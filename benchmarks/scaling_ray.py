@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxenvs.baselines.run.curve import figure, points
+from jaxenvs.baselines.evaluation.curve import figure, points
 from jaxenvs.commands.parser import Parser
 from jaxenvs.core.extras import version
 
@@ -61,7 +61,7 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
-    module = [sys.executable, "-m", "jaxenvs.baselines.train"]
+    module = [sys.executable, "-m", "jaxenvs.baselines.run.train"]
     pipe = subprocess.PIPE
     return subprocess.Popen([*module, *command], stdout=pipe, stderr=subprocess.STDOUT, text=True)
 

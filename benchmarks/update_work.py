@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jaxenvs
-from jaxenvs.baselines import ppo, presets
-from jaxenvs.baselines.algorithms import Learner
+from jaxenvs.baselines import presets, registry
+from jaxenvs.baselines.on_policy import ppo
 
 from . import gpu_work, hlo, instrument, scaling
 from .tables.text import tabulated
@@ -33,7 +33,7 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
     source = "stock" if env.reset_source == "exact" else None  # as on a GPU, which may be absent
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)
-    agent = Learner.of("ppo", env, settings, scaling.Described(1))
+    agent = registry.build("ppo", env, settings, scaling.Described(1))
     begun = time.perf_counter()
     module = hlo.parse(scaling.compile_chunk(agent))
     launched = list(hlo.kernels(module, module.entry))

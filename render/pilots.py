@@ -64,7 +64,7 @@ RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Return the pilot of a policy with `begin` and `think`, see baselines/policy.py.
+    """Return the pilot of a policy with `begin` and `think`, see baselines/core/policy.py.
 
     Probabilities that are shown are those of its network, also where a search chooses.
     """

@@ -173,7 +173,7 @@ class Reel:
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
-    """Play a policy (see baselines/policy.py) for `count` moments, and write the replay.
+    """Play a policy (see baselines/core/policy.py) for `count` moments, and write the replay.
 
     Returns how many episodes it shows. Raises `OSError`.
     """

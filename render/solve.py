@@ -154,7 +154,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
         if options.levels is not None:
             raise UsageError("--levels compares what a run has learned: give --model RUN")
         return None
-    from ..baselines import planner
+    from ..baselines.evaluation import planner
 
     try:
         found = planner.load(options.model)
@@ -174,7 +174,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
     """Search from many levels and print how well that went."""
-    from ..baselines import heuristic
+    from ..baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "mp4", "html", "png")
     for name in refused:
@@ -196,7 +196,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
     """Whether the plan solves the true puzzle, and the board that it leads to."""
-    from ..baselines import planner
+    from ..baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     boards, right = planner.played(puzzle, one, result.actions[None])

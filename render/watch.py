@@ -103,7 +103,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 
     def load() -> Watched:
-        from ..baselines.runs import RunError, load_policy
+        from ..baselines.storage.runs import RunError, load_policy
 
         try:
             given = (options.best, params, options.simulations)

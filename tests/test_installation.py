@@ -11,8 +11,8 @@ import pytest
 
 from jaxenvs import cli
 from jaxenvs.baselines import NEEDED
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Config, Run
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Config, Run
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

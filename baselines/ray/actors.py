@@ -78,24 +78,27 @@ class JaxSampler:
     """Environments of this package, compiled with the policy into one program."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
-        from .. import acting, algorithms, ppo
+        from .. import registry
+        from ..core import rollouts
+        from ..core.learner import Learner, over_seeds
+        from ..on_policy import ppo
         from ..run import loop
 
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source
         venv = jaxenvs.make_vec(env, count, reset_source=source)
         settings = ppo.Settings(num_envs=count, rollout_steps=sampling.steps, minibatches=1)
-        row = algorithms.ALGORITHMS[algorithms.USUAL]
-        learner = algorithms.Learner(row, venv, sampling.network, settings)
+        row = registry.ALGORITHMS[registry.USUAL]
+        learner = Learner(row, venv, sampling.network, settings)
 
-        def sample(runner: acting.Runner) -> tuple[acting.Runner, acting.Rollout]:
+        def sample(runner: rollouts.Runner) -> tuple[rollouts.Runner, rollouts.Rollout]:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
             world = venv.refresh(key_world, runner.world)
             runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
-            return acting.collect(learner, runner, key, ppo.choose)
+            return rollouts.collect(learner, runner, key, ppo.choose)
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
-        self._sample = jax.jit(algorithms.over_seeds(sample))
+        self._sample = jax.jit(over_seeds(sample))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times."""
@@ -108,7 +111,7 @@ class GymSampler:
     """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
-        from .gym_worlds import GymEnvs
+        from .gym_envs import GymEnvs
 
         num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed
         self._envs = GymEnvs(id, fields, num_envs)
@@ -149,9 +152,9 @@ class GymSampler:
         step = self._envs.step(action)
         self._returns += step.reward
         self._lengths += 1
-        cut_value = np.zeros_like(step.reward)
+        truncation_value = np.zeros_like(step.reward)
         if step.truncated.any():
-            cut_value = np.where(
+            truncation_value = np.where(
                 step.truncated, self._policy(weights, step.final_obs, mask)[2], 0.0
             )
         record = {
@@ -162,7 +165,7 @@ class GymSampler:
             "reward": step.reward,
             "terminated": step.terminated,
             "truncated": step.truncated,
-            "cut_value": cut_value.astype(np.float32),
+            "truncation_value": truncation_value.astype(np.float32),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
             "mask": mask,

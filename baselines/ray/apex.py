@@ -22,13 +22,15 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxenvs.core.memory import machine_memory
 from jaxenvs.core.spaces import Dict, Space
 
-from .. import dqn, minibatches, q_network
-from ..algorithms import Algorithm, Learner
-from ..q_network import QNetwork
-from ..replay_buffer import Batch
-from ..run.checkpoints import RunError
+from ..core import minibatches
+from ..core.bounds import Count, Rate, Share
+from ..core.learner import Algorithm, Learner
+from ..core.replay_buffer import Batch
+from ..core.settings import Common
+from ..networks import q_network
+from ..networks.q_network import QNetwork
+from ..off_policy import dqn
 from ..run.keeping import Callback
-from ..settings import Common
 from . import launch
 
 
@@ -40,27 +42,22 @@ class Settings(Common):
     learning_rate: float = 3e-4  # at the start
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
     capacity: int = 200_000  # steps that the replay shards hold, together
-    warm_up: int = 10_000  # steps that they must hold before the first gradient step
-    gradient_steps: int = 32  # of an update
-    batch_size: int = 128  # steps that a gradient step learns from
-    n_step: int = 3  # steps whose rewards are added before the value of what follows
+    warm_up: Count = 10_000  # steps that they must hold before the first gradient step
+    gradient_steps: Count = 32  # of an update
+    batch_size: Count = 128  # steps that a gradient step learns from
+    n_step: Count = 3  # steps whose rewards are added before the value of what follows
     double: bool = True  # whether the weights choose the action that their slow copy values
     dueling: bool = True  # whether the network says a value and advantages
-    target_rate: float = 0.01  # how far the slow copy moves towards the weights in a gradient step
-    priority: float = 0.6  # power of an item's error to which it is drawn; 0: all alike
-    importance: float = 0.4  # power of importance weights at the start; it rises to 1
-    epsilon: float = 0.4  # share of random actions of the environment that explores most
+    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
+    priority: Share = 0.6  # power of an item's error to which it is drawn; 0: all alike
+    importance: Share = 0.4  # power of importance weights at the start; it rises to 1
+    epsilon: Share = 0.4  # share of random actions of the environment that explores most
     epsilon_power: float = 7.0  # the last one has epsilon to the power of one more than this
-    actors: int = 4  # processes that sample, each with its share of `num_envs`
-    replays: int = 1  # processes that hold the replay, each its share of `capacity`
+    actors: Count = 4  # processes that sample, each with its share of `num_envs`
+    replays: Count = 1  # processes that hold the replay, each its share of `capacity`
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
-    patience: int = 300  # seconds until a process that does not answer counts as dead
+    patience: Count = 300  # seconds until a process that does not answer counts as dead
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *Common.counts,
-        *("gradient_steps", "batch_size", "n_step", "warm_up"),
-        *("actors", "replays", "patience"),
-    )
     mode: ClassVar[str] = "async"  # actors never wait for the newest weights
     munchausen: ClassVar[float] = 0.0  # DQN has it, Ape-X has not
 
@@ -77,11 +74,6 @@ class Settings(Common):
                 f"capacity={self.capacity} never holds warm_up={self.warm_up} steps; give more "
                 f"--capacity, or less --warm-up"
             )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
-        for name in ("priority", "importance", "epsilon"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
 
     def epsilons(self, slot: int) -> tuple[float, ...]:
         """Shares of random actions of the environments of the actor in a slot.
@@ -90,7 +82,7 @@ class Settings(Common):
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
-        return tuple(q_network.ladder(self.epsilon, self.epsilon_power, place).tolist())
+        return tuple(q_network.epsilon_ladder(self.epsilon, self.epsilon_power, place).tolist())
 
 
 class Runner(NamedTuple):
@@ -141,14 +133,14 @@ def update(
     return runner, jax.tree.map(jnp.mean, losses) | {"error": errors}
 
 
-def fit(learner: Learner[Settings]) -> None:
-    """Raise `RunError` if the replay does not fit in this machine's memory."""
+def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+    """Raise `ValueError` if the replay does not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = seen(learner.env.observation_space), learner.env.action_space.n
     numbers = 3 * 4 + 2 * 8  # action, reward, discount; priority and age
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
-        raise RunError(
+        raise ValueError(
             f"replay shards of capacity={settings.capacity} take {need:,} bytes, and this machine "
             f"has {there:,}; try --capacity {int(settings.capacity * there / need / 2)}"
         )

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from ..run.processes import reached
-from ..runs import RunError
+from ..core.processes import reached
+from ..storage.runs import RunError
 
 AUTO = "auto"  # --address: the cluster whose node this is
 DEATHS = 3  # of each actor in a row, on average, before something is taken to be wrong with it

@@ -18,8 +18,11 @@ from jaxtyping import Array, Bool, PyTree, UInt32
 import jaxenvs
 from jaxenvs.core.masking import Mask, legal
 
-from .. import GYM, acting, q_network, returns
-from ..algorithms import ALGORITHMS, Learner
+from .. import GYM
+from ..core import returns, rollouts
+from ..core.learner import Learner
+from ..networks import q_network
+from ..registry import ALGORITHMS
 from ..run.progress import OLDEST
 from .actors import GymSampler, Sampling, use_one_thread
 from .replays import Items
@@ -89,8 +92,8 @@ class JaxExplorer:
         row = ALGORITHMS["dqn"]
         settings = row.load().Settings(num_envs=count, rollout_steps=given.sampling.steps)
         learner = Learner(row, venv, given.sampling.network, settings)
-        begin = jax.jit(functools.partial(acting.begin, learner))
-        self._runner = acting.Runner(**begin(jax.random.key(seed)))
+        begin = jax.jit(functools.partial(rollouts.begin, learner))
+        self._runner = rollouts.Runner(**begin(jax.random.key(seed)))
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
@@ -100,18 +103,18 @@ class JaxExplorer:
 
 
 def explore(
-    learner: Learner, epsilon: tuple[float, ...], runner: acting.Runner
-) -> tuple[acting.Runner, Record]:
+    learner: Learner, epsilon: tuple[float, ...], runner: rollouts.Runner
+) -> tuple[rollouts.Runner, Record]:
     """The record of `rollout_steps` steps in every environment."""
-    runner, key, _ = acting.next_update(learner, runner)
+    runner, key, _ = rollouts.next_update(learner, runner)
 
-    def act(runner: acting.Runner, key: Array) -> tuple[acting.Runner, Record]:
+    def act(runner: rollouts.Runner, key: Array) -> tuple[rollouts.Runner, Record]:
         key_action, key_step = jax.random.split(key)
-        mask = acting.legal_now(learner, runner.world.env)
-        values = acting.predict(learner, runner.weights, runner.obs)
+        mask = rollouts.legal_now(learner, runner.world.env)
+        values = rollouts.predict(learner, runner.weights, runner.obs)
         action = q_network.explore(key_action, values, jnp.float32(epsilon), mask)
         step = learner.env.step(key_step, runner.world, action)
-        after, ends = acting.stepped(learner, runner, step)
+        after, ends = rollouts.after_step(learner, runner, step)
         came = {"reward": step.reward, "final_obs": step.info["final_obs"], **ends}
         seen = {"obs": runner.obs, "action": action, "final_mask": step.info.get("final_mask")}
         return after, {**seen, **came}
@@ -123,7 +126,7 @@ class GymExplorer:
     """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
-        from .gym_worlds import GymEnvs
+        from .gym_envs import GymEnvs
 
         count, self._steps, self._seed = given.sampling.num_envs, given.sampling.steps, seed
         self._envs = GymEnvs(id, fields, count)
@@ -207,7 +210,7 @@ def items(
     }
     values = jax.vmap(given.sampling.network.apply, in_axes=(None, 0))
     best = legal(values(weights, found["next_obs"]), found["next_mask"]).max(axis=-1)
-    value = q_network.chosen(values(weights, found["obs"]), found["action"])
+    value = q_network.of_actions(values(weights, found["obs"]), found["action"])
     return found | {"error": reward + discount * best - value}, steps["is_step"][at]
 
 

@@ -9,11 +9,12 @@ import jax
 
 from jaxenvs.core.extras import require
 
-from .. import GYM
-from ..algorithms import ALGORITHMS, Algorithm, Learner
+from .. import GYM, registry
+from ..core.learner import Algorithm, Learner
+from ..registry import ALGORITHMS
 from ..run import loop, options
 from ..run.keeping import Callback
-from ..runs import Config, RunError
+from ..storage.runs import Config, RunError
 
 
 def check(settings: Any) -> None:
@@ -68,10 +69,13 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
     settings.check()
     env = world(config)
     learner = Learner(
-        row := ALGORITHMS[config.algorithm], env, row.network(env, vars(settings)), settings
+        row := ALGORITHMS[config.algorithm],
+        env,
+        registry.network(row, env, vars(settings)),
+        settings,
     )
-    if hasattr(row.load(), "fit"):
-        row.load().fit(learner)
+    if hasattr(row.load(), "check"):
+        row.load().check(learner, asked.seeds, asked.eval_episodes)
     jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
     cluster.start(settings.address, settings.workers, asked.join_timeout)
     return learner
@@ -80,7 +84,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
 def world(config: Config) -> Any:
     """What a learner must know of the environment of a run."""
     if config.id.startswith(GYM):
-        from . import gym_worlds
+        from . import gym_envs
 
-        return gym_worlds.look(config.id, config.keywords)
+        return gym_envs.look(config.id, config.keywords)
     return config.env

@@ -14,9 +14,10 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from .. import algorithms
-from ..acting import Rollout, Runner
-from ..devices import DEVICES, DIVIDED, EVERYWHERE
+from ..core import learner as core
+from ..core.devices import DEVICES, DIVIDED, EVERYWHERE
+from ..core.learner import over_seeds
+from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
 BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
@@ -24,21 +25,21 @@ BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have e
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
-    learner: algorithms.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
+    learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
     """One update on all devices; as everywhere, runners have a first axis of (here one) seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
 
-    step = algorithms.over_seeds(step)
+    step = over_seeds(step)
     return learner.devices.program(step, (EVERYWHERE, BATCH), EVERYWHERE)(runners, batch)
 
 
 class Learner:
     """A Ray actor that holds the weights; `index` of those that learn together."""
 
-    def __init__(self, learner: algorithms.Learner, index: int, on_cpu: bool) -> None:
+    def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
         """Ready to join; JAX is not asked for its devices yet."""
         self._learner, self._index = learner, index
         os.environ.pop("XLA_FLAGS", None)  # simulated devices of the process that started this one
@@ -55,7 +56,7 @@ class Learner:
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
         """Join the group, if there is one, and take the state."""
-        from ..run import processes
+        from ..core import processes
 
         devices = self._learner.devices
         place = (devices.count, self._index) if coordinator else (None, None)

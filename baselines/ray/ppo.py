@@ -8,15 +8,17 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
-from .. import acting, minibatches, ppo, returns
-from ..acting import Rollout, Runner
-from ..algorithms import Algorithm, Learner
+from ..core import minibatches, returns, rollouts
+from ..core.bounds import Count
+from ..core.learner import Algorithm, Learner
+from ..core.rollouts import Rollout, Runner
+from ..on_policy import ppo
 from ..run.keeping import Callback
 from ..run.progress import OLDEST
 from . import launch
@@ -33,13 +35,12 @@ ONE_PROCESS = {  # settings that need one process, and why
 class Settings(ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    actors: int = 4  # processes that sample, each with its share of `num_envs`
-    learners: int = 1  # processes that learn, each from its share of the fragments
+    actors: Count = 4  # processes that sample, each with its share of `num_envs`
+    learners: Count = 1  # processes that learn, each from its share of the fragments
     mode: Literal["sync", "async"] = "sync"  # whether actors wait for the newest weights
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
-    patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
+    patience: Count = 300  # seconds until an actor or learner that does not answer counts as dead
 
-    counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
     swept = ()
 
     @property
@@ -79,13 +80,15 @@ def update(
     """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
-    batch = minibatches.steps((corrected if stale else ppo.targets)(learner, runner, rollout))
-    orders = minibatches.drawn(learner.settings, batch, learner.devices.local_key(key_learn))
+    batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
+    orders = minibatches.shuffled_items(
+        learner.settings, batch, learner.devices.local_key(key_learn)
+    )
     scales = (centred if stale else ppo.normalisers)(learner, batch, orders)
     runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
-    sums = learner.devices.total(acting.episode_sums(rollout))
+    sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
-    oldest = {OLDEST: learner.devices.most(acting.oldest(rollout))}
+    oldest = {OLDEST: learner.devices.most(rollouts.longest_running(rollout))}
     return runner, sums | oldest | learner.devices.mean(losses)
 
 
@@ -101,7 +104,7 @@ def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollo
     weight = returns.limited(jnp.exp(log_prob - rollout.log_prob))
     rollout = rollout._replace(log_prob=log_prob, value=value, weight=weight)
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
-    *_, last_value = acting.think(learner, runner, None)
+    *_, last_value = rollouts.think(learner, runner, None)
     advantage = returns.advantages(rollout, last_value, gamma, gae_lambda, weight)
     return rollout, advantage, advantage + value
 

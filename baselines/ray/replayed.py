@@ -16,9 +16,9 @@ import ray
 from jaxtyping import PyTree
 from ray.exceptions import RayError
 
-from .. import algorithms
-from ..metrics import KNOWN
-from ..replay_buffer import Batch
+from ..core.learner import Learner, over_seeds
+from ..core.metrics import KNOWN
+from ..core.replay_buffer import Batch
 from ..run.progress import OLDEST
 from .cluster import Made, reason
 from .replays import Drawn, Replays, importance, joined
@@ -26,16 +26,16 @@ from .training import LostError
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def improve(learner: algorithms.Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
+def improve(learner: Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
     """One update; runners have a first axis of one seed."""
     update = functools.partial(learner.algorithm.load().update, learner)
-    return algorithms.over_seeds(update)(runners, batches)
+    return over_seeds(update)(runners, batches)
 
 
 class ReplayLearner:
     """A Ray actor that holds the weights and their slow copy."""
 
-    def __init__(self, learner: algorithms.Learner, on_cpu: bool, runners: PyTree) -> None:
+    def __init__(self, learner: Learner, on_cpu: bool, runners: PyTree) -> None:
         """Take the state."""
         self._learner = learner
         os.environ.pop("XLA_FLAGS", None)  # simulated devices of the process that started this one
@@ -60,9 +60,7 @@ class ReplayLearner:
 class Replayed:
     """The learner of a run, with the interface of `training.Learners`."""
 
-    def __init__(
-        self, replays: Replays, learner: algorithms.Learner, runners: PyTree[np.ndarray]
-    ) -> None:
+    def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start it with a state."""
         self._replays, self._settings = replays, learner.settings
         self._updates = int(runners.updates[0])
@@ -142,7 +140,7 @@ class Shards:
 
     _replays: Replays | None = None
 
-    def learners(self, learner: algorithms.Learner, runners: PyTree[np.ndarray]) -> Replayed:
+    def learners(self, learner: Learner, runners: PyTree[np.ndarray]) -> Replayed:
         """Start a learner; with the first one, the shards."""
         settings = learner.settings
         self._replays = self._replays or Replays(settings, int(runners.key.sum()))

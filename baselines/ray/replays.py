@@ -16,7 +16,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from ..runs import RunError
+from ..storage.runs import RunError
 from .cluster import DEATHS, reason
 
 TINY = 1e-6  # added to errors, so that every item is drawn at some time

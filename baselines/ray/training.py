@@ -19,15 +19,18 @@ import ray
 from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
-from .. import GYM, evaluate, stated
-from ..algorithms import Learner
-from ..devices import EVERYWHERE, Devices
-from ..run import checkpoints
+from .. import GYM
+from ..core import episodes as evaluation
+from ..core import policy_statement
+from ..core.devices import EVERYWHERE, Devices
+from ..core.learner import Learner
+from ..evaluation import final
 from ..run.divergence import Divergence
 from ..run.interrupt import Interrupt
 from ..run.keeping import Keeper
 from ..run.loop import begin, progress_line, split
-from ..runs import Run, RunError
+from ..storage import checkpoints
+from ..storage.runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
@@ -263,16 +266,16 @@ class Training:
     def report(self, run: Run, learner: Learner, weights: PyTree[Array], count: int) -> None:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
-            return evaluate.report(run, learner, weights, count)
+            return final.report(run, learner, weights, count)
         epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
         result = {
-            "policy": stated.of_network(learner.env, epsilon, greedy=False),
-            **evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels),
+            "policy": policy_statement.of_network(learner.env, epsilon, greedy=False),
+            **evaluation.summary(self.play(jax.device_get(weights), count), run.config.labels),
         }
         run.write_json("eval.json", result)
-        evaluate.tell(result)
+        print(evaluation.as_text(result))
 
-    def play(self, weights: PyTree[np.ndarray], count: int) -> evaluate.Episodes:
+    def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
         """Play episodes of an environment of Gymnasium with the actors, `count` or somewhat more.
 
         Each environment plays as many, so that short episodes are not preferred.
@@ -280,7 +283,7 @@ class Training:
         pool, settings = self._pool, self._settings
         assert pool is not None
         weights, rounds = ray.put(weights), -(-count // settings.num_envs)
-        first = _seed(self._run.config.seed, evaluate.EVALUATION)
+        first = _seed(self._run.config.seed, evaluation.EVALUATION)
         seeds = itertools.count(first, settings.num_envs)
         found: list[np.ndarray] = []
         while len(found) < settings.actors:
@@ -291,7 +294,7 @@ class Training:
                     found.append(made.about["episodes"])
             pool.check()
         returns, lengths, terminated = np.concatenate(found, axis=1)[:, None]
-        return evaluate.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
+        return evaluation.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
 
     def end(self) -> None:
         """Kill the actors, and what else is left."""

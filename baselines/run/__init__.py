@@ -1,1 +1,1 @@
-"""A run: its command line, its loop, its log and checkpoints, whatever the learner."""
+"""`jaxenvs train`: its command line, training loop and log, for any learner."""

@@ -4,9 +4,9 @@ import math
 import sys
 from typing import Any
 
-from ..runs import Run
-from . import processes
-from .checkpoints import RunError
+from ..core import processes
+from ..storage.checkpoints import RunError
+from ..storage.runs import Run
 
 CURE = "try a smaller --learning-rate or --max-grad-norm"
 

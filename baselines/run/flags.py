@@ -13,9 +13,10 @@ from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
 from jaxenvs.core.typed import PROGRAM, program
 
-from ..algorithms import ALGORITHMS
-from ..schedules import UNSHOWN
-from .checkpoints import RunError
+from ..core.bounds import without_bounds
+from ..core.schedules import UNSHOWN
+from ..registry import ALGORITHMS
+from ..storage.checkpoints import RunError
 
 HOME = "baselines"
 Kinds = tuple[type, ...]
@@ -62,14 +63,14 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
-def _group(kind: type, default: Any, without: Any = ()) -> Any:
+def _group(kind: type, default: Any, taken: Any = ()) -> Any:
     """A dataclass of the fields that a class itself declares."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
         (field.name, _shown(field.type, getattr(default, field.name), notes.get(field.name, "")))
         for field in dataclasses.fields(default)
-        if field.name in own and field.name not in (*without, *UNSHOWN, "settings")
+        if field.name in own and field.name not in (*taken, *UNSHOWN, "settings")
     ]
     made = [(name, kind, getattr(default, name)) for name, kind in fields]
     name, about = kind.__name__.strip("_").lower(), kind.__doc__
@@ -97,6 +98,7 @@ def _count(optional: bool) -> Any:
 
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """The type of a field with its help; without `None` among the values."""
+    kind = without_bounds(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
     if kind is int or kinds == [int]:

@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..runs import Run
-from . import processes
-from .checkpoints import RunError
-from .curve import draw
+from ..core import processes
+from ..evaluation.curve import draw
+from ..storage.checkpoints import RunError
+from ..storage.runs import Run
 from .sinks import Sink
 from .tracking import Evaluations, Films
 

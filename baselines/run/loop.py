@@ -19,17 +19,21 @@ from jaxtyping import Array, PyTree
 from jaxenvs import UnknownIdError
 from jaxenvs.core.vector import VectorState
 
-from ..algorithms import Algorithm, Learner, over_seeds
-from ..devices import DIVIDED, EVERYWHERE
-from ..record import tell_sweep
-from ..runs import Config, Run, load_policy
-from . import processes, sinks, sweep, tracking
-from .checkpoints import RunError
+from ..core import processes
+from ..core.devices import DIVIDED, EVERYWHERE
+from ..core.learner import Algorithm, Learner, over_seeds
+from ..core.terminal import activity
+from ..evaluation import final
+from ..evaluation.record import tell_sweep
+from ..storage import sweep
+from ..storage.checkpoints import RunError
+from ..storage.runs import Config, Run, load_policy
+from . import sinks, tracking
 from .divergence import Divergence
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
-from .progress import OLDEST, ProgressLine, activity
+from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
 STOCK = "stock"  # part of a checkpoint
@@ -221,9 +225,10 @@ def command(
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
     callback: Callback | None = None,
 ) -> int:
-    """Train what a command line asks for, then report it; return the exit code.
+    """Train what a command line asks for, then evaluate it; return the exit code.
 
-    `build` and `report` are those of the algorithm if left out; `callback` is that of `train.main`.
+    `build` defaults to `options.build_learner`, `report` to `final.report`. `callback` is the one
+    of `train.main`.
     """
     try:
         trace = _trace if train is _TRAIN else None
@@ -237,7 +242,7 @@ def command(
         return EXIT_CODE
     code = FAILED  # unless it returns
     try:
-        code = _trained(asked, run, learner, train, report or algorithm.load().report, callback)
+        code = _trained(asked, run, learner, train, report or final.report, callback)
     finally:
         if code == FAILED and asked.resume is None and processes.first():
             run.discard()

@@ -18,12 +18,15 @@ from jaxenvs.core.drawing import UNDRAWN, is_drawn
 from jaxenvs.core.typed import program
 from jaxenvs.core.vector import usual_source
 
-from .. import GYM, presets, schedules
-from ..algorithms import ALGORITHMS, USUAL, Learner, S
-from ..devices import Devices
-from ..runs import Config, Run
-from . import folder, processes, sinks, sweep
-from .checkpoints import RunError, newest
+from .. import GYM, presets, registry
+from ..core import processes, schedules
+from ..core.devices import Devices
+from ..core.learner import Learner, S
+from ..registry import ALGORITHMS, USUAL
+from ..storage import folder, sweep
+from ..storage.checkpoints import RunError, newest
+from ..storage.runs import Config, Run
+from . import sinks
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
@@ -116,14 +119,14 @@ def prepare(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
-    """Turn the command line of a learner into a run, and into what `build` makes of it.
+    """Turn the command line of a learner into a run and the learner that `build` returns.
 
-    Raises for what cannot work. `build` is that of the algorithm if left out. `trace` may raise
-    too: it is called before the directory is made, or an earlier run in it is removed.
+    Raises for what cannot work. `build` is `build_learner` if left out. `trace` may raise too: it
+    is called before the directory is made, or an earlier run in it is removed.
     """
     asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
-    learner = (build or ALGORITHMS[algorithm].load().build)(asked, made)
+    learner = (build or build_learner)(asked, made)
     for name in ("eval_every", "video_every"):
         if (getattr(asked, name) or 0) > learner.settings.updates:
             raise RunError(
@@ -231,10 +234,17 @@ def canonical(id: str, algorithm: str) -> str:
     return id
 
 
-def learner(algorithm: str, options: Options[S], config: Config) -> Learner[S]:
+def build_learner(options: Options[S], config: Config) -> Learner[S]:
     """Return the learner in compiled environments; raises for what cannot work."""
-    env = ALGORITHMS[algorithm].wrapped(config.env, config.settings)
-    return Learner.of(algorithm, env, options.settings, Devices.chosen(options.devices))
+    settings: Any = options.settings
+    settings.check()
+    devices = Devices.chosen(options.devices)
+    env = registry.training_env(config.algorithm, config.env, settings)
+    learner = registry.build(config.algorithm, env, settings, devices)
+    module = learner.algorithm.load()
+    if hasattr(module, "check"):
+        module.check(learner, config.seeds, options.eval_episodes)
+    return learner
 
 
 def directory(options: Options[Any], config: Config) -> Run:

@@ -1,27 +1,20 @@
 """Progress of a run: records for the log, and a line with speed, return and time left."""
 
 import collections
-import contextlib
-import io
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
-from rich.table import Column
-from rich.text import Text
+from rich.console import Console
 
-from ..metrics import row
-from ..runs import Config
-from . import processes
+from ..core import processes
+from ..core.metrics import row
+from ..core.terminal import COMPILING, bar, clock, say
+from ..storage.runs import Config
 
 INTERVAL = 5.0  # seconds between lines where there is no terminal
-LONGEST_ID = 40  # columns of an id; an id of a module of the user's may be longer
 OLDEST = "oldest"  # metric: steps of the longest episode under way
-COMPILING = "compiling"
 
 
 class ProgressLine:
@@ -51,7 +44,7 @@ class ProgressLine:
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = None  # when, after which update
         self._last_print = self._begun
-        self._bar = _bar(self._console)
+        self._bar = bar(self._console)
         self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")
 
     def __enter__(self) -> "ProgressLine":
@@ -130,7 +123,7 @@ class ProgressLine:
 
     def _print(self, text: str) -> None:
         if not self._console.is_terminal and processes.first():
-            _say(f"{self._config.id}: {text}")
+            say(f"{self._config.id}: {text}")
 
 
 class Returns:
@@ -164,74 +157,3 @@ class Returns:
             return
         counts, totals = (np.sum(list(part), axis=0) for part in zip(*self._sums, strict=True))
         self.mean = float((totals / counts).mean()) if (counts > 0).all() else None
-
-
-@contextlib.contextmanager
-def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
-    """Show in a terminal that something goes on, and for how long; elsewhere print `plain`.
-
-    Lines printed meanwhile appear at the end, unbroken.
-    """
-    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
-    if not console.is_terminal or console.quiet:
-        if plain and processes.first():
-            _say(f"{id}: {plain}")
-        yield
-        return
-    bar, said = _bar(console, transient=True), io.StringIO()
-    bar.add_task(id, total=None, text="", left="", what=what)
-    try:
-        with bar, contextlib.redirect_stdout(said):
-            yield
-    finally:
-        print(said.getvalue(), end="", flush=True)
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, after an hour also hours: `3:05`, `2:03:05`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-class _Left(ProgressColumn):
-    """The time left or, while that is unknown, the activity and its duration."""
-
-    max_refresh = None
-
-    def render(self, task: Task) -> Text:
-        left = task.fields["left"] or (
-            f"{task.fields.get('what', COMPILING)} {clock(task.elapsed or 0)}"
-        )
-        return Text(left, no_wrap=True)
-
-
-class _Bar(Progress):
-    """Two lines: id, bar and time left; below them the numbers."""
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        yield self.make_tasks_table(self.tasks)
-        for task in self.tasks:
-            if text := task.fields["text"]:
-                narrow = text.replace("   ", "  ")
-                yield Text(f"  {narrow}", no_wrap=True, overflow="ellipsis")
-
-
-def _bar(console: Console, transient: bool = False) -> Progress:
-    name = Column(max_width=LONGEST_ID, no_wrap=True, overflow="ellipsis")
-    return _Bar(
-        SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}", table_column=name),
-        BarColumn(bar_width=None),
-        _Left(),
-        console=console,
-        expand=True,
-        transient=transient,
-        redirect_stdout=not transient,
-        disable=not console.is_terminal,
-    )
-
-
-def _say(line: str) -> None:
-    with contextlib.suppress(OSError):  # a full disk under the output ends no training
-        print(line, flush=True)

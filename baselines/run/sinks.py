@@ -18,7 +18,7 @@ from jaxenvs.core.checks import suggestion
 from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 
-from ..runs import Config, Run, RunError
+from ..storage.runs import Config, Run, RunError
 
 Rows = Sequence[dict[str, Any]]
 

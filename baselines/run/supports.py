@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..algorithms import Learner
-from ..runs import Config
-from . import processes
+from ..core import processes
+from ..core.learner import Learner
+from ..storage.runs import Config
 
 CLIPPED = "clipped_targets"  # metric, from 0 to 1
 MOST = 1e-3  # share of clipped targets without a warning

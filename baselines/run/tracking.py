@@ -14,11 +14,13 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs.core.extras import require
 
-from .. import evaluate
-from ..algorithms import Learner
-from ..policy import Policy
-from ..runs import Run
-from ..stated import words
+from ..core import episodes as evaluation
+from ..core.episodes import EVALUATION, Episodes, EvaluatedPolicy
+from ..core.learner import Learner
+from ..core.policy import Policy
+from ..core.policy_statement import words
+from ..evaluation.final import agents_of
+from ..storage.runs import Run
 from .options import Options
 
 MOMENTS = 500  # of an episode, at most, in a film
@@ -33,8 +35,8 @@ COLUMNS = {  # of the log: their names in a summary
 class Evaluations:
     """Plays `episodes` episodes per seed every `every` updates and keeps each seed's best weights.
 
-    The policy acts as in eval.json, see `Evaluated.of`. With `every` None it only keeps `best`,
-    that of the run so far, see `Run.best`.
+    The policy acts as in eval.json, see `EvaluatedPolicy.of`. With `every` None it only keeps
+    `best`, the best of the run so far, see `Run.best`.
     """
 
     def __init__(
@@ -46,9 +48,10 @@ class Evaluations:
         best: dict[str, Any] | None = None,
     ) -> None:
         self.every, self.note, self._one, self._best = every, "", learner.devices.one, best
-        self._pending: tuple[int, PyTree[Array], evaluate.Episodes] | None = None
-        evaluated = evaluate.Evaluated.of(run, learner)
-        self._play = evaluated.player(run.config, episodes)
+        self._pending: tuple[int, PyTree[Array], Episodes] | None = None
+        agents = agents_of(run.config)
+        evaluated = EvaluatedPolicy.of(learner, agents)
+        self._play = evaluated.player(agents, episodes)
         self._env, self._labels = evaluated.env, run.config.labels
         self._policy = f"{episodes} episodes, {words(evaluated.facts)}"
 
@@ -62,7 +65,7 @@ class Evaluations:
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
-        each = evaluate.per_seed(jax.device_get(episodes), self._labels, self._env.achievements)
+        each = evaluation.per_seed(jax.device_get(episodes), self._labels, self._env.achievements)
         for column, name in COLUMNS.items():
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]
@@ -97,10 +100,10 @@ class Films:
     def __init__(self, run: Run, learner: Learner[Any], every: int) -> None:
         require(["PIL"], "play")
         self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
-        shown = evaluate.Evaluated.of(run, learner)
+        shown = EvaluatedPolicy.of(learner, agents_of(run.config))
         self._env = env = shown.env
         search = shown.search and shown.search.under(run.config.agents[0][0])
-        self._key = jax.random.fold_in(jax.random.key(run.config.seed), evaluate.EVALUATION)
+        self._key = jax.random.fold_in(jax.random.key(run.config.seed), EVALUATION)
         self._thread = ThreadPoolExecutor(1)
         self._film: Future[None] | None = None
 

@@ -1,4 +1,4 @@
-"""Recorded runs of the learners (`baselines/results`, kept by `baselines/record.py`)."""
+"""Recorded runs of the learners (`baselines/results`, kept by `baselines/evaluation/record.py`)."""
 
 import statistics
 from collections.abc import Callable, Iterable

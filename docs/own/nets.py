@@ -2,7 +2,7 @@
 
 import flax.linen as nn
 
-from jaxenvs.baselines.networks import Network
+from jaxenvs.baselines.networks.policies import Network
 
 
 class Residual(Network):

@@ -45,7 +45,7 @@ COMMANDS = {
     ),
     "train": Command(
         "train an agent (--algo: PPO, DQN ...)",
-        "jaxenvs.baselines.train",
+        "jaxenvs.baselines.run.train",
         {"": "ids"},
         "train",
         keeps=True,
@@ -53,7 +53,7 @@ COMMANDS = {
     ),
     "eval": Command(
         "evaluate a trained run, here or in the original package",
-        "jaxenvs.baselines.evaluating",
+        "jaxenvs.baselines.evaluation.command",
         {"": "runs"},
         "train",
         keeps=True,
@@ -61,13 +61,13 @@ COMMANDS = {
     ),
     "export": Command(
         "write a trained policy for programs without jaxenvs",
-        "jaxenvs.baselines.export",
+        "jaxenvs.baselines.evaluation.export",
         {"": "runs"},
         "export",
     ),
     "compare": Command(
         "compare trained runs, with intervals",
-        "jaxenvs.baselines.compare",
+        "jaxenvs.baselines.evaluation.compare",
         {"...": "runs"},
         "train",
     ),

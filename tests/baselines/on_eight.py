@@ -18,10 +18,12 @@ from jax.sharding import PartitionSpec
 from scipy import stats
 from test_priorities import some
 
-from jaxenvs.baselines import acting, dqn, minibatches, ppo, priorities, train
-from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import minibatches, priorities, rollouts
+from jaxenvs.baselines.core.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
+from jaxenvs.baselines.core.learner import Learner
+from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.run import loop, train
 from jaxenvs.benchmarks import scaling
 
 ROWS = PartitionSpec(DEVICES)
@@ -42,12 +44,12 @@ def gradients() -> dict[str, float]:
     weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
     obs = jax.random.normal(jax.random.key(1), (rows, 1))
     noise = jax.random.normal(jax.random.key(2), (3, rows))
-    logits, value = jax.jit(acting.predict, static_argnums=0)(one, weights, obs)
+    logits, value = jax.jit(rollouts.predict, static_argnums=0)(one, weights, obs)
     action = jnp.arange(rows, dtype=jnp.int32) % 2
     log_prob = one.policy.log_prob(logits, action) + 0.1 * noise[0]
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
-    rollout = acting.Rollout(obs, action, log_prob, *numbers)
+    rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # devices that normalise alone are far off
     batch = (rollout, advantage, value + noise[1])
 
@@ -134,7 +136,7 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     env = found.env + devices.index * len(known.value)
     slot, weight = devices.dealt((env * SLOTS + found.slot, found.weight), found.device)
     error = devices.joined(slot.astype(jnp.float32))
-    return slot, weight, priorities.updated(known, sums, found, error, 0.5)
+    return slot, weight, priorities.update(known, sums, found, error, 0.5)
 
 
 def ladder() -> list[float]:

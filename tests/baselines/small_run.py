@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from jaxenvs.baselines import ppo
-from jaxenvs.baselines.runs import Config, Run
+from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.storage.runs import Config, Run
 
 ID = "Grid-Empty-Random-5x5-v0"
 TREES = {

@@ -12,16 +12,11 @@ from test_dqn import goes_on_bit_for_bit
 from tiny import Push
 
 from jaxenvs import cli
-from jaxenvs.baselines import (
-    actor_critic,
-    export,
-    minibatches,
-    replay_buffer,
-    runs,
-    sac,
-    train,
-)
-from jaxenvs.baselines.run import loop, options
+from jaxenvs.baselines.core import minibatches, replay_buffer
+from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.run import loop, options, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 

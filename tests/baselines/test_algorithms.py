@@ -13,9 +13,11 @@ from tiny import TINY, Push
 from tiny_masks import Gate
 
 import jaxenvs
-from jaxenvs.baselines import algorithms, runs, train
-from jaxenvs.baselines.algorithms import ALGORITHMS, Algorithm
-from jaxenvs.baselines.run import loop, options
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core.learner import Algorithm
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop, options, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Discrete
 
@@ -102,7 +104,7 @@ def test_activations_may_be_bfloat16(name):
 
 def test_equal_learners_share_their_programs():
     """They are equal by value, so that a second one is not compiled again."""
-    make = functools.partial(algorithms.Learner.of, "ppo", runs.Config(ID, {}, 0, 1, {}).env)
+    make = functools.partial(registry.build, "ppo", runs.Config(ID, {}, 0, 1, {}).env)
     kind = ALGORITHMS["ppo"].load().Settings
     first, second, other = (make(kind(**TINY["ppo"], gamma=gamma)) for gamma in (0.9, 0.9, 0.8))
     assert first == second != other and hash(first) == hash(second)

@@ -13,9 +13,13 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs.adapters.mctx import Node
-from jaxenvs.baselines import acting, alphazero, evaluate, networks, runs, train
-from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core.learner import Learner
+from jaxenvs.baselines.model_based import alphazero
+from jaxenvs.baselines.networks import policies
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import Minesweeper, SlidingTile
 
@@ -28,11 +32,11 @@ FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 def learner(env, **settings) -> Learner:
     """An AlphaZero with a network of a few units, whose values are not 0 at first."""
     agent = tiny.learner(env, "alphazero", **settings)
-    return dataclasses.replace(agent, network=networks.ActorCritic.of(env, (8,), 2))
+    return dataclasses.replace(agent, network=policies.ActorCritic.of(env, (8,), 2))
 
 
 plan_for = jax.jit(alphazero.plan, static_argnums=0)
-predict = jax.jit(acting.predict, static_argnums=0)
+predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +93,7 @@ def test_before_the_first_reward_the_search_leaves_the_policy_alone():
         """The most that a search changes the probability of an action."""
         obs, world = agent.env.reset(key)
         mask = jax.vmap(env.action_mask)(world.env)
-        prior = jax.nn.softmax(jnp.where(mask, acting.predict(agent, weights, obs)[0], -jnp.inf))
+        prior = jax.nn.softmax(jnp.where(mask, rollouts.predict(agent, weights, obs)[0], -jnp.inf))
         return jnp.abs(alphazero.plan(agent, weights, key, obs, world.env).policy - prior).max()
 
     blank = jnp.zeros((3, 3), jnp.uint8)
@@ -113,7 +117,7 @@ def test_plans_that_use_what_the_agent_cannot_see_meet_no_mine():
     def search(key, obs, state):
         return alphazero.plan(agent, weights, key, obs, state, gumbel_scale=0.0).action
 
-    play = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))
+    play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     assert play(MINES, search, KEY, 16).succeeded.all()
 
 
@@ -196,16 +200,16 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
     keys = jax.random.split(jax.random.key(1), 1)
     made = tiny.collected(agent, runners, keys, alphazero.choose)
     after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
-    got = np.asarray(jax.jit(acting.lambda_returns, static_argnums=0)(agent, after, rollout))
+    got = np.asarray(jax.jit(rollouts.lambda_returns, static_argnums=0)(agent, after, rollout))
     bootstrap = np.asarray(predict(agent, after.weights, after.obs)[1])
     rollout = jax.device_get(rollout)
     assert rollout.terminated.any() and rollout.truncated.any()
-    np.testing.assert_array_equal(rollout.cut_value != 0, rollout.truncated)
+    np.testing.assert_array_equal(rollout.truncation_value != 0, rollout.truncated)
     for env in range(4):
         later = value = bootstrap[env]
         for t in reversed(range(16)):
             if rollout.truncated[t, env]:
-                later = value = rollout.cut_value[t, env]
+                later = value = rollout.truncation_value[t, env]
             if rollout.terminated[t, env]:
                 later = value = 0.0
             mixed = (1 - gae_lambda) * value + gae_lambda * later
@@ -218,8 +222,8 @@ def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
     logits, value = predict(agent, weights, obs)
     mask = masks(agent, state)
     same = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
-    nothing = dict.fromkeys(acting.Rollout._fields, None)
-    rollout = acting.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": same})
+    nothing = dict.fromkeys(rollouts.Rollout._fields, None)
+    rollout = rollouts.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": same})
     loss = jax.jit(jax.grad(lambda w, r: alphazero.loss(agent, w, r, value)[0]))
     at_own = jax.tree.leaves(loss(weights, rollout))
     other = jax.nn.softmax(jnp.where(mask, logits + jnp.arange(4.0), -jnp.inf))

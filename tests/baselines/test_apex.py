@@ -9,13 +9,15 @@ import pytest
 from tiny import Clock, Countdown
 
 import jaxenvs
-from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
-from jaxenvs.baselines.ray import apex, gym_worlds
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core.learner import Learner
+from jaxenvs.baselines.ray import apex, gym_envs
 from jaxenvs.baselines.ray.actors import Sampling
 from jaxenvs.baselines.ray.explorers import Exploration, Explorer
 from jaxenvs.baselines.ray.replayed import ReplayLearner
 from jaxenvs.baselines.ray.replays import Drawn, Replay, importance, shares
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run.train import main
 
 GROUP = "apex"
 N_STEP, GAMMA, ENVS, STEPS = 3, 0.9, 4, 8
@@ -106,7 +108,7 @@ def exploration(env, **settings):
     """A learner, the settings of its actor, and runners with a first axis of one seed."""
     given = apex.Settings(num_envs=ENVS, rollout_steps=STEPS, actors=1, hidden=(8,), embed=2)
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
-    learner = Learner(ROW, env, ROW.network(env, vars(given)), given)
+    learner = Learner(ROW, env, registry.network(ROW, env, vars(given)), given)
     runners = jax.device_get(jax.jit(jax.vmap(learner.init))(jax.random.key(0)[None]))
     told = Exploration(Sampling.of(learner), N_STEP, GAMMA, given.epsilons(0))
     return learner, told, runners
@@ -140,7 +142,7 @@ def known(id):
     """An environment, as a learner knows it, and its fields."""
     if not id.startswith("gym:"):
         return jaxenvs.make(id), {}
-    return gym_worlds.look(id, {}), {"length": 5, "cut": True}
+    return gym_envs.look(id, {}), {"length": 5, "cut": True}
 
 
 def plain(record, first, env):
@@ -284,7 +286,7 @@ def test_an_update_learns_from_shares_and_says_their_errors():
         (["--replays", "0"], "replays=0 must be at least 1"),
         (["--chunk", "2"], "chunk=2: here each update is a call"),
         (["--warm-up", "300000"], "capacity=200000 never holds warm_up=300000 steps"),
-        (["--priority", "1.5"], "priority=1.5 must be from 0 to 1"),
+        (["--priority", "1.5"], "priority=1.5 must be at most 1"),
         (["--seeds", "2"], "do not go with --ray"),
         (["--capacity", "1000000000000"], "bytes, and this machine has"),
         (["--learners", "2"], "unrecognized"),

@@ -9,9 +9,9 @@ import pytest
 from flax import serialization
 from small_run import ROW, TREES, saved_run, trees
 
-from jaxenvs.baselines import train
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.run import train
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run, RunError
 from jaxenvs.benchmarks import card_training, card_work, carried
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from jaxenvs import cli
-from jaxenvs.baselines import compare, statistics
+from jaxenvs.baselines.core import statistics
+from jaxenvs.baselines.evaluation import compare
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(1.0, 1.0, (7, 3)).round(1)  # runs x tasks, with ties

@@ -9,10 +9,12 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-from jaxenvs.baselines import acting, actor_critic, batch_renorm, crossq, replay_buffer, train
-from jaxenvs.baselines.batch_renorm import STATISTICS, BatchRenorm
-from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import replay_buffer, rollouts
+from jaxenvs.baselines.core.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.networks import batch_renorm
+from jaxenvs.baselines.networks.batch_renorm import STATISTICS, BatchRenorm
+from jaxenvs.baselines.off_policy import actor_critic, crossq
+from jaxenvs.baselines.run import loop, train
 
 ROWS = 24
 COUNTS = np.arange(ROWS) % 5 > 0  # items with weight
@@ -187,7 +189,7 @@ def test_statistics_move_in_gradient_steps_alone(agent, runners):
 def test_acting_is_by_running_statistics(agent, runners):
     (_, _, after), _ = runners
     obs = np.float32([[0], [2], [5]])
-    together = jax.jit(functools.partial(acting.predict, agent))
+    together = jax.jit(functools.partial(rollouts.predict, agent))
     said = together(after.weights, obs)
     for i in range(3):
         alone = together(after.weights, obs[[i]])[0]

@@ -11,8 +11,11 @@ import pytest
 
 import jaxenvs
 from jaxenvs import cli, search
-from jaxenvs.baselines import davi, heuristic, planner, runs, train
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.evaluation import heuristic, planner
+from jaxenvs.baselines.puzzles import davi
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import heuristics, runs
 from jaxenvs.puzzles import PegSolitaire
 
 DAVI = ["Puzzle-SlidingTile-3x3-v0", "--algo", "davi"]
@@ -24,7 +27,7 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 @pytest.fixture(scope="module")
 def cube():
     """A learner for the 2x2x2 cube, and weights."""
-    learner = davi.of_puzzle(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
+    learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     # Guesses about 3, so that nothing is 0 by the lower limit.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
@@ -33,7 +36,7 @@ def cube():
 @pytest.fixture(scope="module")
 def by_action():
     """A learner of a cost for each action of the 8-puzzle, and weights."""
-    learner = davi.of_puzzle(jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
+    learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
 
@@ -84,7 +87,7 @@ def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
 
 
 def test_where_moves_have_no_inverse_the_walk_goes_backwards():
-    learner = davi.of_puzzle(PegSolitaire(), davi.Settings(**TINY))
+    learner = registry.build("davi", PegSolitaire(), davi.Settings(**TINY))
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
@@ -159,7 +162,7 @@ def test_costs_of_actions_that_differ_are_added():
     level = env.sample_level(jax.random.key(0))
     moves = env.neighbours(level.instance, level.board)
     boards = davi.Boards(*jax.tree.map(lambda x: x[None], (level.board, *moves)))
-    learner = davi.of_puzzle(env, davi.Settings(**TINY, q=True))
+    learner = registry.build("davi", env, davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     goals = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, level.instance, boards)
     costs = functools.partial(davi.action_costs, learner, weights, level.instance)
@@ -180,7 +183,7 @@ def test_a_small_puzzle_is_learned(by_action):
         learning_rate=5e-3, total_steps=50 * 20 * 16 * 7, test_boards=8, test_moves=8,
         q=by_action,
     )  # fmt: skip
-    learner = davi.of_puzzle(env, settings)
+    learner = registry.build("davi", env, settings)
     runners, metrics = loop.run_chunk(learner, loop.start(learner, jax.random.key(0)[None]))
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
@@ -209,7 +212,7 @@ def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
 
 @pytest.mark.slow
 def test_the_heuristic_of_a_run_guides_a_search(finished):
-    guess = davi.load_heuristic(finished, seed=1)
+    guess = heuristics.load_heuristic(finished, seed=1)
     env = runs.Run.open(finished).config.env
     level = env.sample_level(jax.random.key(4))
     assert guess((), env.goal(())) == 0.0 and guess((), level.board).dtype == jnp.float32
@@ -227,19 +230,19 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
 def test_a_head_for_each_action_guides_q_search(finished, tmp_path, capsys):
     out = tmp_path / "q"
     assert train.main([*DAVI, *FLAGS, *total(2), "--q", "--out", str(out)]) == 0
-    costs = davi.load_q(out)
+    costs = heuristics.load_q(out)
     env = dataclasses.replace(runs.Run.open(out).config.env, scramble=6)
     near = env.sample_level(jax.random.key(1))
     found = search.qstar(env, near, q=costs, node_budget=4096, batch_size=64)
     assert found.solved
     able = env.neighbours((), near.board).valid
     np.testing.assert_array_equal(np.isfinite(costs((), near.board)), able)
-    assert davi.load_heuristic(out)((), near.board) == costs((), near.board).min()
+    assert heuristics.load_heuristic(out)((), near.board) == costs((), near.board).min()
     levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 4))
     compared = heuristic.compare(planner.load(out), levels, 1.0, 4096, "qstar")
     assert compared["solved"] == 1.0 and compared["nodes_per_board"] > 0
     with pytest.raises(runs.RunError, match="has no head per action: train it with --q"):
-        davi.load_q(finished)
+        heuristics.load_q(finished)
     with pytest.raises(ValueError, match="qstar needs a head per action"):
         planner.load(finished).guide("qstar")
     given = ["solve", DAVI[0], "--set", "scramble=4", "--model", str(out), "--algorithm", "qstar"]
@@ -263,6 +266,6 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, davi.ALGORITHM)
     run = runs.Run.create(tmp_path / "two", config)
     with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
-        davi.load_heuristic(run.path, seed=2)
+        heuristics.load_heuristic(run.path, seed=2)
     with pytest.raises(runs.RunError, match="was trained by davi"):
         runs.load_policy(run.path)

@@ -12,12 +12,10 @@ import jax
 import pytest
 import tiny
 
-from jaxenvs.baselines import train
-from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.presets import BY_REPLAY
-from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.checkpoints import RunError
-from jaxenvs.baselines.runs import Run
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage.runs import Run
 
 HERE = Path(__file__).parent
 REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
@@ -52,7 +50,7 @@ def end(process: subprocess.Popen, code: int = 0, timeout: int = 300) -> tuple[s
 
 def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
     """A separate `jaxenvs train`."""
-    return start(["-m", "jaxenvs.baselines.train", *flags], devices, **environment)
+    return start(["-m", "jaxenvs.baselines.run.train", *flags], devices, **environment)
 
 
 def free_port() -> int:
@@ -206,11 +204,11 @@ def test_nobody_comes(capsys, process, message):
 
 def test_environments_that_do_not_divide():
     with pytest.raises(
-        RunError, match=r"num_envs=64 does not divide evenly among 3.*--num-envs 63"
+        ValueError, match=r"num_envs=64 does not divide evenly among 3.*--num-envs 63"
     ):
         Devices(3).batch(tiny.Countdown(), 64, None)
     with pytest.raises(
-        RunError, match=r"pool of 4096 levels does not divide evenly among 3 devices"
+        ValueError, match=r"pool of 4096 levels does not divide evenly among 3 devices"
     ):
         Devices(3).batch(tiny.Countdown(), 63, "pool")
     assert Devices(4).batch(tiny.Countdown(), 64, "pool").pool_size == 1024

@@ -3,10 +3,10 @@
 import pytest
 from tiny import FLAGS
 
-from jaxenvs.baselines import ppo
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run.divergence import Divergence
-from jaxenvs.baselines.runs import Config, Run, RunError
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage.runs import Config, Run, RunError
 
 NAN = float("nan")
 

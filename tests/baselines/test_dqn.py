@@ -14,12 +14,13 @@ from tiny import Clock, Endless
 
 import jaxenvs
 from jaxenvs import Step
-from jaxenvs.baselines import acting, dqn, minibatches, replay_buffer, runs, train
-from jaxenvs.baselines.algorithms import SEEDS, Learner
-from jaxenvs.baselines.devices import Devices
-from jaxenvs.baselines.metrics import KNOWN
-from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.checkpoints import RunError
+from jaxenvs.baselines.core import minibatches, replay_buffer, replay_checks, rollouts
+from jaxenvs.baselines.core.devices import Devices
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.core.metrics import KNOWN
+from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 
 TINY = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "8", "--embed", "2", "--seeds", "2"]
 TINY += ["--eval-episodes", "4", "--checkpoint-every", "2", "--capacity", "64", "--warm-up", "64"]
@@ -29,7 +30,7 @@ ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
 
 learner = functools.partial(tiny.learner, algorithm="dqn")
 values_of, worth, loss = (
-    jax.jit(function, static_argnums=0) for function in (acting.predict, dqn.worth, dqn.loss)
+    jax.jit(function, static_argnums=0) for function in (rollouts.predict, dqn.worth, dqn.loss)
 )
 
 
@@ -154,7 +155,7 @@ def test_slots_are_those_of_randint():
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     for written in ([0, 1, 5], [7, 8, 900]):
         memory = memory._replace(written=jnp.asarray(written, jnp.int32))
-        draw = jax.jit(replay_buffer.drawn, static_argnums=(2, 3))
+        draw = jax.jit(replay_buffer.sample_slots, static_argnums=(2, 3))
         env, slot = draw(jax.random.key(4), memory, 500, 1)
         oldest, newest = np.maximum(0, memory.written - (SLOTS - 1))[env], memory.written[env]
         _, key = jax.random.split(jax.random.key(4))
@@ -388,18 +389,18 @@ def test_a_replay_that_does_not_fit_is_refused():
     agent = learner(Endless(), capacity=4 * 10**12)
     # A step: observation 4 bytes, action 4, reward 4, three flags; and a count per environment.
     need = f"{2 * (4 * 10**12 * 15 + 16):,}"
-    with pytest.raises(RunError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
-        dqn.fit(agent, 2)
-    dqn.fit(learner(Endless()), 2)
+    with pytest.raises(ValueError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
+        replay_checks.check_memory(agent, 2)
+    replay_checks.check_memory(learner(Endless()), 2)
 
 
 def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
-    monkeypatch.setattr(dqn, "device_memory", lambda device: 1000)
-    with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
-        dqn.fit(agent, 1)
+    monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1000)
+    with pytest.raises(ValueError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
+        replay_checks.check_memory(agent, 1)
     need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
     slots = 1_000_000 // 64  # of each environment; 15,625 is a square, so nothing is padded
     assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6

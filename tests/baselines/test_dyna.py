@@ -12,11 +12,14 @@ import tiny
 from jaxtyping import Array, UInt8
 
 import jaxenvs
-from jaxenvs.baselines import acting, dyna, dyna_network, ppo_rnn, train, two_hot
-from jaxenvs.baselines.algorithms import SEEDS
-from jaxenvs.baselines.dyna import Window
-from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.runs import Run, load_policy
+from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.model_based import dyna, dyna_network
+from jaxenvs.baselines.model_based.dyna import Window
+from jaxenvs.baselines.networks import two_hot
+from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage.runs import Run, load_policy
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 from jaxenvs.core.vocabulary import of_bytes
@@ -151,7 +154,7 @@ def played(env: Env):
     runners = loop.start(agent, KEY[None])
 
     def collect(runner, key):
-        return dyna.acting.collect(agent, runner, key, dyna.choose, dyna.remember)
+        return dyna.rollouts.collect(agent, runner, key, dyna.choose, dyna.remember)
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
@@ -652,7 +655,7 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
 def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, updates):
     """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
-    rollout = acting.Rollout(reward=jnp.ones(3))
+    rollout = rollouts.Rollout(reward=jnp.ones(3))
     monkeypatch.setattr(dyna, "imagined", lambda learner, runner, *_: (runner, (), rollout))
     learn = lambda learner, runner, *_: (runner, {"kl": jnp.float32(0.1)})  # noqa: E731
     monkeypatch.setattr(dyna.ppo_rnn, "learn", learn)

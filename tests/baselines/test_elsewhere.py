@@ -12,9 +12,9 @@ from tiny import FLAGS
 
 import jaxenvs
 from jaxenvs import cli
-from jaxenvs.baselines import elsewhere, evaluating
-from jaxenvs.baselines.policy import Policy
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.core.policy import Policy
+from jaxenvs.baselines.evaluation import command, upstream
+from jaxenvs.baselines.run.train import main
 from jaxenvs.core.extras import MissingExtraError
 
 GROUP = "tiny_runs"  # the worker that has compiled such a run
@@ -75,8 +75,8 @@ def test_what_minigrid_shows_is_an_observation_of_ours():
 @pytest.mark.parametrize("id", ["Grid-LavaGapS5-v0", "Classic-CartPole-v0"])
 def test_random_play_is_as_long_there_as_here(id):
     policy = uniform(id)
-    ours = evaluating.here(policy, jax.random.key(1), 200)
-    theirs = elsewhere.play(policy, policy.env.package, jax.random.key(0), 200)
+    ours = command.here(policy, jax.random.key(1), 200)
+    theirs = upstream.play(policy, policy.env.package, jax.random.key(0), 200)
     for here, there in ((ours.lengths, theirs.lengths), (ours.returns, theirs.returns)):
         error = np.hypot(np.std(here), np.std(there)) / np.sqrt(200)
         assert abs(np.mean(here) - np.mean(there)) < 4 * error
@@ -87,8 +87,8 @@ def test_random_play_is_as_long_there_as_here(id):
 @pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0", "Craft-Ids-v0"])
 def test_random_play_of_legal_actions_scores_as_much_in_craftax(id):
     policy = uniform(id)
-    ours = evaluating.here(policy, jax.random.key(1), 128)
-    theirs = elsewhere.play(policy, "craftax", jax.random.key(0), 128)
+    ours = command.here(policy, jax.random.key(1), 128)
+    theirs = upstream.play(policy, "craftax", jax.random.key(0), 128)
     for here, there in ((ours.lengths, theirs.lengths), (ours.returns, theirs.returns)):
         error = np.hypot(np.std(here), np.std(there)) / np.sqrt(128)
         assert abs(np.mean(here) - np.mean(there)) < 4 * error
@@ -99,12 +99,12 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
     said = capsys.readouterr().err
     assert "Grid-Empty-Random-5x5-v0 is not in craftax: it is in minigrid" in said
     key = jax.random.key(0)
-    with pytest.raises(elsewhere.NotThereError, match="no package has it"):
-        elsewhere.play(uniform("Puzzle-Hanoi-5-v0"), "minigrid", key, 2)
-    with pytest.raises(elsewhere.NotThereError, match="no MiniGrid-Empty-5x5-v0 with view_size=5"):
-        elsewhere.play(uniform("Grid-Empty-5x5-v0", view_size=5), "minigrid", key, 2)
+    with pytest.raises(upstream.NotThereError, match="no package has it"):
+        upstream.play(uniform("Puzzle-Hanoi-5-v0"), "minigrid", key, 2)
+    with pytest.raises(upstream.NotThereError, match="no MiniGrid-Empty-5x5-v0 with view_size=5"):
+        upstream.play(uniform("Grid-Empty-5x5-v0", view_size=5), "minigrid", key, 2)
     with pytest.raises(ValueError, match="minigrid shows image and dict, not obs='rgb'"):
-        elsewhere.play(uniform("Grid-Empty-5x5-v0", obs="rgb"), "minigrid", key, 2)
+        upstream.play(uniform("Grid-Empty-5x5-v0", obs="rgb"), "minigrid", key, 2)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(monkeypatch, id, package, says):
     monkeypatch.setitem(sys.modules, package, None)  # as good as not installed
-    with pytest.raises((elsewhere.NotThereError, MissingExtraError), match=says):
-        elsewhere.play(uniform(id), package, jax.random.key(0), 2)
+    with pytest.raises((upstream.NotThereError, MissingExtraError), match=says):
+        upstream.play(uniform(id), package, jax.random.key(0), 2)
 
 
 def test_a_policy_that_remembers_begins_every_episode_anew():
@@ -130,8 +130,8 @@ def test_a_policy_that_remembers_begins_every_episode_anew():
         return memory + 1, jnp.where(memory % 2 == jnp.arange(2), 9.0, -9.0), jnp.float32(0)
 
     policy = Policy(env, lambda: jnp.int32(0), predict, "Classic-CartPole-v0")
-    ours = evaluating.here(policy, jax.random.key(0), 64, greedy=True)
-    theirs = elsewhere.play(policy, "gymnasium", jax.random.key(0), 64, greedy=True)
+    ours = command.here(policy, jax.random.key(0), 64, greedy=True)
+    theirs = upstream.play(policy, "gymnasium", jax.random.key(0), 64, greedy=True)
     error = np.hypot(np.std(ours.lengths), np.std(theirs.lengths)) / 8
     assert abs(np.mean(ours.lengths) - np.mean(theirs.lengths)) < 4 * error
     assert np.mean(theirs.lengths) > 30

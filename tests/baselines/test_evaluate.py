@@ -7,7 +7,7 @@ from tiny import Countdown, Endless
 
 import jaxenvs
 from jaxenvs import Step, make_vec
-from jaxenvs.baselines import evaluate
+from jaxenvs.baselines.core import episodes as evaluation
 from jaxenvs.core.env import Transition
 
 
@@ -15,7 +15,7 @@ def test_exactly_the_first_episode_of_each_environment():
     count, key = 2000, jax.random.key(0)
     env = Countdown()
     act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
-    play = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))
+    play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
     # What is played follows from the lengths that were drawn: 7 and 8 are cut at 6, unrewarded.
@@ -32,13 +32,13 @@ def test_exactly_the_first_episode_of_each_environment():
 
 
 def test_summary_has_means_of_all_and_of_each_seed():
-    episodes = evaluate.Episodes(
+    episodes = evaluation.Episodes(
         returns=jnp.array([[0.0, 1.0], [0.5, 0.5]]),
         lengths=jnp.array([[4, 2], [3, 3]], jnp.int32),
         terminated=jnp.array([[False, True], [True, True]]),
         succeeded=jnp.array([[False, True], [False, False]]),
     )
-    got = evaluate.summary(jax.device_get(episodes), [{"seed": 7}, {"seed": 8}])
+    got = evaluation.summary(jax.device_get(episodes), [{"seed": 7}, {"seed": 8}])
     assert got == {
         "episodes": 2,
         "mean_return": 0.5,
@@ -59,12 +59,12 @@ def test_summary_has_means_of_all_and_of_each_seed():
 def test_a_score_is_no_success(capsys):
     """What a success is the environment says, and where it does not there is no figure of it."""
     returns = jnp.array([[5.6, 3.0]])
-    played = evaluate.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
-    result = evaluate.summary(jax.device_get(played), [{"seed": 0}])
+    played = evaluation.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
+    result = evaluation.summary(jax.device_get(played), [{"seed": 0}])
     assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
-    evaluate.tell(result)
+    print(evaluation.as_text(result))
     assert capsys.readouterr().out == ("Evaluated over 2 episodes: return 4.300, length 9.0\n")
-    assert not evaluate.tells_success(Endless()) and evaluate.tells_success(Countdown())
+    assert not evaluation.tells_success(Endless()) and evaluation.tells_success(Countdown())
 
 
 def succeeded(env, **fields):
@@ -105,12 +105,12 @@ class Earner(Countdown):
 def test_achievements_are_counted_once_in_each_episode():
     count, key, env = 500, jax.random.key(0), Earner()
     act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
-    played = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))(env, act, key, count)
+    played = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))(env, act, key, count)
     lengths = np.asarray(played.lengths)
     expected = np.stack([lengths >= 2, lengths >= 4, np.asarray(played.returns) > 0], axis=1)
     np.testing.assert_array_equal(played.achieved, expected)
     rates = 100 * expected.mean(axis=0)
-    found = evaluate.achievements(jax.device_get(played), env.achievements)
+    found = evaluation.achievements(jax.device_get(played), env.achievements)
     np.testing.assert_allclose(found["score"], np.exp(np.log(1 + rates).mean()) - 1, rtol=1e-6)
     np.testing.assert_allclose([*found["achievements"].values()], rates / 100, atol=1e-6)
 
@@ -119,16 +119,16 @@ def test_the_score_is_a_mean_over_seeds(capsys):
     """Two seeds: one earns the first achievement always, the other both in half of its episodes."""
     achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
     nothing = np.zeros((2, 2), np.float32)
-    played = evaluate.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
-    result = evaluate.summary(played, [{"seed": 0}, {"seed": 1}], ("wood", "stone"))
+    played = evaluation.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
+    result = evaluation.summary(played, [{"seed": 0}, {"seed": 1}], ("wood", "stone"))
     scores = [np.sqrt(101) - 1, 50.0]
     np.testing.assert_allclose(result["score"], np.mean(scores), rtol=1e-6)
     np.testing.assert_allclose([s["score"] for s in result["per_seed"]], scores, rtol=1e-6)
     assert result["achievements"] == {"wood": 0.75, "stone": 0.25}
-    evaluate.tell(result)
+    print(evaluation.as_text(result))
     assert "score 29.52 %" in capsys.readouterr().out
-    assert evaluate.table(result["per_seed"]).splitlines() == [
+    assert evaluation.table(result["per_seed"]).splitlines() == [
         f"{'  75.0%  wood':<37}  25.0%  stone",
         "score 29.52 % (geometric mean, as in Crafter)",
     ]
-    assert evaluate.score(np.zeros(22)) == 0 and abs(evaluate.score(np.ones(22)) - 100) < 1e-9
+    assert evaluation.score(np.zeros(22)) == 0 and abs(evaluation.score(np.ones(22)) - 100) < 1e-9

@@ -12,11 +12,14 @@ import tiny
 
 import jaxenvs
 from jaxenvs import cli
-from jaxenvs.baselines import alphazero, evaluate, muzero, train
-from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.run import tracking
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core.learner import Learner
+from jaxenvs.baselines.evaluation import final
+from jaxenvs.baselines.evaluation.final import agents_of
+from jaxenvs.baselines.model_based import alphazero, muzero
+from jaxenvs.baselines.run import tracking, train
 from jaxenvs.baselines.run.options import Options
-from jaxenvs.baselines.runs import Config, Run, load_policy
+from jaxenvs.baselines.storage.runs import Config, Run, load_policy
 from jaxenvs.render import pilots
 
 KEY, EPISODES = jax.random.key(0), 8
@@ -54,7 +57,7 @@ def planned(tmp_path_factory):
     run, agent, weights = made(folder, "alphazero", CARTPOLE, seeds=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alphazero, "decide", balanced, raising=False)
-        alphazero.report(run, agent, weights, EPISODES)
+        final.report(run, agent, weights, EPISODES)
         yield run, agent, weights, json.loads((run.path / "eval.json").read_text())
 
 
@@ -93,7 +96,10 @@ def test_eval_greedy_is_for_every_evaluation_of_a_run(tmp_path, imagined):
     _, agent, _ = imagined
     config = imagined[0].config
     run = Run(tmp_path, dataclasses.replace(config, tracking={"eval_greedy": True}))
-    main, other = evaluate.Evaluated.of(run, agent), evaluate.Evaluated.of(run, agent, other=True)
+    main, other = (
+        evaluation.EvaluatedPolicy.of(agent, agents_of(run.config)),
+        evaluation.EvaluatedPolicy.of(agent, agents_of(run.config), other=True),
+    )
     assert (main.facts["actions"], other.facts["actions"]) == ("greedy", "sampled")
 
 
@@ -183,7 +189,9 @@ def test_agents_of_a_sweep_search_with_their_own_settings(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent.algorithm.load(), "decide", decide)
-        player = evaluate.Evaluated.of(run, agent).player(run.config, 2)
+        player = evaluation.EvaluatedPolicy.of(agent, agents_of(run.config)).player(
+            agents_of(run.config), 2
+        )
         jax.eval_shape(player, weights_of(agent, 2))
     assert isinstance(seen[0], jax.core.Tracer)  # an element for each agent
 
@@ -200,7 +208,7 @@ def test_watch_shows_the_search(planned):
 
 
 def test_export_says_that_the_search_is_not_in_the_program(imagined, monkeypatch, capsys, tmp_path):
-    from jaxenvs.baselines import export
+    from jaxenvs.baselines.evaluation import export
 
     written = []
     monkeypatch.setattr(export, "write", lambda policy, run, folder: written.append(policy.search))

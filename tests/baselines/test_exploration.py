@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from tiny import Clock, Push, collected, learner
 
-from jaxenvs.baselines import e3b, exploration, noveld
-from jaxenvs.baselines.devices import DEVICES, Devices
-from jaxenvs.baselines.exploration import Visits
-from jaxenvs.baselines.ppo_rnn import wrapped
+from jaxenvs.baselines.core import bonuses
+from jaxenvs.baselines.core.bonuses import Visits
+from jaxenvs.baselines.core.devices import DEVICES, Devices
+from jaxenvs.baselines.exploration import e3b, noveld
+from jaxenvs.baselines.on_policy.ppo_rnn import wrapped
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.spaces import Box
 
@@ -198,7 +199,7 @@ def test_bonuses_are_added_where_the_episode_goes_on(novelty):
 def test_a_bonus_does_not_see_the_previous_action(novelty):
     env = wrapped(Clock(), {"previous": True})
     agent = learner(env, "ppo-rnn", bonus=0.5, novelty=novelty, previous=True)
-    bonus = exploration.asked(agent)
+    bonus = bonuses.of_settings(agent)
     assert bonus.space == Clock().observation_space and bonus.num_actions == 2
     start = functools.partial(loop.start, agent)
     runners = jax.eval_shape(start, jax.random.split(KEY, 1))

@@ -12,9 +12,9 @@ import pytest
 from tiny import FLAGS
 
 from jaxenvs import cli
-from jaxenvs.baselines import export
-from jaxenvs.baselines.runs import load_policy
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage.runs import load_policy
 
 GROUP = "tiny_runs"  # the worker that has compiled such a run
 pytest.importorskip("flatbuffers")

@@ -5,8 +5,7 @@ import pytest
 from tiny import FLAGS, Endless
 
 from jaxenvs import registry
-from jaxenvs.baselines import train
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run import loop, train
 
 ID = "Faulty-Step-v0"
 

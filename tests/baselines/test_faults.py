@@ -12,9 +12,9 @@ import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
 from tiny import FLAGS
 
-from jaxenvs.baselines import train
-from jaxenvs.baselines.run import checkpoints, keeping
-from jaxenvs.baselines.runs import Config, Run, RunError
+from jaxenvs.baselines.run import keeping, train
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Config, Run, RunError
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
 TINY = [*FLAGS, "--checkpoint-every", "1"]

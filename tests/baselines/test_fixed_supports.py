@@ -10,10 +10,11 @@ from tiny import TINY
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import c51, runs
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.off_policy import c51
 from jaxenvs.baselines.presets import preset
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import supports
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.spaces import Discrete
 
 GROUP = "tiny_runs"

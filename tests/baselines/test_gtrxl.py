@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tiny import Endless, learner
 
-from jaxenvs.baselines import gtrxl, ppo_trxl
-from jaxenvs.baselines.gtrxl import GTrXL
+from jaxenvs.baselines.networks import gtrxl
+from jaxenvs.baselines.networks.gtrxl import GTrXL
+from jaxenvs.baselines.on_policy import ppo_trxl
 from jaxenvs.baselines.run import loop
 
 KEY = jax.random.key(0)

@@ -10,19 +10,20 @@ import pytest
 import tiny_gym  # registers what is made below
 
 from jaxenvs import spaces
-from jaxenvs.baselines import networks
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.networks import policies
 from jaxenvs.baselines.ray import actors as ray_actors
-from jaxenvs.baselines.ray import gym_worlds
+from jaxenvs.baselines.ray import gym_envs
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.core import distributions
 
 SIGNAL = "gym:tiny_gym:Signal-v0"
 
 
 def test_spaces_are_those_of_gymnasium_in_32_bits():
-    assert gym_worlds.look(SIGNAL, {}).observation_space == spaces.Box(0, 9, (2,), np.float32)
-    assert gym_worlds.look(SIGNAL, {}).action_space == spaces.Discrete(2)
-    parts = gym_worlds.look("gym:tiny_gym:Parts-v0", {}).observation_space
+    assert gym_envs.look(SIGNAL, {}).observation_space == spaces.Box(0, 9, (2,), np.float32)
+    assert gym_envs.look(SIGNAL, {}).action_space == spaces.Discrete(2)
+    parts = gym_envs.look("gym:tiny_gym:Parts-v0", {}).observation_space
     assert parts == spaces.Dict(
         {
             "discrete": spaces.Discrete(2),
@@ -33,13 +34,13 @@ def test_spaces_are_those_of_gymnasium_in_32_bits():
         }
     )
     box = gymnasium.spaces.Box(-(2**40), 2**40, (1,), np.int64)
-    assert gym_worlds.convert(box, "it").dtype == np.float32
-    assert gym_worlds.convert(gymnasium.spaces.Box(0, 1, (2,), bool), "it").dtype == np.int8
+    assert gym_envs.convert(box, "it").dtype == np.float32
+    assert gym_envs.convert(gymnasium.spaces.Box(0, 1, (2,), bool), "it").dtype == np.int8
 
 
 def test_what_is_seen_lies_in_the_space_and_starts_at_0():
-    world = gym_worlds.look("gym:tiny_gym:Parts-v0", {})
-    envs = gym_worlds.GymEnvs(world.name, {}, 3)
+    world = gym_envs.look("gym:tiny_gym:Parts-v0", {})
+    envs = gym_envs.GymEnvs(world.name, {}, 3)
     obs = envs.reset(0)
     for _ in range(10):
         for i in range(3):
@@ -56,7 +57,7 @@ def test_what_is_seen_lies_in_the_space_and_starts_at_0():
 
 @pytest.mark.parametrize("cut", [False, True])
 def test_ends_and_the_true_successor(cut):
-    envs = gym_worlds.GymEnvs(SIGNAL, {"length": 3, "cut": cut}, 2)
+    envs = gym_envs.GymEnvs(SIGNAL, {"length": 3, "cut": cut}, 2)
     envs.reset(0)
     for t in range(1, 7):
         step = envs.step(np.zeros(2, np.int64))
@@ -73,8 +74,8 @@ def test_ends_and_the_true_successor(cut):
 @pytest.fixture(scope="module")
 def policy():
     """A network for Signal, and weights with a first axis of one seed."""
-    world = gym_worlds.look(SIGNAL, {})
-    network = networks.ActorCritic(world.observation_space, 2, (8,), 0)
+    world = gym_envs.look(SIGNAL, {})
+    network = policies.ActorCritic(world.observation_space, 2, (8,), 0)
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
     return network, jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
 
@@ -108,7 +109,9 @@ def test_a_fragment_holds_what_happened(policy):
     chosen = np.take_along_axis(jax.nn.log_softmax(logits), whole["action"][..., None], -1)[..., 0]
     np.testing.assert_allclose(whole["log_prob"], chosen, rtol=1e-4)
     nines = float(jax.jit(network.apply)(one, jnp.full(2, 9.0))[1])
-    np.testing.assert_allclose(whole["cut_value"], np.where(whole["truncated"], nines, 0), 1e-4)
+    np.testing.assert_allclose(
+        whole["truncation_value"], np.where(whole["truncated"], nines, 0), 1e-4
+    )
     assert abs(nines) > 1e-3 and last_obs.shape == (3, 2)
 
 
@@ -123,8 +126,8 @@ def test_actions_differ_by_environment_step_and_actor(policy):
 @pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
 def test_other_actions_than_numbers_are_drawn_by_the_policy(id, draws):
     """Environments get actions of their space, and fragments what was drawn."""
-    world = gym_worlds.look(f"gym:tiny_gym:{id}-v0", {})
-    network = ALGORITHMS["ppo-ray"].network(world, {"hidden": (8,), "embed": 0})
+    world = gym_envs.look(f"gym:tiny_gym:{id}-v0", {})
+    network = registry.network(ALGORITHMS["ppo-ray"], world, {"hidden": (8,), "embed": 0})
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
     sampling = ray_actors.Sampling(network, 3, 20, None)
     actor = ray_actors.GymSampler(world.name, {}, sampling, 0)
@@ -142,7 +145,7 @@ def test_other_actions_than_numbers_are_drawn_by_the_policy(id, draws):
     right = made["obs"].argmax(axis=-1) == (made["action"][..., 0] > 0)
     np.testing.assert_array_equal(made["reward"], right)
     with pytest.raises(ValueError, match=r"apex needs a Discrete one: give --algo ppo-ray$"):
-        ALGORITHMS["apex"].network(world, {"hidden": (8,), "embed": 0, "dueling": True})
+        registry.network(ALGORITHMS["apex"], world, {"hidden": (8,), "embed": 0, "dueling": True})
 
 
 def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
@@ -164,10 +167,10 @@ def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
 )
 def test_what_cannot_be_trained_in_is_refused(id, words):
     with pytest.raises(ValueError, match=words):
-        gym_worlds.look(id, {})
+        gym_envs.look(id, {})
 
 
 def test_fields_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="unexpected keyword argument 'colour'"):
-        gym_worlds.look(SIGNAL, {"colour": 3})
+        gym_envs.look(SIGNAL, {"colour": 3})
     assert tiny_gym.Signal().action_space.start == 1

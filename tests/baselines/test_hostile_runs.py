@@ -12,9 +12,8 @@ import pytest
 import tensorstore
 from small_run import ROW, TREES, names, saved_run, trees
 
-from jaxenvs.baselines import runs
-from jaxenvs.baselines.run import checkpoints, folder
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.storage import checkpoints, folder, runs
+from jaxenvs.baselines.storage.runs import Run, RunError
 
 
 @pytest.fixture
@@ -196,8 +195,8 @@ def hook(event, arguments):
 
 armed = False
 sys.addaudithook(hook)
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run, RunError
 armed = True
 run = Run.open(sys.argv[1])
 for path in checkpoints.saved(run.checkpoints):

@@ -12,24 +12,17 @@ from tiny import Clock, Endless, learner
 from tiny_masks import Gate
 
 import jaxenvs
-from jaxenvs.baselines import (
-    acting,
-    dqn,
-    evaluate,
-    minibatches,
-    networks,
-    ppo,
-    ppo_rnn,
-    pqn,
-    q_network,
-    r2d2,
-)
-from jaxenvs.baselines.algorithms import SEEDS
-from jaxenvs.baselines.policy import Policy
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.core.policy import Policy
+from jaxenvs.baselines.networks import policies, q_network
+from jaxenvs.baselines.off_policy import dqn, r2d2
+from jaxenvs.baselines.on_policy import ppo, ppo_rnn, pqn
 from jaxenvs.baselines.ray import actors as ray_actors
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.runs import Config, Run, load_policy
+from jaxenvs.baselines.storage.runs import Config, Run, load_policy
 from jaxenvs.core.masking import NEVER
 from jaxenvs.core.spaces import Discrete
 from jaxenvs.render import pilots
@@ -75,7 +68,7 @@ def collected(agent):
         collect = functools.partial(dqn.collect, agent, valued=BY_REPLAY[name])
         made = jax.jit(jax.vmap(collect))(runners)
     else:
-        act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
+        act = functools.partial(rollouts.collect, agent, choose=CHOOSE[name])
         made = jax.jit(jax.vmap(act, axis_name=SEEDS))(runners, KEY[None])
     return jax.tree.map(lambda leaf: leaf[0], made)
 
@@ -117,10 +110,10 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows, unroll = minibatches.as_sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
-        rows, unroll = minibatches.steps(first), ppo.unroll
+        rows, unroll = minibatches.as_steps(first), ppo.unroll
     one = jnp.ones_like(rows.reward)
 
     def loss(weights):
@@ -158,13 +151,13 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
     runners = loop.start(agent, KEY[None])
     runners = runners._replace(weights=biased(runners.weights, "Dense_1"))
-    collect = functools.partial(acting.collect, agent, choose=CHOOSE["pqn"])
+    collect = functools.partial(rollouts.collect, agent, choose=CHOOSE["pqn"])
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
     np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
-    np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
+    np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
-    returns = jax.jit(acting.lambda_returns, static_argnums=0)
+    returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
     last = returns(agent, after, rollout)[-1]  # at time 1; the next is time 2
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
@@ -237,7 +230,7 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
 def tours(tmp_path_factory):
     """The policies of two runs, one by PPO, one by DQN."""
     dueling = functools.partial(q_network.QNetwork.of, dueling=True)
-    kinds = (("ppo", ppo.Settings, networks.ActorCritic.of), ("dqn", dqn.Settings, dueling))
+    kinds = (("ppo", ppo.Settings, policies.ActorCritic.of), ("dqn", dqn.Settings, dueling))
     found = []
     for algorithm, kind, build in kinds:
         settings = dataclasses.asdict(kind(hidden=(8,)))
@@ -268,11 +261,10 @@ def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
         memory, action = jax.vmap(functools.partial(policy.act, greedy=greedy))(keys, memory, state)
         return action, memory
 
-    episodes = jax.jit(
-        lambda key: evaluate.first_episodes(policy.env, act, key, 16, policy.begin())
-    )(KEY)
-    np.testing.assert_array_equal(episodes.lengths, 9)
-    assert episodes.terminated.all()
+    play = functools.partial(evaluation.first_episodes, policy.env, act)
+    played = jax.jit(lambda key: play(key, 16, policy.begin()))(KEY)
+    np.testing.assert_array_equal(played.lengths, 9)
+    assert played.terminated.all()
 
     session = Session(policy.env, pilots.of_policy(policy, greedy), 4)
     for _ in range(9):
@@ -292,7 +284,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
     logits, value = jax.jit(policy.apply)(obs, mask)
     np.testing.assert_array_equal(logits == NEVER, ~mask)
     assert value.shape == ()
-    free = networks.ActorCritic.of(Clock(), (8,), 0)
+    free = policies.ActorCritic.of(Clock(), (8,), 0)
     weights = jax.jit(free.init)(KEY, jnp.ones(1))
     assert (Policy.of(Clock(), free, weights).apply(jnp.ones(1))[0] > NEVER).all()
 
@@ -301,7 +293,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
 
 
 def test_actors_of_our_environments_take_legal_actions():
-    network = networks.ActorCritic.of(TSP, (8,), 0)
+    network = policies.ActorCritic.of(TSP, (8,), 0)
     sampling = ray_actors.Sampling(network, num_envs=4, steps=20, reset_source=None)
     sampler = ray_actors.JaxSampler("Puzzle-TSP-20-v0", {}, sampling, seed=0)
     weights = jax.jit(network.init)(KEY, jnp.zeros((20, 4)))
@@ -313,11 +305,11 @@ def test_actors_of_our_environments_take_legal_actions():
 def test_actors_of_gymnasium_take_the_mask_of_the_info():
     """An action that is not allowed raises in this environment, in training and evaluation."""
     id, parts = "gym:tiny_gym:Fussy-v0", ("observation_space", "action_space")
-    from jaxenvs.baselines.ray import gym_worlds
+    from jaxenvs.baselines.ray import gym_envs
 
-    space, actions = (getattr(gym_worlds.look(id, {}), part) for part in parts)
+    space, actions = (getattr(gym_envs.look(id, {}), part) for part in parts)
     assert isinstance(actions, Discrete)
-    network = networks.ActorCritic(space, actions.n, (8,), 0)
+    network = policies.ActorCritic(space, actions.n, (8,), 0)
     sampler = ray_actors.GymSampler(id, {}, ray_actors.Sampling(network, 3, 20, None), seed=0)
     weights = jax.jit(network.init)(KEY, jnp.zeros(2))
     weights = jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)

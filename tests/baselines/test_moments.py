@@ -13,11 +13,14 @@ from gymnasium.wrappers.vector import NormalizeReward
 from tiny import Clock, Countdown, learner
 
 import jaxenvs
-from jaxenvs.baselines import acting, moments, ppo, reward_scaling, runs, train, value_scales
-from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
-from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.moments import Moments, Normalised
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import moments, reward_scaling, rollouts, value_scales
+from jaxenvs.baselines.core.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core.moments import Moments, Normalised
+from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Dict
 
@@ -127,13 +130,13 @@ def scaled(gamma, length, rewards, done):
     asked = SimpleNamespace(settings=SimpleNamespace(gamma=gamma), devices=ALONE)
     none = reward_scaling.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
     scales = {value_scales.SCALES: value_scales.Scales.begin(targets=False, rewards=True)}
-    runner, parts = acting.Runner(scales, **none), []
+    runner, parts = rollouts.Runner(scales, **none), []
     for i in range(0, len(rewards), length):
         part = slice(i, i + length)
-        rollout = acting.Rollout(
+        rollout = rollouts.Rollout(
             reward=rewards[part], terminated=done[0][part], truncated=done[1][part]
         )
-        runner, rollout = reward_scaling.scaled(asked, runner, rollout)
+        runner, rollout = reward_scaling.scale_rewards(asked, runner, rollout)
         parts.append(rollout.reward)
     return jnp.concatenate(parts)
 
@@ -205,7 +208,7 @@ def test_a_policy_reads_what_it_learned_from(tmp_path, algorithm, more):
     assert seen.number == 256 and (seen.variance > 0).all()
     config = runs.Run.open(tmp_path / "run").config
     settings = {**config.settings, "normalize_obs": False}
-    network = ALGORITHMS[algorithm].network(policy.env, settings)
+    network = registry.network(ALGORITHMS[algorithm], policy.env, settings)
     own = {kind: part for kind, part in policy.weights.items() if kind != moments.SEEN}
     obs = jnp.float32([0.1, 0.2, -0.05, 0.3])
     read = jnp.clip((obs - seen.mean) / jnp.sqrt(seen.variance), -10, 10)
@@ -228,7 +231,7 @@ def test_a_run_goes_on_with_its_statistics(tmp_path):
 def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):
-        Learner.of("ppo", env, ppo.Settings(normalize_obs=True))
+        registry.build("ppo", env, ppo.Settings(normalize_obs=True))
     with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a network of its own"):
         ALGORITHMS["rl2"].load().Settings(normalize_obs=True).check()
     with pytest.raises(ValueError, match="reward_scaling=True: actors keep no running statistics"):

@@ -12,13 +12,13 @@ from tiny import Clock, Endless
 from tiny_masks import Gate
 
 from jaxenvs import make
-from jaxenvs.baselines import muzero, muzero_loss, two_hot
-from jaxenvs.baselines.algorithms import SEEDS, Learner
-from jaxenvs.baselines.muzero_loss import Window
-from jaxenvs.baselines.muzero_network import BoardNetwork, MuZeroNetwork
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.model_based import muzero, muzero_loss
+from jaxenvs.baselines.model_based.muzero_loss import Window
+from jaxenvs.baselines.model_based.muzero_network import BoardNetwork, MuZeroNetwork
+from jaxenvs.baselines.networks import two_hot
 from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.core.env import Env
 from jaxenvs.core.spaces import Box
 
@@ -355,7 +355,7 @@ def test_what_cells_show_is_learned_of_boards_alone():
         muzero.Settings(reconstruction=1.0).check()
     settings = muzero.Settings(reconstruction=1.0, lines=8)
     agent = dataclasses.replace(learner(Endless()), settings=settings)
-    with pytest.raises(RunError, match=r"Endless\(\) observes Box.* by itself"):
+    with pytest.raises(ValueError, match=r"Endless\(\) observes Box.* by itself"):
         muzero.check_board(agent)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import encoders, layers, networks
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.networks import encoders, layers, policies
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.core import distributions
 
 
@@ -18,7 +19,7 @@ from jaxenvs.core import distributions
 @pytest.mark.parametrize("embed", [0, 4])
 def test_a_network_for_every_observation(obs, embed):
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
-    network = networks.ActorCritic.of(env, (8,), embed)
+    network = policies.ActorCritic.of(env, (8,), embed)
     key = jax.random.key(0)
 
     def act(key):
@@ -41,7 +42,7 @@ def shapes(network, space):
 @pytest.mark.parametrize("id", jaxenvs.registry.list())
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
-    logits, value = shapes(networks.ActorCritic.of(env, (8,), 4), env.observation_space)
+    logits, value = shapes(policies.ActorCritic.of(env, (8,), 4), env.observation_space)
     numbers = distributions.of(env.action_space).outputs
     assert logits.shape == (numbers,) and value.shape == ()
 
@@ -78,7 +79,7 @@ def test_categories_floats_and_pixels():
 def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     compact, symbolic = (jaxenvs.make("Craft-Classic-Ids-v0", obs=o) for o in ("ids", "symbolic"))
     state = jax.jit(compact.reset)(jax.random.key(0)).state
-    first, second = (networks.ActorCritic.of(env, (8,), 0) for env in (compact, symbolic))
+    first, second = (policies.ActorCritic.of(env, (8,), 0) for env in (compact, symbolic))
     seen, symbols = (jax.jit(env.observe)(state) for env in (compact, symbolic))
     weights = jax.jit(second.init)(jax.random.key(1), symbols)
     a, b = (jax.jit(first.apply)(weights, seen), jax.jit(second.apply)(weights, symbols))
@@ -95,7 +96,7 @@ class Steering(jaxenvs.Env):
 
 def test_actions_without_bounds_are_refused():
     with pytest.raises(ValueError, match=r"Steering\(\): no policy has .* finite bounds"):
-        networks.ActorCritic.of(Steering(), (8,), 4)
+        policies.ActorCritic.of(Steering(), (8,), 4)
 
 
 @pytest.mark.parametrize("algorithm", ["pqn", "dqn", "rl2", "alphazero"])
@@ -103,12 +104,12 @@ def test_learners_of_numbered_actions_name_those_of_real_ones(algorithm):
     row = ALGORITHMS[algorithm]
     settings = vars(row.load().Settings())
     with pytest.raises(ValueError, match=f"{algorithm} needs a Discrete one: give --algo ppo, "):
-        row.network(jaxenvs.make("Classic-Pendulum-v0"), settings)
+        registry.network(row, jaxenvs.make("Classic-Pendulum-v0"), settings)
 
 
 def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
-    network = networks.ActorCritic.of(env, (16,), 4)
+    network = policies.ActorCritic.of(env, (16,), 4)
     obs = jax.jit(env.reset)(jax.random.key(0)).obs
     weights = jax.jit(network.init)(jax.random.key(1), obs)["params"]
     hidden, policy, value = (weights[f"Dense_{i}"]["kernel"] for i in range(3))
@@ -172,7 +173,7 @@ def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Puzzle-TSP-20-v0", "Classic-CartPole-v0"])
 def test_lines_need_a_square_board(id):
     with pytest.raises(ValueError, match=r"lines=4: .* observes no square board of categories"):
-        networks.ActorCritic.of(jaxenvs.make(id), (8,), 0, lines=4)
+        policies.ActorCritic.of(jaxenvs.make(id), (8,), 0, lines=4)
 
 
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
@@ -180,7 +181,7 @@ def test_bfloat16_is_of_activations_alone(id):
     """Weights and results are float32, and the results are those of float32 to two digits."""
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs
-    exact, coarse = (networks.ActorCritic.of(env, (16, 16), 8, bfloat16=bf) for bf in (False, True))
+    exact, coarse = (policies.ActorCritic.of(env, (16, 16), 8, bfloat16=bf) for bf in (False, True))
     weights = jax.jit(exact.init)(jax.random.key(1), obs)
     assert {leaf.dtype for leaf in jax.tree.leaves(weights)} == {jnp.dtype("float32")}
     (logits, value), (near, close) = (jax.jit(net.apply)(weights, obs) for net in (exact, coarse))
@@ -194,7 +195,7 @@ def test_accelerators_compute_the_same_function(monkeypatch, obs):
     """From a table of both first layers, with the bias in it, and by joined heads."""
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs
-    network = networks.ActorCritic.of(env, (16,), 8)
+    network = policies.ActorCritic.of(env, (16,), 8)
     weights = jax.jit(network.init)(jax.random.key(1), obs)
     weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)  # so that biases count, too
 

@@ -13,9 +13,11 @@ from tiny import Clock, Countdown, learner
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import encoders, networks, ppo_rnn, runs, train
-from jaxenvs.baselines.acting import Rollout
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core.rollouts import Rollout
+from jaxenvs.baselines.networks import encoders, policies
+from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.spaces import Box
 
 DOCS = Path(__file__).parents[2] / "docs" / "own"
@@ -58,13 +60,13 @@ def test_a_network_that_remembers_learns_from_sequences():
 
 def test_sequences_of_any_network_are_those_of_a_faster_one():
     """`Recurrent` unrolls itself; the way for all networks gives the same."""
-    network = networks.Recurrent.of(Clock(), (8,), 2, memory=4)
+    network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
     weights = jax.jit(network.init)(key, obs[0])
     given = (weights, jnp.ones(4), obs, done)
     fast = jax.jit(network.unroll)(*given)
-    slow = jax.jit(lambda *given: networks.Network.unroll(network, *given))(*given)
+    slow = jax.jit(lambda *given: policies.Network.unroll(network, *given))(*given)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), fast, slow)
 
 

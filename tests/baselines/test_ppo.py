@@ -10,14 +10,15 @@ import pytest
 from tiny import Clock, Countdown, Endless, collected, learner
 
 import jaxenvs
-from jaxenvs.baselines import acting, minibatches, ppo, returns
-from jaxenvs.baselines.algorithms import SEEDS
+from jaxenvs.baselines.core import minibatches, returns, rollouts
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop
 
 ADVANTAGES = jax.jit(returns.advantages, static_argnums=(2, 3))
 
 
-def rollout_of(steps: int, envs: int, seed: int) -> acting.Rollout:
+def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
     """Random numbers, with ends of both kinds placed by hand."""
     draw = np.random.default_rng(seed)
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
@@ -25,7 +26,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> acting.Rollout:
     terminated[2, 0] = terminated[3, 0] = True  # twice in a row
     truncated[2, 1] = truncated[-1, 2] = True  # in the middle, and at the end of the rollout
     terminated[-1, 3] = True
-    return acting.Rollout(
+    return rollouts.Rollout(
         obs=normal(),
         action=jnp.zeros((steps, envs), jnp.int32),
         log_prob=normal(),
@@ -33,7 +34,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> acting.Rollout:
         reward=normal(),
         terminated=jnp.asarray(terminated),
         truncated=jnp.asarray(truncated),
-        cut_value=jnp.where(truncated, normal(), 0.0),
+        truncation_value=jnp.where(truncated, normal(), 0.0),
         returns=normal(),
         lengths=jnp.asarray(draw.integers(1, 9, (steps, envs)), jnp.int32),
     )
@@ -47,7 +48,7 @@ def test_advantages_are_those_of_a_plain_loop(seed):
         ends = np.random.default_rng(seed).choice(3, p=(0.6, 0.2, 0.2), size=(7, 5))
         terminated, truncated = jnp.asarray(ends == 1), jnp.asarray(ends == 2)
         rollout = rollout._replace(
-            terminated=terminated, truncated=truncated, cut_value=rollout.returns
+            terminated=terminated, truncated=truncated, truncation_value=rollout.returns
         )
     last_value = np.arange(5, dtype=np.float32)
     got = np.asarray(ADVANTAGES(rollout, last_value, gamma, gae_lambda))
@@ -59,7 +60,7 @@ def test_advantages_are_those_of_a_plain_loop(seed):
         for t in reversed(range(steps)):
             following = last_value[env] if t == steps - 1 else rollout.value[t + 1, env]
             if rollout.truncated[t, env]:
-                following, later = rollout.cut_value[t, env], 0.0
+                following, later = rollout.truncation_value[t, env], 0.0
             if rollout.terminated[t, env]:
                 following, later = 0.0, 0.0
             surprise = rollout.reward[t, env] + gamma * following - rollout.value[t, env]
@@ -87,10 +88,10 @@ def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     # The successor shows time 5; the observation that follows in the rollout shows 0.
     np.testing.assert_array_equal(np.unique(rollout.obs), np.arange(5))
     fives = jnp.full((4, 1), 5.0)
-    predict = jax.jit(jax.vmap(lambda weights: acting.predict(ppo_, weights, fives)[1]))
+    predict = jax.jit(jax.vmap(lambda weights: rollouts.predict(ppo_, weights, fives)[1]))
     value = predict(runners.weights)
     expected = np.where(cut, np.asarray(value)[:, None, :], 0.0)
-    np.testing.assert_allclose(rollout.cut_value, expected, rtol=1e-6)
+    np.testing.assert_allclose(rollout.truncation_value, expected, rtol=1e-6)
     assert (np.abs(value) > 1e-3).all()
     np.testing.assert_array_equal(after.lengths, np.full((2, 4), 2))
 
@@ -139,7 +140,7 @@ def flops(function, *arguments) -> float:
 
 
 def test_a_step_computes_one_observation():
-    """DoorKey's is most of its step; the true successor's is left to `acting.cut_value`."""
+    """DoorKey's is most of its step; `rollouts.truncation_value` observes true successors."""
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
     key, slot = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), jnp.int32)
@@ -152,7 +153,9 @@ def test_a_step_computes_one_observation():
         step = ppo_.env.step(key, runner.world, action)
         return (*step[:4], step.info["final_obs"]) if read else step[:4]
 
-    one = flops(functools.partial(acting.act, ppo_, ppo.choose, None), (runner, cuts), (key, slot))
+    one = flops(
+        functools.partial(rollouts.act, ppo_, ppo.choose, None), (runner, cuts), (key, slot)
+    )
     policy = flops(lambda runner, key: ppo.choose(ppo_, runner, key, None)[1:], runner, key)
     lone, both = (
         flops(functools.partial(world, read=read), key, runner, runner.lengths)
@@ -183,9 +186,9 @@ def test_limits_that_states_decide():
     _, rollout = collected(ppo_, runners, keys)
     assert rollout.truncated[0, :, 0].nonzero()[0].tolist() == [3, 7]
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    value = jax.jit(acting.predict, static_argnums=0)(ppo_, weights, jnp.full((2, 1), 4.0))[1]
+    value = jax.jit(rollouts.predict, static_argnums=0)(ppo_, weights, jnp.full((2, 1), 4.0))[1]
     expected = np.where(rollout.truncated[0], value, 0.0)
-    np.testing.assert_allclose(rollout.cut_value[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(rollout.truncation_value[0], expected, rtol=1e-6)
 
 
 def test_values_learn_that_a_time_limit_is_no_end():
@@ -195,12 +198,13 @@ def test_values_learn_that_a_time_limit_is_no_end():
     )
     runners, _ = loop.run_chunk(ppo_, loop.start(ppo_, jax.random.split(jax.random.key(0), 1)))
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    value = acting.predict(ppo_, weights, jnp.ones((1, 1)))[1]
+    value = rollouts.predict(ppo_, weights, jnp.ones((1, 1)))[1]
     np.testing.assert_allclose(value, 5.0, rtol=0.1)
 
 
 normalisers, whole_loss, predict = (
-    jax.jit(function, static_argnums=0) for function in (ppo.normalisers, ppo.loss, acting.predict)
+    jax.jit(function, static_argnums=0)
+    for function in (ppo.normalisers, ppo.loss, rollouts.predict)
 )
 
 
@@ -327,7 +331,7 @@ def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
 def test_sums_count_finished_episodes_only():
     rollout = rollout_of(7, 5, 0)
     done = np.asarray(rollout.terminated | rollout.truncated)
-    sums = jax.jit(acting.episode_sums)(rollout)
+    sums = jax.jit(rollouts.episode_sums)(rollout)
     assert int(sums["episodes"]) == done.sum() == 5
     np.testing.assert_allclose(sums["return_sum"], np.asarray(rollout.returns)[done].sum(), 1e-5)
     assert int(sums["length_sum"]) == np.asarray(rollout.lengths)[done].sum()

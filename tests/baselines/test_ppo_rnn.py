@@ -13,10 +13,15 @@ from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import evaluate, minibatches, ppo_rnn, runs, train
-from jaxenvs.baselines.algorithms import ALGORITHMS
-from jaxenvs.baselines.networks import renewed
-from jaxenvs.baselines.run import checkpoints, loop, options
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core.recurrence import reset_memory
+from jaxenvs.baselines.evaluation import final
+from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop, options, train
+from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 from jaxenvs.core.wrappers import PreviousStep
@@ -87,7 +92,7 @@ def test_learning_sees_what_acting_saw(collected):
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
     one = one._replace(memory=before.memory)
     unroll = jax.jit(ppo_rnn.unroll, static_argnums=0)
-    logits, value = unroll(agent, weights, minibatches.sequences(one))
+    logits, value = unroll(agent, weights, minibatches.as_sequences(one))
     log_prob = agent.policy.log_prob(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
@@ -103,10 +108,10 @@ def test_a_new_episode_begins_with_nothing(collected):
 def test_memories_of_any_shape_begin_anew():
     memory = {"a": jnp.ones((3, 2)), "b": jnp.arange(3, dtype=jnp.int32)}
     first = {"a": jnp.zeros(2), "b": jnp.int32(7)}
-    after = jax.jit(renewed)(memory, first, jnp.array([True, False, True]))
+    after = jax.jit(reset_memory)(memory, first, jnp.array([True, False, True]))
     np.testing.assert_array_equal(after["a"], [[0, 0], [1, 1], [0, 0]])
     np.testing.assert_array_equal(after["b"], [7, 1, 7])
-    alone = jax.jit(renewed)({"a": jnp.ones(2), "b": jnp.int32(1)}, first, jnp.bool_(True))
+    alone = jax.jit(reset_memory)({"a": jnp.ones(2), "b": jnp.int32(1)}, first, jnp.bool_(True))
     np.testing.assert_array_equal(alone["a"], [0, 0])
     assert alone["b"] == 7
 
@@ -150,8 +155,8 @@ def test_minibatches_are_whole_environments(collected):
 
     @jax.jit
     def learn(runner):
-        batch = minibatches.sequences((one, (names, memory)))
-        orders = minibatches.drawn(settings, batch, jax.random.key(0))
+        batch = minibatches.as_sequences((one, (names, memory)))
+        orders = minibatches.shuffled_items(settings, batch, jax.random.key(0))
         return minibatches.descend(agent, recorded, runner, batch, orders)
 
     jax.block_until_ready(learn(runner))
@@ -181,7 +186,9 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says(algorithm):
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     clock, none = jnp.arange(6.0)[:, None], jnp.zeros(6, jnp.bool_)
     values = agent.network.unroll(weights, agent.network.begin(), clock, none)[1]
-    np.testing.assert_allclose(rollout.cut_value[0], np.where(cut, values[5], 0.0), atol=1e-6)
+    np.testing.assert_allclose(
+        rollout.truncation_value[0], np.where(cut, values[5], 0.0), atol=1e-6
+    )
     alone = jax.jit(agent.network.think)(weights, agent.network.begin(), clock[5], None)[2]
     assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
 
@@ -217,7 +224,7 @@ def test_evaluation_carries_memory():
         memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
         return memory, memory
 
-    episodes = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))(
+    episodes = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))(
         Cue(), act, KEY, 64, jnp.int32(7)
     )
     np.testing.assert_array_equal(episodes.returns, 1.0)
@@ -284,12 +291,14 @@ def test_the_previous_step_is_seen_where_asked_for(neighbours):
     assert ppo_rnn.wrapped(env, {}) is env
     inputs = []
     for seen in (env, ppo_rnn.wrapped(env, vars(settings))):
-        network = ALGORITHMS["ppo-rnn"].network(seen, vars(settings))
+        network = registry.network(ALGORITHMS["ppo-rnn"], seen, vars(settings))
         weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
         inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
     # One-hots of none and 17 actions, and a number.
     assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
-    again = ALGORITHMS["ppo-rnn"].network(ppo_rnn.wrapped(env, vars(settings)), vars(settings))
+    again = registry.network(
+        ALGORITHMS["ppo-rnn"], ppo_rnn.wrapped(env, vars(settings)), vars(settings)
+    )
     assert network == again and hash(network) == hash(again)
 
 
@@ -304,8 +313,8 @@ def test_training_and_evaluation_show_the_previous_step(tmp_path, monkeypatch, a
     _, run, agent = options.prepare(flags, algorithm)
     played = []
     monkeypatch.setattr(
-        evaluate.Evaluated, "play", lambda self, *rest: played.append(self.env) or {}
+        evaluation.EvaluatedPolicy, "play", lambda self, *rest: played.append(self.env) or {}
     )
-    monkeypatch.setattr(evaluate, "tell", lambda result: None)
-    agent.algorithm.load().report(run, agent, None, 4)
+    monkeypatch.setattr(evaluation, "as_text", lambda result: "")
+    final.report(run, agent, None, 4)
     assert isinstance(agent.env.env, PreviousStep) and played == [agent.env.env]

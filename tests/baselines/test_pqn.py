@@ -10,17 +10,20 @@ import tiny
 from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
-from jaxenvs.baselines import acting, minibatches, pqn, pqn_rnn, q_network, runs, train
-from jaxenvs.baselines.evaluate import first_episodes
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core.episodes import first_episodes
+from jaxenvs.baselines.networks import q_network
+from jaxenvs.baselines.on_policy import pqn, pqn_rnn
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
 
 
 learner = functools.partial(tiny.learner, algorithm="pqn")
-values_of = jax.jit(acting.predict, static_argnums=0)
-lambda_returns = jax.jit(acting.lambda_returns, static_argnums=0)
+values_of = jax.jit(rollouts.predict, static_argnums=0)
+lambda_returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
 
 
 def first_rollout(agent):
@@ -54,7 +57,7 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
         for t in reversed(range(16)):
             value = best[t][env]
             if rollout.truncated[t, env]:  # Countdown shows the same observation at all times
-                later = value = rollout.cut_value[t, env]
+                later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
             if rollout.terminated[t, env]:
                 later = value = 0.0
@@ -69,7 +72,7 @@ def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
     # The next episode begins with 0.
     best = values_of(agent, after.weights, jnp.full((1, 1), 5.0)).max()
     expected = np.where(np.arange(6) == 4, best, 0.0)
-    np.testing.assert_allclose(rollout.cut_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
+    np.testing.assert_allclose(rollout.truncation_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
     assert abs(float(best)) > 1e-3
 
 
@@ -77,8 +80,8 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
     obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
-    nothing = dict.fromkeys(acting.Rollout._fields, None)
-    rollout = acting.Rollout(**{**nothing, "obs": obs, "action": action})
+    nothing = dict.fromkeys(rollouts.Rollout._fields, None)
+    rollout = rollouts.Rollout(**{**nothing, "obs": obs, "action": action})
     values = values_of(agent, weights, obs)
     minimised = functools.partial(pqn.loss, agent)
     loss, parts = jax.jit(minimised)(weights, rollout, values[:, 0] + 2.0)
@@ -100,7 +103,7 @@ def test_sequences_are_valued_as_they_were_when_acting():
     after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
     assert np.asarray(rollout.terminated).any() and np.asarray(rollout.truncated).any()
     assert (np.asarray(before.memory) != 0).any()
-    rows = minibatches.sequences(rollout._replace(memory=before.memory))
+    rows = minibatches.as_sequences(rollout._replace(memory=before.memory))
     values = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, rows)
     assert values.shape == (8, 7, 2)
     np.testing.assert_allclose(values.max(axis=-1), rollout.value.T, rtol=0, atol=1e-6)

@@ -10,13 +10,14 @@ from scipy import stats
 from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, goes_on_bit_for_bit
 from tiny import Clock, Countdown, learner
 
-from jaxenvs.baselines import dqn, priorities, replay_buffer
-from jaxenvs.baselines.devices import ALONE
-from jaxenvs.baselines.priorities import Drawn, Priorities
+from jaxenvs.baselines.core import priorities, replay_buffer
+from jaxenvs.baselines.core.devices import ALONE
+from jaxenvs.baselines.core.priorities import Priorities, SampledSlots
+from jaxenvs.baselines.off_policy import dqn
 from jaxenvs.baselines.run import loop
 
 sample = jax.jit(priorities.sample, static_argnums=(3, 5))
-updated = jax.jit(priorities.updated, static_argnums=4)
+updated = jax.jit(priorities.update, static_argnums=4)
 sums = jax.jit(priorities.sums)
 
 
@@ -32,7 +33,7 @@ def test_complete_windows_of_steps_alone_have_a_priority():
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
-    refreshed = jax.jit(functools.partial(priorities.refreshed, reach=N_STEP))
+    refreshed = jax.jit(functools.partial(priorities.add_complete, reach=N_STEP))
     known, by_step = priorities.empty(ENVS, SLOTS), [{} for _ in range(ENVS)]
     kept = 0
     for turn in range(40):
@@ -58,7 +59,7 @@ def test_complete_windows_of_steps_alone_have_a_priority():
             continue
         error = draw.uniform(0.1, 3.0, ENVS).astype(np.float32)
         envs = np.arange(ENVS, dtype=np.int32)
-        known, _ = updated(known, sums(known), Drawn(envs, slot, error), error, 0.5)
+        known, _ = updated(known, sums(known), SampledSlots(envs, slot, error), error, 0.5)
         for env in range(ENVS):
             by_step[env][int(seen[env, slot[env]])] = float((error[env] + 1e-6) ** 0.5)
         largest = max(1.0, float(known.largest[0]))
@@ -121,7 +122,7 @@ def test_a_slot_drawn_twice_keeps_its_larger_error():
     known = some(2, 9)
     env, slot = np.array([1, 0, 1], np.int32), np.array([4, 8, 4], np.int32)
     error = np.array([-2.0, 0.5, 1.0], np.float32)
-    drawn = Drawn(env, slot, np.ones(3, np.float32))
+    drawn = SampledSlots(env, slot, np.ones(3, np.float32))
     after, totals = updated(known, sums(known), drawn, error, 0.5)
     expected = flat(known, 9)
     expected[1, 4], expected[0, 8] = 2.0**0.5, 0.5**0.5

@@ -12,9 +12,13 @@ import pytest
 from rich.console import Console, Group
 from rich.text import Text
 
-from jaxenvs.baselines import davi, runs, world
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core.terminal import activity, clock
+from jaxenvs.baselines.evaluation import final
+from jaxenvs.baselines.puzzles import davi, world
 from jaxenvs.baselines.run import loop
-from jaxenvs.baselines.run.progress import OLDEST, ProgressLine, Returns, activity, clock
+from jaxenvs.baselines.run.progress import OLDEST, ProgressLine, Returns
+from jaxenvs.baselines.storage import runs
 
 
 def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates: int) -> list:
@@ -175,7 +179,7 @@ def puzzle_run(path, algorithm: str, **settings) -> tuple[runs.Run, Any]:
     known = dataclasses.asdict(made)
     about = runs.Config("Puzzle-SlidingTile-3x3-v0", fields, 0, 1, known, algorithm)
     run = runs.Run.create(path / algorithm, about)
-    return run, module.of_puzzle(about.env, made)
+    return run, registry.build(about.algorithm, about.env, made)
 
 
 def descended(learner, weights, key, count):
@@ -199,7 +203,7 @@ def test_puzzle_learners_end_with_the_command_that_uses_them(
     monkeypatch.setattr(module, "descend", descended)
     monkeypatch.setattr(world, "gather", lambda *_: ())
     monkeypatch.setattr(world, "foretold", lambda *_: jnp.float32(0.75))
-    module.report(run, learner, {"bias": jnp.zeros((1, 2))}, 4)
+    final.report(run, learner, {"bias": jnp.zeros((1, 2))}, 4)
     said = capsys.readouterr().out
     typed = "Puzzle-SlidingTile-3x3-v0 --set size=2 scramble=2"
     assert f"jaxenvs solve {typed} --model {run.path}{end}\n" in said

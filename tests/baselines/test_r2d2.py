@@ -14,8 +14,11 @@ from test_priorities import flat
 from tiny import Clock, Countdown
 from tiny_masks import Gate
 
-from jaxenvs.baselines import dqn, export, r2d2, runs, two_hot
+from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.networks import two_hot
+from jaxenvs.baselines.off_policy import dqn, r2d2
 from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.storage import runs
 
 learner = functools.partial(tiny.learner, algorithm="r2d2")
 KEY = jax.random.key(4)

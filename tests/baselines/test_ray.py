@@ -19,13 +19,14 @@ import ray
 from tiny import Clock, learner
 from tiny_worker import Worker
 
-from jaxenvs.baselines import runs
-from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
+from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.ray import cluster as ray_cluster
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.ray import training as ray_training
 from jaxenvs.baselines.ray.cluster import Made, Pool
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage import runs
 
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
 # it is another program.
@@ -266,7 +267,7 @@ def _fragment(draw: np.random.Generator, runners) -> tuple:
     shape = (8, 2)
     floats = {
         name: draw.normal(size=shape).astype(np.float32)
-        for name in ("value", "reward", "cut_value", "returns")
+        for name in ("value", "reward", "truncation_value", "returns")
     }
     rollout = {
         **floats,
@@ -372,7 +373,7 @@ def free_address() -> str:
 def start(arguments: list[str]) -> subprocess.Popen:
     """The command in a separate process that leads a process group, as in a terminal."""
     pipe = subprocess.PIPE
-    command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.train", *arguments]
+    command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.run.train", *arguments]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from jaxenvs.baselines.ray.ppo import Settings
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.run.train import main
 from jaxenvs.core.typed import installation
 
 SIGNAL = "gym:tiny_gym:Signal-v0"

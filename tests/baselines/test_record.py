@@ -6,10 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import davi, muzero, presets, record
-from jaxenvs.baselines.ppo import Settings
-from jaxenvs.baselines.run import curve
-from jaxenvs.baselines.runs import Config, Run
+from jaxenvs.baselines import presets
+from jaxenvs.baselines.evaluation import curve, record
+from jaxenvs.baselines.model_based import muzero
+from jaxenvs.baselines.on_policy.ppo import Settings
+from jaxenvs.baselines.puzzles import davi
+from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
 DICT = {"obs": "dict"}  # the observation that a new run in a task with missions names

@@ -12,11 +12,14 @@ import pytest
 
 import jaxenvs
 from jaxenvs import xland
-from jaxenvs.baselines import acting, ppo, rl2, runs, train
-from jaxenvs.baselines.algorithms import SEEDS, Learner
-from jaxenvs.baselines.hidden_tasks import shows_task
-from jaxenvs.baselines.run import checkpoints, loop
-from jaxenvs.baselines.task_memory import Belief
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.on_policy import ppo, rl2
+from jaxenvs.baselines.on_policy.hidden_tasks import shows_task
+from jaxenvs.baselines.on_policy.task_memory import Belief
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.wrappers import PreviousStep
 
 ID, LIMIT, TRIAL, STEPS, ROWS = "XLand-R1-9x9-v0", 6, 20, 48, 8
@@ -39,7 +42,9 @@ def agent() -> Learner:
     """A learner in trials of 20 steps, whose episodes have 6 at most."""
     sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
     settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
-    return Learner.of("rl2", PreviousStep(env=tasks(LIMIT, episodes=0, steps=TRIAL)[0]), settings)
+    return registry.build(
+        "rl2", PreviousStep(env=tasks(LIMIT, episodes=0, steps=TRIAL)[0]), settings
+    )
 
 
 @jax.jit
@@ -48,10 +53,10 @@ def collected(params):
 
     def one_seed(key):
         before = rl2.init(agent(), key, params)._replace(params=params)
-        after, rollout = acting.collect(agent(), before, key, rl2.choose)
+        after, rollout = rollouts.collect(agent(), before, key, rl2.choose)
         noise = jax.random.normal(key, rollout.reward.shape)
         noisy = ppo.targets(agent(), after, rollout._replace(reward=noise))
-        last = acting.think(agent(), after, None)[2]
+        last = rollouts.think(agent(), after, None)[2]
         return before, after, rollout, noisy, last
 
     seeds = jax.vmap(one_seed, axis_name=SEEDS)(KEY[None])
@@ -132,7 +137,7 @@ def test_an_advantage_looks_over_the_ends_of_episodes_up_to_that_of_the_trial(ro
     wanted, later, following = np.zeros((STEPS, ROWS)), np.zeros(ROWS), last
     for step in reversed(range(STEPS)):
         cut = seen.truncated[step]
-        following = np.where(cut, seen.cut_value[step], following)
+        following = np.where(cut, seen.truncation_value[step], following)
         surprise = seen.reward[step] + gamma * following - seen.value[step]
         later = surprise + gamma * decay * np.where(cut, 0.0, later)
         wanted[step], following = later, seen.value[step]

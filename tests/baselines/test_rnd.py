@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from tiny import Clock, Endless, collected, learner
 
-from jaxenvs.baselines import acting, exploration, networks, ppo
-from jaxenvs.baselines.algorithms import SEEDS, Learner
-from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.moments import Moments
-from jaxenvs.baselines.rnd import RND
-from jaxenvs.baselines.run import checkpoints, loop
+from jaxenvs.baselines.core import bonuses, rollouts
+from jaxenvs.baselines.core.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.core.moments import Moments
+from jaxenvs.baselines.exploration.rnd import RND
+from jaxenvs.baselines.networks import policies
+from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.storage import checkpoints
 from jaxenvs.core.spaces import Box
 
 SPACE = Box(-9.0, 9.0, (4,), np.float32)
@@ -130,9 +133,9 @@ def curious(env, **settings) -> Learner:
 def test_a_step_is_rewarded_for_what_it_led_to():
     agent = curious(Clock())
     runner, rollout = started(agent)
-    after, rewarded = jax.jit(exploration.rewarded, static_argnums=0)(agent, runner, rollout)
+    after, rewarded = jax.jit(bonuses.add_bonus, static_argnums=0)(agent, runner, rollout)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    bonus = exploration.asked(agent)
+    bonus = bonuses.of_settings(agent)
     learn, before = jax.jit(bonus.learn), jnp.zeros(8)
     _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))
     np.testing.assert_allclose(after.bonus_returns, returns, rtol=1e-6)
@@ -145,7 +148,7 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     assert float(after.bonus.seen.number) == led_to.size
 
 
-def started(agent: Learner) -> tuple[ppo.Runner, acting.Rollout]:
+def started(agent: Learner) -> tuple[ppo.Runner, rollouts.Rollout]:
     """A runner after its first rollout, and the rollout without its bonuses."""
     keys, runners = jax.random.split(KEY, 1), loop.start(agent, jax.random.split(KEY, 1))
     plain = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, bonus=0.0))
@@ -154,7 +157,7 @@ def started(agent: Learner) -> tuple[ppo.Runner, acting.Rollout]:
 
 def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     plain, with_it = learner(Endless()), curious(Endless())
-    assert exploration.asked(plain) is None
+    assert bonuses.of_settings(plain) is None
     keys = jax.random.split(KEY, 1)
     shapes = [jax.eval_shape(functools.partial(loop.start, x), keys) for x in (plain, with_it)]
     assert shapes[0].bonus == shapes[0].bonus_returns == ()
@@ -166,9 +169,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def without(runner):
         """PPO's update as it would be if there were no bonus."""
         with monkeypatch.context() as patched:
-            patched.setattr(
-                exploration, "rewarded", lambda learner, runner, rollout: (runner, rollout)
-            )
+            patched.setattr(bonuses, "rewarded", lambda learner, runner, rollout: (runner, rollout))
             return plain.update(runner)
 
     def program(update) -> str:
@@ -229,7 +230,7 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
 
 def test_weights_and_bonus_are_drawn_with_keys_of_their_own(monkeypatch):
     """Weights and bonus are here the keys that they would be drawn with."""
-    for kind in (networks.ActorCritic, RND):
+    for kind in (policies.ActorCritic, RND):
         monkeypatch.setattr(
             kind, "init", lambda self, key, obs: {"params": jax.random.key_data(key)}
         )

@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
-from jaxenvs.baselines import evaluating, runs
-from jaxenvs.baselines.record import _command
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.evaluation import command
+from jaxenvs.baselines.evaluation.record import _command
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage import runs
 from jaxenvs.render import watch
 
 ID, LIMIT = "Grid-Empty-5x5-v0", "max_steps_in_episode"
@@ -47,7 +48,7 @@ def test_a_resumed_run_keeps_its_params(trained, tmp_path, capsys):
 @pytest.mark.parametrize(("given", "length"), [([], 3), (["--param", f"{LIMIT}=5"], 5)])
 def test_eval_plays_with_the_params_of_the_run_or_with_others(trained, tmp_path, given, length):
     out = tmp_path / "eval.json"
-    assert evaluating.main([str(trained), "--episodes", "2", "--json", str(out), *given]) == 0
+    assert command.main([str(trained), "--episodes", "2", "--json", str(out), *given]) == 0
     found = json.loads(out.read_text())
     assert found["params"] == {LIMIT: length}
     assert found["seeds"][0]["here"]["mean_length"] == length
@@ -60,7 +61,7 @@ def test_watch_draws_a_run_with_its_params_or_with_others(trained, tmp_path):
         assert f"after {5 if given else 3} steps" in page.read_text("utf-8")
 
 
-@pytest.mark.parametrize("command", [evaluating.main, watch.main])
+@pytest.mark.parametrize("command", [command.main, watch.main])
 def test_wrong_params_of_a_run_are_one_sentence(trained, tmp_path, command, capsys):
     drawn = ["--gif", str(tmp_path / "a.gif")] if command is watch.main else []
     for pair, words in (
@@ -74,11 +75,11 @@ def test_wrong_params_of_a_run_are_one_sentence(trained, tmp_path, command, caps
 
 
 def test_a_package_has_its_own_params(trained, capsys):
-    assert evaluating.main([str(trained), "--episodes", "2", "--in", "minigrid"]) == 2
+    assert command.main([str(trained), "--episodes", "2", "--in", "minigrid"]) == 2
     words = f"minigrid has no MiniGrid-Empty-5x5-v0 with {LIMIT}=3; its params are --param "
     assert f"{words}{LIMIT}=100" in capsys.readouterr().err
     own = ["--param", f"{LIMIT}=100"]
-    assert evaluating.main([str(trained), "--episodes", "2", "--in", "minigrid", *own]) == 0
+    assert command.main([str(trained), "--episodes", "2", "--in", "minigrid", *own]) == 0
 
 
 def test_a_run_from_before_there_were_params_is_read(trained, tmp_path):

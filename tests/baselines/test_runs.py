@@ -8,9 +8,9 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from jaxenvs.baselines import runs
-from jaxenvs.baselines.run import checkpoints, curve
-from jaxenvs.baselines.runs import Config, Run, RunError
+from jaxenvs.baselines.evaluation import curve
+from jaxenvs.baselines.storage import checkpoints, runs
+from jaxenvs.baselines.storage.runs import Config, Run, RunError
 
 TREES = {
     "weights": {"a": np.arange(6, dtype=np.float32).reshape(2, 3)},

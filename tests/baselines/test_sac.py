@@ -9,9 +9,10 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-from jaxenvs.baselines import actor_critic, dqn, replay_buffer, sac, train
-from jaxenvs.baselines.replay_buffer import Batch
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.core import replay_buffer, replay_checks
+from jaxenvs.baselines.core.replay_buffer import Batch
+from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.run import loop, train
 
 learner = functools.partial(tiny.learner, algorithm="sac")
 
@@ -153,7 +154,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys, flags, words):
 
 
 def test_a_replay_buffer_larger_than_the_memory_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(dqn, "device_memory", lambda device: 1_000_000)
+    monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1_000_000)
     flags = ["Classic-Pendulum-v0", "--algo", "sac", "--out", str(tmp_path / "run")]
     assert train.main(flags) == 2
     assert "capacity=1000000 takes 23," in capsys.readouterr().err

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import dqn, schedules, settings
+from jaxenvs.baselines.core import schedules, settings
+from jaxenvs.baselines.off_policy import dqn
 from jaxenvs.baselines.run import options
-from jaxenvs.baselines.run.checkpoints import RunError
+from jaxenvs.baselines.storage.checkpoints import RunError
 
 
 def planned(updates, plans=()):

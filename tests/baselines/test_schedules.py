@@ -11,9 +11,14 @@ import pytest
 from test_value_units import SalaryMap
 from tiny import Endless, Push, learner
 
-from jaxenvs.baselines import davi, dqn, minibatches, ppo, rl2, runs, world
-from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.on_policy import ppo, rl2
+from jaxenvs.baselines.puzzles import davi, world
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop, options
+from jaxenvs.baselines.storage import runs
 
 EMPTY, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
 ENVS = {"num_envs": 4, "rollout_steps": 2, "anneal": True}
@@ -50,7 +55,9 @@ def told(settings, update):
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
-    runner = rl2.Runner(weights=(), optimiser=minibatches.numbered(chain.init(jnp.zeros(1)), count))
+    runner = rl2.Runner(
+        weights=(), optimiser=minibatches.with_step_count(chain.init(jnp.zeros(1)), count)
+    )
     runner = runner._replace(world=types.SimpleNamespace(env=jnp.zeros(envs)))
     network = types.SimpleNamespace(tell=lambda memory, told: told)
     learner = types.SimpleNamespace(
@@ -67,7 +74,7 @@ def step_of(chain, count):
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
     def moved(chain):
-        state = minibatches.numbered(chain.init(weight), jnp.int32(count))
+        state = minibatches.with_step_count(chain.init(weight), jnp.int32(count))
         return minibatches.apply_gradient(chain, one, state, weight)[0]
 
     return moved(chain) / moved(optax.adam(1.0))
@@ -239,7 +246,7 @@ def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, giv
         states = states if isinstance(states, dict) else {"": states}
         for name, state in states.items():
             every = 1 if name in ("", "critic") else agent.settings.actor_every
-            counted = int(minibatches.counted(jax.tree.map(lambda leaf: leaf[0], state)))
+            counted = int(minibatches.step_count(jax.tree.map(lambda leaf: leaf[0], state)))
             known = int(agent.settings.updates_of(counted, every))
             assert known == update or counted == 0, name
     assert counted > 0

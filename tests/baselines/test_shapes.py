@@ -11,20 +11,16 @@ from tiny import Endless, learner
 
 import jaxenvs
 from jaxenvs import Step
-from jaxenvs.baselines import (
-    acting,
-    alphazero,
-    davi,
-    dqn,
-    ppo,
-    pqn,
-    q_network,
-    replay_buffer,
-    returns,
-)
-from jaxenvs.baselines.devices import ALONE
-from jaxenvs.baselines.moments import Moments
-from jaxenvs.baselines.returns import baselines
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import replay_buffer, returns, rollouts
+from jaxenvs.baselines.core.devices import ALONE
+from jaxenvs.baselines.core.moments import Moments
+from jaxenvs.baselines.core.returns import baselines
+from jaxenvs.baselines.model_based import alphazero
+from jaxenvs.baselines.networks import q_network
+from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.on_policy import ppo, pqn
+from jaxenvs.baselines.puzzles import davi
 from jaxenvs.puzzles import SlidingTile
 
 pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
@@ -41,7 +37,7 @@ def advantages(**wrong):
 
 
 def episode_sums(**wrong):
-    return acting.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
+    return rollouts.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
 
 
 def corrected(weight):
@@ -62,8 +58,8 @@ def ppo_loss(advantage=FLAT, target=FLAT, mean=ZERO):
 
 def pqn_loss(target):
     agent = test_pqn.learner(Endless())
-    nothing = dict.fromkeys(acting.Rollout._fields)
-    rollout = acting.Rollout(**(nothing | {"obs": COLUMN, "action": ACTION}))
+    nothing = dict.fromkeys(rollouts.Rollout._fields)
+    rollout = rollouts.Rollout(**(nothing | {"obs": COLUMN, "action": ACTION}))
     return pqn.loss(agent, agent.network.init(KEY, jnp.ones(1)), rollout, target)
 
 
@@ -83,8 +79,8 @@ def dqn_worth(reward):
 def alphazero_loss(target=FLAT, policy=TABLE):
     agent = test_alphazero.learner(SlidingTile(size=3))
     obs = jnp.zeros((ROWS, *agent.env.env.observation_space.shape), jnp.uint8)
-    nothing = dict.fromkeys(acting.Rollout._fields)
-    rollout = acting.Rollout(**(nothing | {"obs": obs, "policy": policy}))
+    nothing = dict.fromkeys(rollouts.Rollout._fields)
+    rollout = rollouts.Rollout(**(nothing | {"obs": obs, "policy": policy}))
     return alphazero.loss(agent, agent.network.init(KEY, obs[0]), rollout, target)
 
 
@@ -107,7 +103,9 @@ def running(mean):
 
 
 def costs(actions):
-    agent = davi.of_puzzle(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(width=8, blocks=1))
+    agent = registry.build(
+        "davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(width=8, blocks=1)
+    )
     _, boards = davi.walk(agent, KEY)
     boards = boards._replace(cost=boards.cost[:, :actions])
     return davi.targets(agent, agent.init(KEY).weights, (), boards)
@@ -123,7 +121,7 @@ ACCEPTED = [
     lambda: dqn_worth(FLAT),
     lambda: sampled(ACTION),
     lambda: explored(jnp.ones((ROWS, 4), bool)),
-    lambda: q_network.chosen(TABLE, ACTION),
+    lambda: q_network.of_actions(TABLE, ACTION),
     lambda: running(jnp.zeros(4)),
     lambda: costs(6),
 ]
@@ -132,7 +130,10 @@ REFUSED = {
         lambda: advantages(reward=jnp.zeros((STEPS, 1))),
         r"reward.* \[steps, envs\]",
     ),
-    "advantages, a value of no step": (lambda: advantages(cut_value=jnp.zeros(ENVS)), "cut_value"),
+    "advantages, a value of no step": (
+        lambda: advantages(truncation_value=jnp.zeros(ENVS)),
+        "truncation_value",
+    ),
     "sums of episodes": (lambda: episode_sums(returns=jnp.zeros((STEPS, 1))), "returns"),
     "V-trace's weights": (lambda: corrected(jnp.ones((STEPS, 1))), "value and weight"),
     "V-trace's baselines": (lambda: centred(jnp.ones((2, 1))), "weighted and weight"),
@@ -152,7 +153,7 @@ REFUSED = {
     "a replay buffer's actions": (lambda: stored(action=ACTION[None]), "one action of each"),
     "a replay buffer's windows": (lambda: sampled(ACTION[:1]), "env and first"),
     "exploration": (lambda: explored(jnp.ones(4, bool)), "values and mask"),
-    "chosen values": (lambda: q_network.chosen(TABLE, ACTION[:1]), "one action"),
+    "chosen values": (lambda: q_network.of_actions(TABLE, ACTION[:1]), "one action"),
     "running statistics": (lambda: running(jnp.zeros(1)), "a mean of each number"),
     "DAVI's costs": (lambda: costs(1), "valid, cost"),
 }

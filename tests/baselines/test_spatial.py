@@ -9,11 +9,14 @@ import pytest
 from tiny import FLAGS, learner
 
 import jaxenvs
-from jaxenvs.baselines import ppo_rnn, ppo_trxl, pqn_rnn, spatial, train
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.networks import spatial
+from jaxenvs.baselines.on_policy import ppo_rnn, ppo_trxl, pqn_rnn
+from jaxenvs.baselines.on_policy.rl2 import Settings as RL2Settings
 from jaxenvs.baselines.ray import ppo as ray_ppo
-from jaxenvs.baselines.rl2 import Settings as RL2Settings
-from jaxenvs.baselines.runs import load_policy
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import train
+from jaxenvs.baselines.storage.runs import load_policy
 from jaxenvs.core.wrappers import StickyAction
 
 KEY, STEPS = jax.random.key(0), 5
@@ -107,7 +110,7 @@ def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
 def test_values_of_actions_are_read_as_a_policy_is():
     """With the weights of a policy for its head, the values are that policy's logits."""
     given = {"hidden": (8, 8), "embed": 3, "memory": 4, "neighbours": 2}
-    network = ALGORITHMS["pqn-rnn"].network(CRAFT, given)
+    network = registry.network(ALGORITHMS["pqn-rnn"], CRAFT, given)
     weights, obs, (_, logits, _) = acted()
     names = {"branches_0": "branch", "branch_norms_0": "branch_norm", "policy": "actions"}
     others = ("branches_1", "branch_norms_1", "critic")
@@ -130,7 +133,7 @@ def test_values_of_actions_are_read_as_a_policy_is():
 def test_results_are_not_rounded_to_bfloat16(algorithm):
     """Only the layers before the heads are."""
     given = {"hidden": (8,), "embed": 4, "memory": 4, "neighbours": 2, "bfloat16": True}
-    network, obs = ALGORITHMS[algorithm].network(CRAFT, given), jnp.asarray(acted()[1])
+    network, obs = registry.network(ALGORITHMS[algorithm], CRAFT, given), jnp.asarray(acted()[1])
 
     @jax.jit
     def run(key):
@@ -147,7 +150,7 @@ def test_a_transformer_behind_it_learns_from_what_acting_saw():
     """The same features enter the transformer, which sees no further back than the episode."""
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
     given |= {"hidden": (8, 8), "activation": "relu"}
-    network = ALGORITHMS["ppo-trxl"].network(CRAFT, given)
+    network = registry.network(ALGORITHMS["ppo-trxl"], CRAFT, given)
     obs, done = jnp.asarray(acted()[1]), jnp.arange(STEPS) == 2
 
     @jax.jit
@@ -186,7 +189,7 @@ def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
     env = StickyAction(env=jaxenvs.make(id))
     given = {"hidden": (8,), "embed": 0, "memory": 4, "neighbours": 2, "bfloat16": bfloat16}
     for algorithm, more in (("ppo-rnn", ((),)), ("pqn-rnn", ())):
-        network = ALGORITHMS[algorithm].network(env, given)
+        network = registry.network(ALGORITHMS[algorithm], env, given)
         obs = jax.eval_shape(env.observation_space.sample, KEY)
         weights = jax.eval_shape(network.init, KEY, obs)
         memory, *answer = jax.eval_shape(network.apply, weights, obs)

@@ -9,10 +9,11 @@ import tiny
 from tiny import Clock, Push
 
 import jaxenvs
-from jaxenvs.baselines import elsewhere, muzero
-from jaxenvs.baselines.planning import HIDDEN, search_of
-from jaxenvs.baselines.policy import Policy
-from jaxenvs.baselines.stated import stated, words
+from jaxenvs.baselines.core.planning import HIDDEN, search_of
+from jaxenvs.baselines.core.policy import Policy
+from jaxenvs.baselines.core.policy_statement import stated, words
+from jaxenvs.baselines.evaluation import upstream
+from jaxenvs.baselines.model_based import muzero
 from jaxenvs.core.wrappers import PreviousStep
 
 KEY, CARTPOLE = jax.random.key(0), "Classic-CartPole-v0"
@@ -83,8 +84,8 @@ def test_a_search_in_the_true_environment_is_not_played_where_the_state_is_unkno
     env = jaxenvs.make(CARTPOLE)
     agent = tiny.learner(env, "alphazero")
     policy = Policy.of(env, agent.network, None, CARTPOLE, search_of(agent))
-    with pytest.raises(elsewhere.NotThereError, match="give --simulations 0 to play without"):
-        elsewhere.play(policy, "gymnasium", KEY, 2)
+    with pytest.raises(upstream.NotThereError, match="give --simulations 0 to play without"):
+        upstream.play(policy, "gymnasium", KEY, 2)
 
 
 @pytest.mark.parametrize("algorithm", ["alphazero", "muzero"])

@@ -9,11 +9,12 @@ import pytest
 from test_devices import end, learn
 from tiny import FLAGS, Countdown
 
-from jaxenvs.baselines import rl2
-from jaxenvs.baselines.devices import Devices
-from jaxenvs.baselines.run import checkpoints, options
-from jaxenvs.baselines.runs import Run
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.core.devices import Devices
+from jaxenvs.baselines.on_policy import rl2
+from jaxenvs.baselines.run import options
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run
 
 ID = "Puzzle-Maze-10x10-v0"
 FLAGS = [*FLAGS, "--hidden", "8"]

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import c51, dyna
+from jaxenvs.baselines.model_based import dyna
+from jaxenvs.baselines.off_policy import c51
 from jaxenvs.baselines.run import supports
 
 INFINITE = (-math.inf, math.inf)

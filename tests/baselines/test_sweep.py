@@ -8,10 +8,13 @@ import pytest
 import tiny
 from tiny import Countdown, Push, learner
 
-from jaxenvs.baselines import evaluate, presets, record, runs, train
-from jaxenvs.baselines.algorithms import ALGORITHMS
-from jaxenvs.baselines.run import loop, options, sinks, sweep
-from jaxenvs.baselines.run.checkpoints import RunError
+from jaxenvs.baselines import presets
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.evaluation import record
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop, options, sinks, train
+from jaxenvs.baselines.storage import runs, sweep
+from jaxenvs.baselines.storage.checkpoints import RunError
 
 ID = "Grid-Empty-Random-5x5-v0"
 REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
@@ -59,8 +62,8 @@ def test_agents_are_told_apart_by_setting_and_seed(tmp_path):
     settings = vars(ALGORITHMS["ppo"].load().Settings(**presets.preset(ID).settings))
     config = runs.Config(ID, {}, 3, 4, settings, sweep={"gamma": [0.9, 0.99]})
     assert config.seeds_of_each == 2
-    episodes = evaluate.Episodes(*(np.arange(4.0)[:, None] for _ in range(3)))
-    rows = evaluate.summary(episodes, config.labels)["per_seed"]
+    episodes = evaluation.Episodes(*(np.arange(4.0)[:, None] for _ in range(3)))
+    rows = evaluation.summary(episodes, config.labels)["per_seed"]
     assert [(row["gamma"], row["seed"], row["mean_return"]) for row in rows] == [
         (0.9, 3, 0.0),
         (0.9, 4, 1.0),

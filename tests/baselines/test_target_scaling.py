@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from tiny import Countdown, collected, learner
 
-from jaxenvs.baselines import ppo, target_scaling, value_scales
-from jaxenvs.baselines.acting import Rollout, Runner
-from jaxenvs.baselines.moments import Moments
+from jaxenvs.baselines.core import target_scaling, value_scales
+from jaxenvs.baselines.core.moments import Moments
+from jaxenvs.baselines.core.rollouts import Rollout, Runner
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop
 
 TARGETS = np.float32([[1.0, 2.0], [4.0, 9.0]])
@@ -34,12 +35,12 @@ def test_moments_are_a_moving_mean_corrected_for_its_start():
     agent = learner(Countdown(), target_scaling=0.25)
     runner = Runner(scales())
     assert mean_and_deviation(runner) == [0.0, 1.0]
-    runner, (rollout, _, target) = target_scaling.scaled(agent, runner, batch(TARGETS))
+    runner, (rollout, _, target) = target_scaling.scale_targets(agent, runner, batch(TARGETS))
     expected = (TARGETS - TARGETS.mean()) / TARGETS.std()
     np.testing.assert_allclose(target, expected, rtol=1e-5)
     np.testing.assert_allclose(rollout.value, expected, rtol=1e-5)
     np.testing.assert_allclose(value_scales.in_rewards(runner.weights, target), TARGETS, rtol=1e-5)
-    runner, (_, _, target) = target_scaling.scaled(agent, runner, batch(TARGETS * 10))
+    runner, (_, _, target) = target_scaling.scale_targets(agent, runner, batch(TARGETS * 10))
     shares = np.float32([0.75, 1.0]) / 1.75  # of the first update and of the second
     mean = shares @ [TARGETS.mean(), 10 * TARGETS.mean()]
     square = shares @ [np.square(TARGETS).mean(), np.square(10 * TARGETS).mean()]
@@ -50,7 +51,9 @@ def test_moments_are_a_moving_mean_corrected_for_its_start():
 def test_targets_that_are_all_the_same_stay_finite():
     agent = learner(Countdown(), target_scaling=1.0)
     runner = Runner(scales())
-    runner, (_, _, target) = target_scaling.scaled(agent, runner, batch(np.full_like(TARGETS, 3)))
+    runner, (_, _, target) = target_scaling.scale_targets(
+        agent, runner, batch(np.full_like(TARGETS, 3))
+    )
     np.testing.assert_allclose(target, 0.0, atol=1e-2)
     np.testing.assert_allclose(value_scales.in_rewards(runner.weights, target), 3.0, rtol=1e-5)
 
@@ -59,7 +62,7 @@ def test_without_it_nothing_changes():
     agent = learner(Countdown())
     runner = Runner(weights={})
     given = batch(TARGETS)
-    assert target_scaling.scaled(agent, runner, given)[1] is given
+    assert target_scaling.scale_targets(agent, runner, given)[1] is given
 
 
 def test_rollouts_keep_values_in_rewards():
@@ -73,7 +76,7 @@ def test_rollouts_keep_values_in_rewards():
     np.testing.assert_array_equal(rollout.value, 2.0)
     cut = np.asarray(rollout.truncated)
     assert cut.any()
-    np.testing.assert_array_equal(rollout.cut_value, np.where(cut, 2.0, 0.0))
+    np.testing.assert_array_equal(rollout.truncation_value, np.where(cut, 2.0, 0.0))
     assert ppo.Settings().target_scaling == 0.0
 
 
@@ -83,7 +86,7 @@ def test_a_value_is_converted_from_both_scales():
     weights = {"params": (), value_scales.SCALES: scales}
     assert value_scales.in_learned_rewards(weights, jnp.float32(3)) == 8
     assert value_scales.in_rewards(weights, jnp.float32(3)) == 40
-    assert value_scales.line(weights) == (10, 10)
+    assert value_scales.offset_and_factor(weights) == (10, 10)
     nothing = {value_scales.SCALES: value_scales.Scales.begin(targets=True, rewards=True)}
     for unscaled in (nothing, {"params": ()}):
         assert value_scales.in_rewards(unscaled, jnp.float32(3)) == 3

@@ -9,8 +9,8 @@ import pytest
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import task_memory
-from jaxenvs.baselines.task_memory import TaskMemory
+from jaxenvs.baselines.on_policy import task_memory
+from jaxenvs.baselines.on_policy.task_memory import TaskMemory
 from jaxenvs.core.wrappers import PreviousStep
 
 KEY, MEMORY, STEPS = jax.random.key(0), 8, 6

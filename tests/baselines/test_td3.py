@@ -9,8 +9,9 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-from jaxenvs.baselines import actor_critic, replay_buffer, td3
-from jaxenvs.baselines.algorithms import SEEDS
+from jaxenvs.baselines.core import replay_buffer
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.off_policy import actor_critic, td3
 from jaxenvs.baselines.run import loop
 
 

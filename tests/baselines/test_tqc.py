@@ -7,8 +7,8 @@ import pytest
 import tiny
 from tiny import Push
 
-from jaxenvs.baselines import tqc, train
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.off_policy import tqc
+from jaxenvs.baselines.run import loop, train
 
 
 def every(goal):

@@ -17,9 +17,12 @@ from small_run import ROW, saved_run
 from tiny import FLAGS
 
 from jaxenvs import cli
-from jaxenvs.baselines import evaluate, evaluating, export, runs
-from jaxenvs.baselines.run import checkpoints, keeping, options, progress, sinks, tracking
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.evaluation import command, export
+from jaxenvs.baselines.evaluation.final import agents_of
+from jaxenvs.baselines.run import keeping, options, progress, sinks, tracking
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.typed import installation
 
@@ -119,22 +122,24 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
     _, _, learner = options.prepare([ID, *FLAGS, "--out", str(tmp_path / "same")])
-    played = evaluate.Evaluated.of(run, learner).player(run.config, 16)(weights)
+    played = evaluation.EvaluatedPolicy.of(learner, agents_of(run.config)).player(
+        agents_of(run.config), 16
+    )(weights)
     np.testing.assert_allclose(played.returns.mean(axis=1), saved["best.return"], atol=1e-6)
 
 
-@pytest.mark.parametrize("command", ["eval", "export", "watch"])
-def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, command):
+@pytest.mark.parametrize("name", ["eval", "export", "watch"])
+def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, name):
     def load(run, seed, best, params=None, simulations=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)
-    monkeypatch.setattr(evaluating, "load_policy", load)
+    monkeypatch.setattr(command, "load_policy", load)
     monkeypatch.setattr(export, "load_policy", load)
-    files = ["--gif", str(tmp_path / "x.gif")] if command == "watch" else []
+    files = ["--gif", str(tmp_path / "x.gif")] if name == "watch" else []
     run = str(saved_run(tmp_path).path)
-    assert cli.main([command, run, "--best", *files]) == 2
-    assert f"jaxenvs {command}: 0, True" in capsys.readouterr().err
+    assert cli.main([name, run, "--best", *files]) == 2
+    assert f"jaxenvs {name}: 0, True" in capsys.readouterr().err
 
 
 def test_a_run_without_evaluations_has_no_best_policy(tmp_path, capsys):
@@ -315,7 +320,7 @@ def test_each_seed_keeps_its_own_best(tmp_path):
     asked, run, learner = options.prepare(argv)
     (look,) = tracking.looks(run, learner, asked, 0, None)
     for update, returns in ((2, [0.5, 0.1]), (4, [0.4, 0.3]), (6, [0.5, 0.2])):
-        played = evaluate.Episodes(*(np.array(returns)[:, None] for _ in range(3)))
+        played = evaluation.Episodes(*(np.array(returns)[:, None] for _ in range(3)))
         look._pending = update, {"a": np.full((2, 3), update)}, played
         look.finish(row := {})
         assert row["eval_return"] == returns

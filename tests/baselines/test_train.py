@@ -20,10 +20,11 @@ from tiny import FLAGS, Clock
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import presets, runs
-from jaxenvs.baselines.ppo import Settings
-from jaxenvs.baselines.run import checkpoints, keeping, loop, options, progress
-from jaxenvs.baselines.train import main
+from jaxenvs.baselines import presets
+from jaxenvs.baselines.on_policy.ppo import Settings
+from jaxenvs.baselines.run import keeping, loop, options, progress
+from jaxenvs.baselines.run.train import main
+from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.typed import installation
@@ -317,7 +318,7 @@ def test_the_second_ctrl_c_stops_at_once():
 
 
 def _start(argv: list[str]) -> subprocess.Popen:
-    return _start_code(["-m", "jaxenvs.baselines.train", *argv])
+    return _start_code(["-m", "jaxenvs.baselines.run.train", *argv])
 
 
 def _start_code(arguments: list[str]) -> subprocess.Popen:

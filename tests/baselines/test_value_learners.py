@@ -12,9 +12,12 @@ from test_dqn import goes_on_bit_for_bit, some_batch
 from tiny import Endless, learner
 from tiny_masks import Gate
 
-from jaxenvs.baselines import c51, dqn, export, iqn, products, q_network, qr_dqn, rainbow, runs
-from jaxenvs.baselines.algorithms import SEEDS
+from jaxenvs.baselines.core.learner import SEEDS
+from jaxenvs.baselines.evaluation import export
+from jaxenvs.baselines.networks import products, q_network
+from jaxenvs.baselines.off_policy import c51, dqn, iqn, qr_dqn, rainbow
 from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.storage import runs
 
 KEY = jax.random.key(7)
 RELATIVES = ("c51", "qr-dqn", "iqn", "rainbow")
@@ -52,7 +55,7 @@ def compiled(function):
 
 def answers_of(agent, weights, obs, *given):
     """The network's answers, in float64."""
-    say = jax.jit(lambda obs, *given: q_network.answers(agent, weights, obs, None, *given))
+    say = jax.jit(lambda obs, *given: q_network.apply_batch(agent, weights, obs, None, *given))
     return np.asarray(say(obs, *given), np.float64)
 
 
@@ -295,7 +298,7 @@ def test_the_noise_of_a_layer_is_factorised():
 def test_every_observation_has_noise_of_its_own_and_a_trained_policy_none():
     agent = learner(Endless(), "rainbow", v_max=2.0)
     weights = weights_of(agent)
-    say = jax.jit(lambda key: q_network.answers(agent, weights, jnp.ones((3, 1)), key))
+    say = jax.jit(lambda key: q_network.apply_batch(agent, weights, jnp.ones((3, 1)), key))
     one, two, three = np.asarray(say(KEY))
     assert (one != two).any() and (two != three).any()
     think = jax.jit(lambda obs: agent.network.think(weights, (), obs, None))

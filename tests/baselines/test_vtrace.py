@@ -10,16 +10,18 @@ from test_ppo import rollout_of
 from tiny import Clock, learner
 from tiny import collected as collect
 
-from jaxenvs.baselines import acting, minibatches, ppo
-from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
-from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.core.returns import advantages, baselines, limited
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.ray.learners import improve
-from jaxenvs.baselines.returns import advantages, baselines, limited
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop
 
 STEPS, ENVS = 7, 5
-predict = jax.jit(acting.predict, static_argnums=0)
+predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
@@ -48,7 +50,7 @@ def test_corrected_advantages_are_those_of_a_plain_loop():
         surprise = np.zeros(STEPS)
         for t in range(STEPS):
             following = last_value[env] if t == STEPS - 1 else r.value[t + 1, env]
-            following = r.cut_value[t, env] if r.truncated[t, env] else following
+            following = r.truncation_value[t, env] if r.truncated[t, env] else following
             following = 0.0 if r.terminated[t, env] else following
             surprise[t] = r.reward[t, env] + gamma * following - r.value[t, env]
         for s in range(STEPS):
@@ -72,7 +74,7 @@ def test_on_policy_it_is_the_return_of_all_steps():
     for env in range(ENVS):
         later = float(last_value[env])
         for t in reversed(range(STEPS)):
-            later = r.cut_value[t, env] if r.truncated[t, env] else later
+            later = r.truncation_value[t, env] if r.truncated[t, env] else later
             later = 0.0 if r.terminated[t, env] else later
             later = r.reward[t, env] + gamma * later
             np.testing.assert_allclose(target[t, env], later, rtol=1e-4, atol=1e-5)
@@ -157,7 +159,7 @@ def stale(collected):
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
-    batch = minibatches.steps(ray_ppo.corrected(trace, runner, rollout))
+    batch = minibatches.as_steps(ray_ppo.corrected(trace, runner, rollout))
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
@@ -217,7 +219,7 @@ def test_devices_share_the_baseline():
 
 def learn(ppo_, runner, rollout, key):
     """PPO's gradient steps on a rollout."""
-    batch = minibatches.steps(ppo.targets(ppo_, runner, rollout))
+    batch = minibatches.as_steps(ppo.targets(ppo_, runner, rollout))
     return ppo.learn(ppo_, runner, batch, key, ppo.loss)
 
 
@@ -251,7 +253,7 @@ def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
     fragments = given(compiled)
 
     def both(runner):
-        runner, rollout = acting.collect(compiled, runner, jax.random.key(1), ppo.choose)
+        runner, rollout = rollouts.collect(compiled, runner, jax.random.key(1), ppo.choose)
         key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
         bare = runner._replace(world=(), obs=(), returns=(), lengths=())
         after, _ = ray_ppo.update(fragments, bare, rollout, runner.obs)

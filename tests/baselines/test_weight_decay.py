@@ -10,7 +10,9 @@ import tiny
 from tiny import Clock, Push
 
 import jaxenvs
-from jaxenvs.baselines import actor_critic, dyna, minibatches
+from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.model_based import dyna
+from jaxenvs.baselines.off_policy import actor_critic
 from jaxenvs.baselines.run import loop
 
 DECAY, RATE = 0.1, 0.5
@@ -72,7 +74,7 @@ def runner_of(algorithm, **settings):
 def test_only_kernels_of_a_network_decay(algorithm, others, optimiser):
     """Not biases, scales of norms, noise."""
     agent, runner = runner_of(algorithm, optimiser=optimiser)
-    trained = minibatches.parted(runner.weights)[0]
+    trained = minibatches.split_weights(runner.weights)[0]
     chain = minibatches.optimiser(agent.settings)
     assert others <= only_kernels_decay(chain, trained, RATE * DECAY)
 
@@ -92,7 +94,7 @@ def test_only_kernels_of_actors_and_critics_decay(algorithm, others, optimiser):
     seen = set[str]()
     for name in ("weights", "critic", "temperature"):
         part = getattr(runner, name)
-        trained = minibatches.parted(part)[0] if isinstance(part, dict) else part
+        trained = minibatches.split_weights(part)[0] if isinstance(part, dict) else part
         seen |= only_kernels_decay(actor_critic.optimiser(agent, name), trained, RATE * DECAY)
     assert seen == {*others, ""}, "the temperature has no name"
 

@@ -12,9 +12,12 @@ import pytest
 
 import jaxenvs
 from jaxenvs import cli, search
-from jaxenvs.baselines import heuristic, latent_states, latent_world, planner, runs, train, world
-from jaxenvs.baselines.latent_world import Sight
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.evaluation import heuristic, planner
+from jaxenvs.baselines.puzzles import latent_states, latent_world, world
+from jaxenvs.baselines.puzzles.latent_world import Sight
+from jaxenvs.baselines.run import loop, train
+from jaxenvs.baselines.storage import runs
 from jaxenvs.core.env import Env
 from jaxenvs.puzzles import Puzzle, SlidingTile
 from jaxenvs.puzzles.puzzle import PuzzleLevel
@@ -34,7 +37,7 @@ FLAGS = [
 @pytest.fixture(scope="module")
 def tiles():
     """A learner of the 8-puzzle, and a runner that has learned nothing."""
-    learner = world.of_puzzle(SlidingTile(size=3), world.Settings(**TINY))
+    learner = registry.build("world", SlidingTile(size=3), world.Settings(**TINY))
     return learner, jax.jit(learner.init)(KEY)
 
 
@@ -104,7 +107,7 @@ def test_sight_splits_observations_and_noisy_pictures():
 
 
 def test_what_is_seen_are_moves_of_the_puzzle():
-    learner = world.of_puzzle(jaxenvs.make("Puzzle-Cube-2x2-v0"), world.Settings(**TINY))
+    learner = registry.build("world", jaxenvs.make("Puzzle-Cube-2x2-v0"), world.Settings(**TINY))
     seen = jax.jit(lambda key: world.gather(learner, key, 402))(KEY)
     before, after = (np.asarray(x).reshape(402, 24) for x in (seen.before, seen.after))
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
@@ -159,7 +162,7 @@ def _after(learner, runner, code):
 
 
 def test_half_of_a_batch_is_solved_where_that_must_be_judged(monkeypatch):
-    learner = world.of_puzzle(jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
+    learner = registry.build("world", jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
     assert not latent_states.one_goal(learner.env)
     assert latent_states.one_goal(SlidingTile(size=3))
     seen = world.Transitions(
@@ -295,7 +298,7 @@ def test_the_command_learns_goes_on_and_plans(tmp_path, capsys):
     assert len(runs.Run.open(whole).records()) == 4
     found = json.loads((whole / "eval.json").read_text())
     assert found["boards"] == 4 and 0.0 <= found["greedy"][0]["foretold"] <= 1.0
-    learner = world.of_puzzle(runs.Run.open(whole).config.env, world.Settings(**TINY))
+    learner = registry.build("world", runs.Run.open(whole).config.env, world.Settings(**TINY))
     eight = [*asked, "--total-steps", "8", "--checkpoint-every", "1"]
     assert train.main([*eight, "--out", str(part)]) == 0
     shutil.rmtree(part / "checkpoints" / "00000004")

@@ -10,12 +10,15 @@ import pytest
 from jaxtyping import Array, Int32
 
 import jaxenvs
-from jaxenvs.baselines import acting, ppo
-from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
-from jaxenvs.baselines.devices import ALONE, Devices
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core.devices import ALONE, Devices
+from jaxenvs.baselines.core.learner import SEEDS, Learner
+from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.run.progress import ProgressLine
-from jaxenvs.baselines.runs import Config
+from jaxenvs.baselines.storage.runs import Config
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
@@ -166,7 +169,7 @@ TINY = {
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
     """A learner, of PPO unless another algorithm is named."""
     chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
-    return Learner.of(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
+    return registry.build(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
@@ -198,5 +201,5 @@ def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def collected(agent: Learner, runners: Any, keys: Array, choose: Any = ppo.choose) -> Any:
     """The runners of all seeds after a rollout, and the rollouts."""
-    one_seed = functools.partial(acting.collect, agent, choose=choose)
+    one_seed = functools.partial(rollouts.collect, agent, choose=choose)
     return jax.vmap(one_seed, axis_name=SEEDS)(runners, keys)

@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from jaxenvs.baselines.networks import Network
+from jaxenvs.baselines.networks.policies import Network
 from jaxenvs.core.masking import legal
 
 NUMBER = 3

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.benchmarks import off_policy, off_policy_peers
 from jaxenvs.benchmarks.off_policy import SETTINGS, Setting
 from jaxenvs.benchmarks.tables import training

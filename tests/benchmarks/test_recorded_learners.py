@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.benchmarks.recorded_learners import learners
 from jaxenvs.benchmarks.tables import recorded, registry
 from jaxenvs.commands.learned import BONUSES

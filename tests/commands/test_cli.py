@@ -17,7 +17,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs import cli
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import options
 from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry

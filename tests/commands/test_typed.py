@@ -8,8 +8,8 @@ import pytest
 
 import jaxenvs
 from jaxenvs import cli
-from jaxenvs.baselines import evaluate
-from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.registry import ALGORITHMS, check_actions
 from jaxenvs.baselines.run import flags, options
 from jaxenvs.commands import listing, parser
 from jaxenvs.commands.page import page
@@ -82,7 +82,7 @@ SUGGESTED = [
 @pytest.mark.parametrize(("id", "given", "able", "unable"), SUGGESTED)
 def test_only_learners_that_take_the_id_are_suggested(id, given, able, unable):
     with pytest.raises(ValueError, match="give --algo") as caught:
-        ALGORITHMS[given].check_actions(jaxenvs.make(id))
+        check_actions(ALGORITHMS[given], jaxenvs.make(id))
     named = set(re.split(r", | or ", str(caught.value).rpartition("give --algo ")[2]))
     assert able <= named and not unable & named
 
@@ -112,10 +112,10 @@ def test_cartpole_says_what_its_success_is(capsys):
     """A return of 104 is no failure; few poles stand after 500 steps."""
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])
-    played = evaluate.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)
-    found = evaluate.summary(played, [{"seed": 0}])
-    evaluate.tell({**found, "success_is": env.success_is})
+    played = evaluation.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)
+    found = evaluation.summary(played, [{"seed": 0}])
+    print(evaluation.as_text({**found, "success_is": env.success_is}))
     said = capsys.readouterr().out
     assert "return 302.000, upright at the time limit 50.0%, length 302.0" in said
-    evaluate.tell(found)
+    print(evaluation.as_text(found))
     assert ", success 50.0%, " in capsys.readouterr().out

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxenvs.baselines.run import checkpoints
-from jaxenvs.baselines.runs import Run
+from jaxenvs.baselines.storage import checkpoints
+from jaxenvs.baselines.storage.runs import Run
 from jaxenvs.benchmarks import contestants
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.commands.parser import Parser

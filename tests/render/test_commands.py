@@ -46,7 +46,7 @@ class RunError(ValueError):
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
     """A run folder, and a stand-in for `runs.py` that loads it."""
-    module = types.ModuleType("jaxenvs.baselines.runs")
+    module = types.ModuleType("jaxenvs.baselines.storage.runs")
 
     def load_policy(run_dir, seed=0, best=False, params=None, simulations=None):
         if seed == 9:

@@ -1,0 +1,1 @@
+"""Shared parts of the learners: settings, devices, rollouts, replay, returns, evaluation."""

@@ -1,0 +1,181 @@
+"""The devices of a run: one program on all of them, each with its share of the environments (SPMD).
+
+What learns (weights, optimiser, keys) is on every device and stays equal, because every device adds
+the same averaged gradients; environments and what belongs to them are divided. With one
+device the functions below return their arguments and add nothing to the program.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float32, Int32, PyTree, Shaped
+
+from jaxenvs import Env, VectorEnv, make_vec
+from jaxenvs.core.vector import usual_source
+
+DEVICES = "devices"  # name of the mesh's only axis
+EVERYWHERE = PartitionSpec()  # the same on every device
+DIVIDED = PartitionSpec(None, DEVICES)  # the first axis is the seeds', the second the environments'
+POOL = 4096  # prepared levels of all devices together, where the reset source is a pool
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """`count` devices, of all processes together."""
+
+    count: int = 1
+
+    @classmethod
+    def chosen(cls, text: str) -> "Devices":
+        """Return what `--devices N|all` asks for; `ValueError` for more than there are."""
+        there = jax.device_count()
+        if text == "all":
+            return cls(there)
+        if not text.isdecimal() or not int(text):
+            raise ValueError(f"--devices {text}: give a number from 1 to {there}, or all")
+        if int(text) > there:
+            raise ValueError(
+                f"--devices {text}: there {'is' if there == 1 else 'are'} {there} "
+                f"({jax.default_backend()}); give at most that, or all. CPU devices can be "
+                f"simulated: XLA_FLAGS=--xla_force_host_platform_device_count={text}"
+            )
+        if jax.process_count() > 1 and int(text) != there:
+            raise ValueError(
+                f"--devices {text}: {jax.process_count()} processes have {there} devices together "
+                f"and use all of them; give --devices all"
+            )
+        return cls(int(text))
+
+    def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
+        """One device's share of the environments; `ValueError` when they do not divide.
+
+        Each device has a separate stock, of the size for its share.
+        """
+        source = usual_source(env) if reset_source is None else reset_source
+        if num_envs % self.count:
+            near = max(num_envs // self.count, 1) * self.count
+            raise ValueError(
+                f"num_envs={num_envs} does not divide evenly among {self.count} devices; "
+                f"try --num-envs {near}, or another --devices"
+            )
+        if source == "pool" and POOL % self.count:
+            raise ValueError(
+                f"a pool of {POOL} levels does not divide evenly among {self.count} devices; give "
+                f"--devices a power of two, or --reset-source exact"
+            )
+        share = num_envs // self.count
+        return make_vec(env, share, reset_source=source, pool_size=POOL // self.count)
+
+    # Inside the program.
+
+    def local_key(self, key: Array) -> Array:
+        """A key of this device alone."""
+        return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
+
+    @property
+    def index(self) -> Any:
+        """Which of the devices this is, from 0."""
+        return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
+
+    def first_key(self, key: Array) -> Array:
+        """The key that the first device has, on all of them."""
+        if self.count == 1:
+            return key
+        return jax.random.wrap_key_data(self.joined(jax.random.key_data(key)[None])[0])
+
+    def joined(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
+        """Rows of all devices, in the order of these."""
+        return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
+
+    def dealt(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
+        """Deal rows out evenly: the first device gets the first ones, and so on.
+
+        Every device has all rows of the arrays, but row i is right on device `source[i]` alone.
+        """
+        if self.count == 1:
+            return tree
+        share = len(source) // self.count
+        row = jnp.arange(share, dtype=jnp.int32)
+        source = jax.lax.dynamic_slice_in_dim(source, self.index * share, share)
+
+        def deal(leaf: Array) -> Array:
+            hands = leaf.reshape(self.count, share, *leaf.shape[1:])
+            return jax.lax.all_to_all(hands, DEVICES, 0, 0)[source, row]
+
+        return jax.tree.map(deal, tree)
+
+    def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Average float arrays over the devices: one exchange for the whole tree."""
+        if self.count == 1:
+            return tree
+        values, rebuild = ravel_pytree(tree)
+        return rebuild(jax.lax.pmean(values, DEVICES))
+
+    def total(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Add arrays over the devices."""
+        return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
+
+    def most(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Take the maximum of arrays over the devices."""
+        return tree if self.count == 1 else jax.lax.pmax(tree, DEVICES)
+
+    def least(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Take the minimum of arrays over the devices."""
+        return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)
+
+    def moments(
+        self,
+        values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
+    ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
+        """Mean and variance of each row, over its values on all devices."""
+        values = values.reshape(len(values), -1)
+        here, variance = values.mean(axis=1), values.var(axis=1)
+        mean = self.mean(here)
+        return mean, self.mean(variance + jnp.square(here - mean))
+
+    # Around the program.
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices in a row."""
+        return Mesh(np.array(jax.devices()[: self.count]), (DEVICES,))
+
+    def program(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+        """The function as each device runs it on its part of the arrays."""
+        if self.count == 1:
+            return function
+        # Without `check_vma=False` gradients of what is everywhere arrive summed over the devices.
+        return jax.shard_map(
+            function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
+
+    def place(self, tree: PyTree[np.ndarray], spec: PartitionSpec) -> PyTree[Array]:
+        """Copy arrays from this process's memory to the devices; every process has them whole."""
+        if self.count == 1:
+            return jax.tree.map(jnp.array, tree)
+        sharding = NamedSharding(self.mesh, spec)
+
+        def divided(leaf: np.ndarray) -> Array:
+            return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
+
+        return jax.tree.map(divided, tree)
+
+    def whole(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Arrays that this process can read whole, wherever their parts are."""
+        if jax.process_count() == 1:
+            return tree
+        everywhere = NamedSharding(self.mesh, EVERYWHERE)
+        return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
+
+    def one(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Copy arrays that are equal on all devices to one device of this process."""
+        return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))
+
+
+ALONE = Devices()

@@ -1,0 +1,295 @@
+"""Evaluation over exactly N finished episodes, without a bias towards short ones."""
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env, make_vec
+
+from . import statistics
+from .learner import Learner
+from .planning import Search, search_of
+from .policy import Policy
+from .policy_statement import in_words, stated
+
+EVALUATION = 0x5EED  # folded into a seed's key: separate levels, the same at every evaluation
+
+
+class Episodes(NamedTuple):
+    """One finished episode per environment."""
+
+    returns: Float32[Array, "*seeds episodes"]
+    lengths: Int32[Array, "*seeds episodes"]  # steps
+    terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
+    # Whether the task was accomplished; None if the environment does not define success.
+    succeeded: Bool[Array, "*seeds episodes"] | None = None
+    # Achievements earned; None if the environment has none.
+    achieved: Bool[Array, "*seeds episodes achievements"] | None = None
+
+
+def first_episodes(
+    env: Env, act: Callable[..., Any], key: Array, count: int, memory: Any = None
+) -> Episodes:
+    """Play the first episode of each of `count` environments, however long it takes.
+
+    `act(key, obs, state)` gives the actions of all of them; where a `memory` from before the first
+    observation of an episode is given, `act(key, obs, state, memory)` gives actions and memories of
+    all of them. Counting the first `count` episodes that end among environments that start again
+    would count more short episodes than there are.
+    """
+    venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
+    key_reset, key_play = jax.random.split(key)
+    first = venv.reset(key_reset)
+    nothing = Episodes(
+        returns=jnp.zeros(count, jnp.float32),
+        lengths=jnp.zeros(count, jnp.int32),
+        terminated=jnp.zeros(count, jnp.bool_),
+        succeeded=jnp.zeros(count, jnp.bool_) if tells_success(env) else None,
+        achieved=jnp.zeros((count, names), jnp.bool_) if names else None,
+    )
+
+    def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
+        if memory is None:
+            return act(key, obs, state), None
+        return act(key, obs, state, memory)
+
+    def play(carry: Any) -> Any:
+        key, obs, state, memory, playing, episodes = carry
+        key, key_act, key_step = jax.random.split(key, 3)
+        action, memory = choose(key_act, obs, state.env, memory)
+        step = venv.step(key_step, state, action)
+        succeeds = jax.vmap(env.succeeded)(step._replace(state=step.state.env))
+        earned = playing[:, None] & step.info["achievements"] if names else None
+        episodes = Episodes(
+            returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
+            lengths=episodes.lengths + playing.astype(jnp.int32),
+            terminated=episodes.terminated | (playing & step.terminated),
+            succeeded=None if succeeds is None else episodes.succeeded | (playing & succeeds),
+            achieved=None if earned is None else episodes.achieved | earned,
+        )
+        return key, step.obs, step.state, memory, playing & ~step.done, episodes
+
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
+    carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
+    return jax.lax.while_loop(lambda carry: carry[4].any(), play, carry)[5]
+
+
+@functools.lru_cache(maxsize=64)
+def tells_success(env: Env) -> bool:
+    """Whether an environment defines success, found by tracing one step."""
+
+    def succeeded(key: Array, state: Any) -> Any:
+        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
+
+    return jax.eval_shape(succeeded, jax.random.key(0), env.state_shape) is not None
+
+
+class Agents(NamedTuple):
+    """The agents of a run: one for each seed and combination of swept settings."""
+
+    env: Env  # of the run, without the learner's wrappers
+    seeds: Sequence[int]  # of each agent
+    labels: Sequence[dict[str, Any]]  # swept settings and seed of each agent
+    swept: Mapping[str, np.ndarray]  # values of each swept setting, one for each agent
+    greedy: bool  # whether their evaluations take the most likely actions
+
+    @property
+    def keys(self) -> Array:
+        """A key for the evaluation of each agent, the same at every evaluation."""
+        keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for seed in self.seeds]
+        return jnp.stack(keys)
+
+
+class EvaluatedPolicy(NamedTuple):
+    """The policies of all agents of a learner, in the environment in which they are evaluated."""
+
+    env: Env
+    network: Any
+    greedy: bool = False
+    search: Search | None = None
+
+    @classmethod
+    def of(
+        cls,
+        learner: Learner[Any],
+        agents: Agents,
+        simulations: int | None = None,
+        other: bool = False,
+    ) -> "EvaluatedPolicy":
+        """Return the policy that all evaluations of a run play; `--eval-greedy` selects its kind.
+
+        `simulations` are as in `search_of`. `other` selects sampled actions where these are greedy,
+        and the reverse.
+        """
+        env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
+        return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The statement of the policy in eval.json."""
+        policy = Policy.of(self.env, self.network, None, search=self.search)
+        return stated(policy, self.greedy)
+
+    def act(
+        self,
+        weights: PyTree[Array],
+        swept: Mapping[str, Any],
+        key: Array,
+        obs: PyTree[Array],
+        state: Any,
+        memory: Any,
+    ) -> tuple[Array, Any]:
+        """Return legal actions and recurrent states of a batch; actions are sampled or greedy."""
+        search = self.search and self.search.under(swept)
+        policy = Policy.of(self.env, self.network, weights, search=search)
+        memory, action = policy.decide_batch(key, memory, obs, state, self.greedy)
+        return action, memory
+
+    def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
+        """Return a function from the weights of all agents to episodes, always in the same levels.
+
+        A search has the swept settings of each agent.
+        """
+        keys, swept = agents.keys, agents.swept if self.search else {}
+
+        @jax.jit
+        @jax.vmap
+        def one_agent(weights: PyTree[Array], swept: Any, key: Array) -> Episodes:
+            act = functools.partial(self.act, weights, swept)
+            return first_episodes(self.env, act, key, count, self.network.begin())
+
+        return lambda weights: one_agent(weights, swept, keys)
+
+    def play(self, weights: PyTree[Array], agents: Agents, count: int) -> dict[str, Any]:
+        """Play `count` episodes with each agent's weights; return their summary for eval.json."""
+        played = jax.device_get(self.player(agents, count)(weights))
+        found = summary(played, agents.labels, self.env.achievements)
+        return {"policy": self.facts, **found, "success_is": self.env.success_is}
+
+
+def evaluate(
+    learner: Learner[Any], weights: PyTree[Array], agents: Agents, count: int
+) -> dict[str, Any]:
+    """Play `count` episodes with each agent's policy; return the content of eval.json.
+
+    A policy with a search also plays with the other kind of actions, and without the search.
+    """
+    main = EvaluatedPolicy.of(learner, agents)
+    others: dict[str, EvaluatedPolicy] = {}
+    if main.search:
+        name = "sampled_search" if main.greedy else "greedy_search"
+        others = {name: EvaluatedPolicy.of(learner, agents, other=True)}
+        others["without_search"] = EvaluatedPolicy.of(learner, agents, simulations=0)
+    result = main.play(weights, agents, count)
+    return result | {name: each.play(weights, agents, count) for name, each in others.items()}
+
+
+def summary(
+    episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what eval.json says: means over all agents and of each; `labels` are `Config.labels`.
+
+    `success_rate` is None where the environment does not say what a success is; `names` are those
+    of its achievements.
+    """
+
+    episodes = jax.tree.map(np.asarray, episodes)
+    return {
+        "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
+        **means(episodes, names),
+        **middle(np.asarray(episodes.returns).mean(axis=1)),
+        "per_seed": per_seed(episodes, labels, names),
+    }
+
+
+def per_seed(
+    episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The means of each agent, after its label."""
+    return [
+        {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
+        for i, label in enumerate(labels)
+    ]
+
+
+def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
+    """Means over episodes, of all seeds or of one."""
+    succeeded = episodes.succeeded
+    return {
+        "mean_return": round(float(np.mean(episodes.returns)), 6),
+        "success_rate": None if succeeded is None else round(float(np.mean(succeeded)), 6),
+        "mean_length": round(float(np.mean(episodes.lengths)), 3),
+        "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
+        **achievements(episodes, names),
+    }
+
+
+def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
+    """`achievements`, the share of the episodes that earned each, and the `score` of Crafter
+    (Hafner, 2021) in percent: of several seeds the mean of their scores. {} if there are none.
+    """
+    if episodes.achieved is None:
+        return {}
+    rates = np.asarray(episodes.achieved).mean(axis=-2)
+    of_all = rates.reshape(-1, len(names)).mean(axis=0)
+    return {
+        "score": round(float(np.mean(score(rates))), 6),
+        "achievements": dict(zip(names, np.round(of_all.astype(float), 6).tolist(), strict=True)),
+    }
+
+
+def score(rates: np.ndarray) -> Any:
+    """Crafter's geometric mean of rates (..., achievements), from 0 to 1: from 0 to 100 percent."""
+    return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
+
+
+def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
+    """Achievement rates and score as text, means over what `achievements` says of each seed."""
+    rates = {
+        name: np.mean([seed["achievements"][name] for seed in seeds])
+        for name in seeds[0]["achievements"]
+    }
+    cells = [f"{rate:7.1%}  {name:<28}" for name, rate in rates.items()]
+    rows = -(-len(cells) // columns)
+    lines = ["".join(cells[row::rows]).rstrip() for row in range(rows)]
+    mean = np.mean([seed["score"] for seed in seeds])
+    return "\n".join([*lines, f"score {mean:.2f} % (geometric mean, as in Crafter)"])
+
+
+def middle(returns: np.ndarray) -> dict[str, Any]:
+    """Interquartile mean of the seeds' returns with its interval, see statistics.py; of one seed
+    there is none.
+    """
+    if len(returns) == 1:
+        return {}
+    iqm = statistics.interquartile_mean([returns])
+    bounds = statistics.interval(statistics.interquartile_mean, [returns])
+    return {
+        "interquartile_mean": round(float(iqm), 6),
+        "interval": [round(float(end), 6) for end in bounds],
+    }
+
+
+def as_text(result: Mapping[str, Any]) -> str:
+    """Return the result of `evaluate` as text, one line for each policy that played."""
+    others = [part for part in result.values() if isinstance(part, Mapping) and "per_seed" in part]
+    return "\n".join(map(_line, (result, *others)))
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    seeds = result["per_seed"]
+    each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
+    rate, name = result["success_rate"], result.get("success_is", Env.success_is)
+    success = "" if rate is None else f"{name} {rate:.1%}, "
+    success += f"score {result['score']:.2f} %, " if "score" in result else ""
+    return (
+        f"Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
+        f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "
+        f"{success}length {result['mean_length']:.1f}{in_words(result)}"
+    )

@@ -1,0 +1,224 @@
+"""Gradient steps: minibatches of a rollout, and the optimiser."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Int32, PyTree
+
+from jaxenvs.core.platforms import by_platform
+from jaxenvs.core.random import shuffled
+
+from .learner import Learner
+
+Loss = tuple[Array, dict[str, Any]]  # and parts of it to log
+
+
+def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
+    """The optimiser of the settings, after gradients are clipped by their global norm.
+
+    It takes one of `every` gradient steps. The first axis of `stacked` weights is that of networks,
+    so that those of three axes are matrices. Only the weights that `decaying` names decay.
+    """
+    rate, decay = learning_rate(settings, every), settings.weight_decay
+    momentum = getattr(settings, "momentum", 0.9)
+    matrices = _matrices if stacked else None
+    chosen = {
+        "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
+        "adamw": lambda: adamw(rate, decay, momentum, eps=1e-5),
+        "radam": lambda: optax.radam(rate, b1=momentum),
+        "muon": lambda: optax.contrib.muon(
+            rate,
+            weight_decay=decay,
+            weight_decay_mask=decaying,
+            adam_b1=momentum,
+            muon_weight_dimension_numbers=matrices,
+        ),
+    }[settings.optimiser]()
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
+
+
+def adamw(
+    rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
+) -> optax.GradientTransformation:
+    """AdamW, which decays the weights that `decaying` names."""
+    return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
+
+
+def decaying(weights: PyTree[Array]) -> PyTree[bool]:
+    """Which weights decay: the kernels of layers.
+
+    Biases, scales of norms, embeddings, noise and single numbers such as SAC's temperature do not.
+    """
+
+    def is_kernel(path: Any, _: Array) -> bool:
+        return bool(path) and getattr(path[-1], "key", None) == "kernel"
+
+    return jax.tree_util.tree_map_with_path(is_kernel, weights)
+
+
+def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
+    """Which axes Muon makes orthogonal, of weights whose first axis is that of networks."""
+    of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
+    return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
+
+
+def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
+    """The learning rate by steps, one of `every` gradient steps: it falls with the progress."""
+
+    def schedule(steps: Any) -> Array:
+        done = settings.progress(settings.updates_of(steps, every), settings.rate_since)
+        return settings.learning_rate * (1.0 - done if settings.anneal else jnp.ones_like(done))
+
+    return schedule
+
+
+def step_count(optimiser: Any) -> Int32[Array, ""]:
+    """Gradient steps that an optimiser behind a clip of the norm has counted."""
+    return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
+
+
+def with_step_count(optimiser: Any, count: Array) -> Any:
+    """The state of an optimiser whose counters, each of its parts has one, say this."""
+    return optax.tree_utils.tree_set(optimiser, count=count)
+
+
+def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
+    """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
+
+
+def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
+    """Items to draw minibatches from: environments, each with all its steps in order."""
+    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
+
+
+def shuffled_items(
+    settings: Any, batch: PyTree[Array], key: Array
+) -> Int32[Array, "minibatches items"]:
+    """Items of each minibatch: every epoch draws all of them, in another order."""
+    count = len(jax.tree.leaves(batch)[0])
+    keys = jax.random.split(key, settings.epochs)
+    orders = jax.vmap(lambda key: shuffled(key, count))(keys)
+    return orders.reshape(settings.epochs * settings.minibatches, -1)
+
+
+def descend(
+    learner: Learner[Any],
+    loss: Callable[..., Any],
+    runner: Any,
+    batch: tuple[Any, ...],
+    orders: Int32[Array, "minibatches items"],
+    scales: tuple[Array, ...] = (),
+) -> tuple[Any, dict[str, Array]]:
+    """Take a gradient step on each minibatch; return the runner and the mean losses.
+
+    `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
+    """
+    settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
+    chain = optimiser(settings)
+    given = (weights, runner.optimiser, batch, orders, scales)
+
+    def of_all(learner: Learner[Any], weights: PyTree, *given: Any) -> Any:
+        return loss(learner, {**weights, **fixed}, *given)
+
+    def in_parts(weights: PyTree, state: PyTree, *given: Any) -> Any:
+        step = functools.partial(gradients, learner, of_all)
+        return _descended(chain, step, weights, state, *given)
+
+    def in_one(weights: PyTree, state: PyTree, *given: Any) -> Any:
+        vector, rebuilt = ravel_pytree(weights)
+
+        def step(weights: Array, *minibatch: Any) -> tuple[Array, dict[str, Array]]:
+            gradient, losses = gradients(learner, of_all, rebuilt(weights), *minibatch)
+            return ravel_pytree(gradient)[0], losses
+
+        like = jax.tree.structure(weights)
+        joined = _exchanged(like, lambda part: ravel_pytree(part)[0], state, state)
+        vector, joined, losses = _descended(chain, step, vector, joined, *given)
+        return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
+
+    # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
+    by_array = settings.optimiser in ("adamw", "muon")  # which treat kernels differently
+    default = in_parts if by_array else in_one
+    weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
+    return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
+
+
+def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
+    """The trainable part of a network's weights, and the rest."""
+    return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
+
+
+def _descended(
+    chain: optax.GradientTransformation,
+    gradient: Callable[..., tuple[PyTree, dict[str, Array]]],
+    weights: PyTree,
+    state: PyTree,
+    batch: tuple[Any, ...],
+    orders: Int32[Array, "minibatches items"],
+    scales: tuple[Array, ...],
+) -> tuple[PyTree, PyTree, dict[str, Array]]:
+    """Weights and state of the optimiser after all minibatches, and the mean losses.
+
+    Its counters are given to each step: to count in the loop takes two launches a step on a GPU.
+    """
+    before = step_count(state)
+    counts = before + jnp.arange(len(orders), dtype=before.dtype)
+
+    def step(carry: Any, chosen: Any) -> tuple[Any, Array]:
+        weights, state = carry
+        order, scale, count = chosen
+        state = with_step_count(state, count)
+        minibatch = jax.tree.map(lambda leaf: take(leaf, order), batch)
+        direction, losses = gradient(weights, *minibatch, *scale)
+        names[:] = losses
+        losses = jnp.stack([*losses.values()]) if losses else jnp.zeros(0)
+        weights, state = apply_gradient(chain, direction, state, weights)
+        return (weights, with_step_count(state, before)), losses
+
+    names: list[str] = []
+    (weights, state), losses = jax.lax.scan(step, (weights, state), (orders, scales, counts))
+    state = with_step_count(state, before + len(orders))
+    return weights, state, dict(zip(names, losses.mean(axis=0), strict=True))
+
+
+def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
+    """Items of an array by numbers that are known to be within it."""
+    return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
+    """Change those parts of a tree that are of the structure `like` in the tree `old`."""
+
+    def is_like(part: Any) -> bool:
+        return jax.tree.structure(part) == like
+
+    def changed(before: Any, part: Any) -> Any:
+        return change(part) if is_like(before) else part
+
+    return jax.tree.map(changed, old, tree, is_leaf=is_like)
+
+
+def gradients(
+    learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
+) -> tuple[PyTree[Array], dict[str, Any]]:
+    """Gradient of the loss, averaged over the devices, and this device's parts of the loss.
+
+    `loss(learner, weights, *given)` returns the loss and parts of it to log.
+    """
+    gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
+    return learner.devices.mean(gradient), losses
+
+
+def apply_gradient(
+    optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Take one step of an optimiser; return the weights and its state after it."""
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+        change, state = optimiser.update(gradient, state, weights)
+    return optax.apply_updates(weights, change), state

@@ -1,0 +1,124 @@
+"""The processes of a run, on one host or many: how they join and agree (jax.distributed).
+
+A run of one process needs none of this: then `join` does nothing and the others cost nothing.
+"""
+
+import os
+import socket
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+BY_ITSELF = "none"  # value of --coordinator for a process on SLURM that runs by itself
+
+
+def join(coordinator: str | None, count: int | None, index: int | None, timeout: int) -> None:
+    """Join the other processes of the run; call it before JAX is used.
+
+    With a coordinator (`HOST:PORT`, where process 0 listens) `count` and `index` say how many
+    processes there are and which one this is. Without one, the tasks of a SLURM step join by
+    SLURM's variables. Raises `ValueError` for flags that do not fit, and after `timeout` seconds.
+    """
+    if coordinator == BY_ITSELF or (coordinator is None and not _in_slurm_step()):
+        if count is not None or index is not None:
+            raise ValueError("--processes and --process need --coordinator HOST:PORT")
+        return
+    if jax.distributed.is_initialized():
+        return
+    # The only collectives between processes that CPUs have; a GPU uses its own.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if coordinator is None:
+        jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)
+        return
+    host, port = _checked(coordinator, count, index)
+    try:
+        _meet(host, port, count or 1, index or 0, timeout)
+    except OSError as error:
+        raise ValueError(
+            f"--coordinator {coordinator}: {error}; start all {count} processes with the same "
+            f"--coordinator, process 0 on {host}, open the port, or give a longer --join-timeout"
+        ) from error
+    jax.distributed.initialize(coordinator, count, index, initialization_timeout=timeout)
+
+
+def first() -> bool:
+    """Whether this process is the one that writes and speaks."""
+    return jax.process_index() == 0
+
+
+def agree(*flags: bool) -> tuple[bool, ...]:
+    """Whether each of the flags is set in any process."""
+    if jax.process_count() == 1:
+        return flags
+    everywhere = multihost_utils.process_allgather(np.array(flags))
+    anywhere: Any = np.atleast_2d(everywhere).any(axis=0)
+    return tuple(anywhere.tolist())
+
+
+def wait(what: str) -> None:
+    """Go on when every process has come here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
+
+
+def _in_slurm_step() -> bool:
+    """Whether srun started this process as one of several."""
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    return "SLURM_PROCID" in os.environ and tasks.isdecimal() and int(tasks) > 1
+
+
+def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[str, int]:
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"--coordinator {coordinator}: give HOST:PORT, such as 10.0.0.1:4321")
+    if count is None or index is None:
+        raise ValueError("--coordinator needs --processes N and --process I, I from 0 to N - 1")
+    if not 0 <= index < count:
+        raise ValueError(f"--process {index}: give a number from 0 to {count - 1} (--processes)")
+    return host, int(port)
+
+
+def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
+    """Go on when all processes are there; `OSError` says who is missing after `timeout` seconds.
+
+    JAX itself ends a process that waits in vain, without a word of where or for whom. Process 0
+    listens at the port until all others have said who they are, and then leaves it to JAX.
+    """
+    end = time.monotonic() + timeout
+    if index:
+        with reached(host, port, end) as line:
+            line.sendall(index.to_bytes(4, "big"))
+            line.settimeout(max(end - time.monotonic(), 0.1))
+            if not line.recv(1):
+                raise OSError("process 0 there has given up")
+        return
+    lines: dict[int, socket.socket] = {}
+    with socket.create_server(("", port)) as server:
+        while missing := sorted(set(range(1, count)) - set(lines)):
+            server.settimeout(max(end - time.monotonic(), 0.01))
+            try:
+                line, _ = server.accept()
+            except TimeoutError:
+                names = ", ".join(map(str, missing))
+                raise OSError(f"after {timeout} s still without process {names}") from None
+            line.settimeout(5.0)
+            lines[int.from_bytes(line.recv(4), "big")] = line
+        for line in lines.values():
+            line.sendall(b"!")
+            line.recv(1)  # until the other end is closed: the port is then free for JAX
+    for line in lines.values():
+        line.close()
+
+
+def reached(host: str, port: int, end: float) -> socket.socket:
+    """Connect as soon as somebody listens; `OSError` where nobody does until `end` (monotonic)."""
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=1)
+        except OSError as error:
+            if time.monotonic() > end:
+                raise OSError(f"nobody answers there ({error})") from error
+            time.sleep(0.2)

@@ -1,0 +1,194 @@
+"""A replay buffer on the device: a ring of slots per environment, from which windows are sampled.
+
+Nothing is stored twice: the successor of a step is the observation in the slot after it. `add`
+writes a step's true successor there, and the next step writes over it, which changes nothing within
+an episode. Only after a cut by the time limit, whose true successor no later step shows, does the
+next episode begin one slot further on: that successor keeps a separate slot, which is no step.
+Sampling draws such slots too, as it must to know nothing of where they are, and gives them the
+weight 0.
+"""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped, UInt32
+
+from jaxenvs import Step
+from jaxenvs.core.masking import Mask
+
+from . import returns
+
+DISCRETE = np.int32(0)  # an action of a Discrete space
+
+
+class ReplayBuffer(NamedTuple):
+    """What was seen and done in a number of slots, oldest ones overwritten."""
+
+    obs: PyTree[Array]  # as the environment gives them
+    mask: Mask  # legal actions where `obs` was seen
+    action: Array  # (*seeds, envs, slots, ...), as the environment takes it; one number: no axis
+    reward: Float32[Array, "*seeds envs slots"]
+    terminated: Bool[Array, "*seeds envs slots"]
+    truncated: Bool[Array, "*seeds envs slots"]
+    is_step: Bool[Array, "*seeds envs slots"]  # or only the true successor of a cut episode
+    written: Int32[Array, "*seeds envs"]  # slots used so far; the next step goes to this, mod slots
+
+
+class Batch(NamedTuple):
+    """Sampled steps with what came of them."""
+
+    obs: PyTree[Array]
+    action: Shaped[Array, "batch ..."]  # as it is stored
+    reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
+    discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
+    next_obs: PyTree[Array]
+    next_mask: Mask  # legal actions there
+    mask: Mask  # legal actions where `obs` was seen
+    weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
+
+
+def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
+    """A replay buffer for environments with such observations (envs, ...) and masks.
+
+    `action` is one of an environment. A single number has no axis: XLA lays out an axis of one
+    differently within a loop and outside it, and copies the whole ring from one to the other.
+    """
+    envs = len(jax.tree.leaves(obs)[0])
+    shape = () if action.size == 1 else action.shape
+
+    def blank(dtype: Any) -> Array:
+        return jnp.zeros((envs, slots), dtype)
+
+    def ring(leaf: Array) -> Array:
+        return jnp.zeros((envs, slots, *leaf.shape[1:]), leaf.dtype)
+
+    return ReplayBuffer(
+        obs=jax.tree.map(ring, obs),
+        mask=jax.tree.map(ring, mask),
+        action=jnp.zeros((envs, slots, *shape), action.dtype),
+        reward=blank(jnp.float32),
+        terminated=blank(jnp.bool_),
+        truncated=blank(jnp.bool_),
+        is_step=blank(jnp.bool_),
+        written=jnp.zeros(envs, jnp.int32),
+    )
+
+
+def add(
+    buffer: ReplayBuffer,
+    obs: PyTree[Array],
+    mask: Mask,
+    action: Shaped[Array, "envs ..."],
+    step: Step,
+) -> ReplayBuffer:
+    """Store a step of every environment, which saw `obs` and made `step`."""
+    envs, slots = buffer.reward.shape
+    every = jnp.arange(envs, dtype=jnp.int32)
+    here, after = buffer.written % slots, (buffer.written + 1) % slots
+
+    def put(ring: Array, value: Array, at: Array = here) -> Array:
+        chex.assert_shape(
+            value, (envs, *ring.shape[2:]), custom_message="one slot of each environment"
+        )
+        chex.assert_type(value, ring.dtype, custom_message="as the replay buffer stores it")
+        return ring.at[every, at].set(value)
+
+    def put_both(ring: Array, value: Array, successor: Array) -> Array:
+        return put(put(ring, value), successor, after)
+
+    if buffer.action.ndim == 2:  # see `empty`
+        ones = (1,) * (action.ndim - 1)
+        chex.assert_shape(action, (envs, *ones), custom_message="one action of each environment")
+        action = action.reshape(envs)
+    step_here = jnp.ones(envs, jnp.bool_)
+    return ReplayBuffer(
+        obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
+        mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
+        action=put(buffer.action, action),
+        reward=put(buffer.reward, step.reward),
+        terminated=put(buffer.terminated, step.terminated),
+        truncated=put(buffer.truncated, step.truncated),
+        is_step=put_both(buffer.is_step, step_here, ~step_here),
+        written=buffer.written + 1 + step.truncated.astype(jnp.int32),
+    )
+
+
+class SlotDraws(NamedTuple):
+    """What decides which slots are drawn, whatever the replay buffer holds by then."""
+
+    env: Int32[Array, "*batch"]
+    high: UInt32[Array, "*batch"]  # random bits
+    low: UInt32[Array, "*batch"]
+
+
+def sample(
+    key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float | Float32[Array, ""]
+) -> Batch:
+    """Draw slots evenly, of any environment, and follow each for up to `n_step` steps.
+
+    A window stops at the end of its episode. Every environment must have made `n_step` steps, and
+    have more slots than that.
+    """
+    env, first = sample_slots(key, buffer, size, n_step)
+    return window(buffer, env, first, n_step, gamma)
+
+
+def sample_slots(
+    key: Array, buffer: ReplayBuffer, size: int, steps: int
+) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
+    """Environments, and slots that `steps` more follow, counted since the beginning.
+
+    Of the last of these only the observation may be known.
+    """
+    return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
+
+
+def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
+    """Draw what `slots_from` needs for a batch of this size."""
+    key_env, key_slot = jax.random.split(key)
+    env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
+    return SlotDraws(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
+
+
+def slots_from(
+    draws: SlotDraws, buffer: ReplayBuffer, steps: int
+) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
+    """As `sample_slots`: the bits choose a slot as `jax.random.randint` does."""
+    slots = buffer.reward.shape[1]
+    newest = buffer.written[draws.env]  # its observation is there, nothing else
+    oldest = jnp.maximum(newest - (slots - 1), 0)
+    count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
+    half = jnp.uint32(1 << 16) % count
+    offset = (draws.high % count) * (half * half % count) + draws.low % count
+    return draws.env, oldest + (offset % count).astype(jnp.int32)
+
+
+def window(
+    buffer: ReplayBuffer,
+    env: Int32[Array, " batch"],
+    first: Int32[Array, " batch"],
+    n_step: int,
+    gamma: float | Float32[Array, ""],
+) -> Batch:
+    """What came of the steps in slots `first`, counted since the beginning, of environments."""
+    chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
+    chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")
+    slots = buffer.reward.shape[1]
+    ahead = jnp.arange(n_step, dtype=jnp.int32)
+    where = (env[:, None], (first[:, None] + ahead) % slots)
+    ends = (buffer.terminated[where], buffer.truncated[where])
+    reward, discount, length = returns.n_step(buffer.reward[where], *ends, gamma)
+    here, last = (env, first % slots), (env, (first + length) % slots)
+    return Batch(
+        obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
+        action=buffer.action[here],
+        reward=reward,
+        discount=discount,
+        next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
+        next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
+        mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
+        weight=buffer.is_step[here].astype(jnp.float32),
+    )

@@ -1,0 +1,30 @@
+"""Value targets standardised by a moving mean and standard deviation.
+
+Rewards then need not be near 1, and the weight of the value loss means the same everywhere. The
+moments are exponential moving averages over updates, bias-corrected as in Adam. Deliberate
+difference to PopArt (van Hasselt et al., 2016): the last layer is not adjusted when the scale
+changes, which is slow.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from . import value_scales
+from .learner import Learner
+
+
+def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
+    """Take a batch's targets into the scale; return the batch with values and targets in it."""
+    rollout, advantage, target = batch
+    before = value_scales.of(runner.weights).targets
+    if not len(before):
+        return runner, batch
+    moments = [jnp.ones(()), target.mean(), jnp.square(target).mean()]
+    moments = learner.devices.mean(jnp.stack(moments))
+    share = learner.settings.target_scaling
+    after = (1.0 - share) * before + share * moments
+    mean, deviation = value_scales.mean_and_deviation(after)
+    rollout = rollout._replace(value=(rollout.value - mean) / deviation)
+    batch = rollout, advantage, (target - mean) / deviation
+    return value_scales.with_scales(runner, targets=after), batch

@@ -1,0 +1,89 @@
+"""Terminal output while a command works: a progress bar, or what it is busy with."""
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
+
+from . import processes
+
+LONGEST_ID = 40  # columns of an id; an id from a user's module may be longer
+COMPILING = "compiling"
+
+
+@contextlib.contextmanager
+def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
+    """Show in a terminal that something goes on, and for how long; elsewhere print `plain`.
+
+    Lines printed meanwhile appear at the end, unbroken.
+    """
+    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
+    if not console.is_terminal or console.quiet:
+        if plain and processes.first():
+            say(f"{id}: {plain}")
+        yield
+        return
+    shown, said = bar(console, transient=True), io.StringIO()
+    shown.add_task(id, total=None, text="", left="", what=what)
+    try:
+        with shown, contextlib.redirect_stdout(said):
+            yield
+    finally:
+        print(said.getvalue(), end="", flush=True)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, after an hour also hours: `3:05`, `2:03:05`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class _Left(ProgressColumn):
+    """The time left or, while that is unknown, the activity and its duration."""
+
+    max_refresh = None
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"] or (
+            f"{task.fields.get('what', COMPILING)} {clock(task.elapsed or 0)}"
+        )
+        return Text(left, no_wrap=True)
+
+
+class _Bar(Progress):
+    """Two lines: id, bar and time left; below them the numbers."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if text := task.fields["text"]:
+                narrow = text.replace("   ", "  ")
+                yield Text(f"  {narrow}", no_wrap=True, overflow="ellipsis")
+
+
+def bar(console: Console, transient: bool = False) -> Progress:
+    """Return a progress bar with the id, the time left and a line of text for each task."""
+    name = Column(max_width=LONGEST_ID, no_wrap=True, overflow="ellipsis")
+    return _Bar(
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}", table_column=name),
+        BarColumn(bar_width=None),
+        _Left(),
+        console=console,
+        expand=True,
+        transient=transient,
+        redirect_stdout=not transient,
+        disable=not console.is_terminal,
+    )
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    with contextlib.suppress(OSError):  # a full disk under the output ends no training
+        print(line, flush=True)

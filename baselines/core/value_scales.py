@@ -1,0 +1,128 @@
+"""Scales of a network's value, saved with its weights.
+
+A network may learn from rewards divided by a running deviation (`reward_scaling`, see moments.py)
+and from standardised targets (`target_scaling`, see target_scaling.py). Both scales are part of the
+weights, so a policy can return its value in units of the environment's reward wherever it acts.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, PyTree
+
+from .moments import Moments
+
+TINY = 1e-4  # least deviation of targets
+SCALES = "scales"  # collection of the weights, next to "params"
+
+
+class Scales(NamedTuple):
+    """Scales of a value; () where it is not scaled."""
+
+    targets: PyTree[Array] = ()  # float32 (3,), moving averages: weight, sum, sum of squares
+    rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
+
+    @classmethod
+    def begin(cls, targets: bool, rewards: bool) -> "Scales":
+        """Return scales of nothing, those that are asked for."""
+        none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
+        return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
+
+
+@dataclasses.dataclass(frozen=True)
+class Rescaled:
+    """A network whose weights include the scales of its value.
+
+    Its own answers stay on the scale that it learns; `in_rewards` converts them.
+    """
+
+    network: Any
+    targets: bool  # whether value targets are standardised
+    rewards: bool  # whether rewards are divided by a deviation
+
+    @classmethod
+    def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
+        """Return the network, with scales where the settings ask for them."""
+        asked = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
+        return cls(network, *asked) if any(asked) else network
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the network."""
+        if name == "network":  # not set yet, as while it is copied
+            raise AttributeError(name)
+        return getattr(self.network, name)
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Weights, and scales of nothing."""
+        scales = Scales.begin(self.targets, self.rewards)
+        return {**self.network.init(key, obs), SCALES: scales}
+
+    def apply(self, weights: PyTree[Array], *given: Any, **more: Any) -> Any:
+        """Answer of the network."""
+        return self.network.apply(_own(weights), *given, **more)
+
+    def think(self, weights: PyTree[Array], *given: Any) -> Any:
+        """Memory after one more observation, logits of the legal actions, value."""
+        return self.network.think(_own(weights), *given)
+
+    def values(self, weights: PyTree[Array], *given: Any) -> Any:
+        """Memory after one more observation, values of all actions."""
+        return self.network.values(_own(weights), *given)
+
+    def unroll(self, weights: PyTree[Array], *given: Any) -> Any:
+        """Answers to the successive observations of one environment."""
+        return self.network.unroll(_own(weights), *given)
+
+
+def _own(weights: PyTree[Array]) -> PyTree[Array]:
+    return {name: part for name, part in weights.items() if name != SCALES}
+
+
+def of(weights: Any) -> Scales:
+    """Return the scales that are part of some weights."""
+    return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
+
+
+def with_scales(runner: Any, **parts: Any) -> Any:
+    """Return the runner with these parts of its scales."""
+    scales = of(runner.weights)._replace(**parts)
+    return runner._replace(weights={**runner.weights, SCALES: scales})
+
+
+def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
+    """Return mean and deviation of the targets so far; 0 and 1 before the first ones."""
+    weight, total, squares = targets
+    known = jnp.stack([total, squares]) / weight
+    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # NaN stays NaN
+    return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
+
+
+def in_learned_rewards(weights: Any, value: Array) -> Array:
+    """Values in units of the rewards that the network learns from, which may be scaled."""
+    targets = of(weights).targets
+    if not len(targets):
+        return value
+    mean, deviation = mean_and_deviation(targets)
+    return mean + deviation * value
+
+
+def in_rewards(weights: Any, value: Array) -> Array:
+    """Values in units of the environment's reward."""
+    value, rewards = in_learned_rewards(weights, value), of(weights).rewards
+    if not isinstance(rewards, Moments):
+        return value
+    return value * jnp.where(rewards.number == 0, 1.0, rewards.deviation[0])
+
+
+def are_known(weights: Any) -> bool:
+    """Return whether the scales of some weights were saved: missing ones are NaN (run/older.py)."""
+    return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
+
+
+def offset_and_factor(weights: Any) -> tuple[float, float]:
+    """Offset and factor that convert a network's value to units of the environment's reward."""
+    offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
+    return offset, one - offset

@@ -1,0 +1,1 @@
+"""What to do with trained runs: evaluate, compare, export, record, plan."""

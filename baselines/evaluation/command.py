@@ -1,0 +1,190 @@
+"""`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
+
+import functools
+import json
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, run_params, unwritable
+from jaxenvs.core.extras import version
+from jaxenvs.core.files import replacing
+
+from ..core.episodes import EVALUATION, Episodes, achievements, first_episodes, table
+from ..core.policy import Policy
+from ..core.policy_statement import stated, words
+from ..core.terminal import activity
+from ..storage import checkpoints
+from ..storage.runs import Run, load_policy
+from . import upstream
+
+SUMMARY = """\
+Evaluate a run: the first episode of each of many environments, for every seed.
+
+Actions are sampled, and a policy of MuZero or AlphaZero acts by its search, as in eval.json. The
+output and the JSON state which policy played. With --in the same policy also plays in the original
+package, which draws its own levels and random outcomes; the difference of the returns is printed in
+units of its standard error."""
+EXAMPLES = (
+    "eval runs/doorkey",
+    "eval runs/doorkey --in minigrid",
+    "eval runs/craft --in craftax --episodes 1024 --greedy",
+    "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/muzero --simulations 0",
+)
+MOST = 1_000_000
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("eval", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    asked = _parser().read(argv)
+    params = run_params(asked.params)
+    try:
+        run = Run.open(asked.run)
+        config = run.config
+        seeds, given = range(config.seeds), (asked.best, params, asked.simulations)
+        policies = [load_policy(asked.run, seed, *given) for seed in seeds]
+        found = {
+            "id": config.id,
+            "algorithm": config.algorithm,
+            "steps": None if asked.best else _steps(run),
+            "package": asked.package,
+            "episodes": asked.episodes,
+            "greedy": asked.greedy,
+            "policy": stated(policies[0], asked.greedy),
+            "best": asked.best,
+            "params": {**config.params, **params},
+            **({"chosen_by": _chosen_by(run)} if asked.best else {}),
+            "seeds": [
+                label | _result(name, label["seed"], policy, asked)
+                for name, label, policy in zip(config.names, config.labels, policies, strict=True)
+            ],
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
+        }
+        for line in _statements(found):
+            print(line)
+        if policies[0].env.achievements:
+            print(table([seed["here"] for seed in found["seeds"]]))
+        if asked.json:
+            with replacing(Path(asked.json)) as temporary:
+                temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+            print(f"wrote {asked.json}")
+    except OSError as error:
+        raise unwritable(error) from error
+    except ValueError as error:  # of the run, or of what cannot be played elsewhere
+        raise UsageError(str(error)) from error
+    return 0
+
+
+def _steps(run: Run) -> int | None:
+    """Steps that each seed was trained for until the newest checkpoint; None if no log says so."""
+    update = checkpoints.newest(run.checkpoints)
+    made = (record.get("steps") for record in run.records() if record["update"] == update)
+    return next(made, None)
+
+
+def _statements(found: dict[str, Any]) -> list[str]:
+    """Statements of the policy that played, as sentences."""
+    episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
+    lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
+    if found["best"]:
+        chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
+        lines.append(f"The best while training, chosen over {chosen}.")
+    return lines
+
+
+def _chosen_by(run: Run) -> list[dict[str, Any]]:
+    """The evaluation while training that chose each seed's best policy."""
+    rows = [row for row in run.records() if "eval_return" in row]
+    found = []
+    for seed in range(run.config.seeds):
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first of equals
+        policy = best.get("eval_policy", "episodes of an older version: no search")
+        returned = best["eval_return"][seed]
+        found.append({"update": best["update"], "return": returned, "policy": policy})
+    return found
+
+
+def _parser() -> Parser:
+    made = Parser("jaxenvs eval", SUMMARY, EXAMPLES)
+    made.add_argument("run", metavar="RUN", help="folder that `jaxenvs train` wrote")
+    made.add_argument(
+        "--in",
+        dest="package",
+        choices=upstream.PACKAGES,
+        help="also play in this package, which must be installed",
+    )
+    made.add_argument(
+        "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
+    )
+    made.add_argument("--greedy", action="store_true", help="take the most likely action")
+    made.add_best()
+    made.add_params()
+    made.add_simulations()
+    made.add_argument("--json", metavar="FILE", help="write all figures")
+    return made
+
+
+def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str, Any]:
+    """Play, print a line after the name, and return the figures of one agent."""
+    package, count, greedy = asked.package, asked.episodes, asked.greedy
+    key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
+    result: dict[str, Any] = {}
+    with activity(policy.env_id, "evaluating"):
+        played = here(policy, key_here, count, greedy)
+    result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
+    line = f"{name}: {_words(ours)}"
+    if package is not None:
+        played = upstream.play(policy, package, key_there, count, greedy)
+        result["there"] = there = _figures(played)
+        apart = ours["mean_return"] - there["mean_return"]
+        error = float(np.hypot(ours["error"], there["error"]))
+        result["standard_errors_apart"] = round(apart / error, 3) if error else None
+        line += f"; in {package} {_words(there)}; {_difference(apart, error)}"
+    print(line, flush=True)
+    return result
+
+
+def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:
+    """Play `count` episodes of the policy's own environment."""
+
+    def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
+        keys = jax.random.split(key, count)
+        decide = functools.partial(policy.decide, greedy=greedy)
+        memory, action = jax.vmap(decide)(keys, memory, obs, policy.masks(state), state)
+        return action, memory
+
+    played = jax.jit(lambda key: first_episodes(policy.env, act, key, count, policy.begin()))
+    return jax.tree.map(np.asarray, jax.device_get(played(key)))
+
+
+def _figures(episodes: Episodes) -> dict[str, float]:
+    returns = np.asarray(episodes.returns, float)
+    return {
+        "mean_return": round(float(returns.mean()), 6),
+        "error": round(float(returns.std(ddof=1) / np.sqrt(len(returns))), 6),
+        "mean_length": round(float(np.mean(episodes.lengths)), 3),
+        "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
+    }
+
+
+def _words(figures: dict[str, float]) -> str:
+    return (
+        f"return {figures['mean_return']:.3f} +- {figures['error']:.3f}, "
+        f"length {figures['mean_length']:.1f}"
+    )
+
+
+def _difference(apart: float, error: float) -> str:
+    if error == 0:
+        return "the same return in every episode" if apart == 0 else "constant returns that differ"
+    return f"{abs(apart) / error:.1f} standard errors apart"

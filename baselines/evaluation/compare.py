@@ -1,0 +1,366 @@
+"""`jaxenvs compare`: methods by the final evaluations of their runs, with intervals.
+
+Statistics as in statistics.py; a method is a name given to runs, by default their algorithm.
+"""
+
+import functools
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxenvs.benchmarks.tables.plain import plain
+from jaxenvs.commands.page import reference
+from jaxenvs.commands.parser import Parser, UsageError, guarded, unwritable
+from jaxenvs.core.files import read_text, replacing
+from jaxenvs.core.typed import program
+
+from ..core import statistics
+from ..core.policy_statement import words
+from ..storage.runs import Config, Run, RunError
+from .curve import figure
+
+SUMMARY = """\
+Compare methods by the final evaluations of their runs.
+
+Each seed of a run is one sample. Printed are the interquartile mean (the mean of the middle half)
+with its 95 % interval from a stratified bootstrap, and the probability that a run of one method
+scores more than a run of another. All methods need a run in every task."""
+EXAMPLES = (
+    "compare runs/ppo runs/ppo-rnn",
+    "compare flat=runs/a wide=runs/b wide=runs/c --plot wide.png",
+    "compare runs/* --score success --json compared.json",
+)
+SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
+FEW = 5  # runs of a method in a task below which its interval says little
+LARGEST = 2**24  # bytes of an eval.json
+# What reading a damaged eval.json raises; numbers may be too large, or lists too deep.
+DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
+POINTS = 101  # thresholds of a performance profile
+
+
+class Evaluated(NamedTuple):
+    """One run's final evaluation."""
+
+    path: Path
+    config: Config
+    seeds: tuple[int, ...]
+    scores: np.ndarray  # (seeds,)
+    policy: str  # how it acted, in words
+
+
+class Comparison(NamedTuple):
+    """Scores by method and task."""
+
+    score: str  # a key of SCORES, "normalised return" where it was
+    tasks: tuple[str, ...]
+    methods: dict[str, list[np.ndarray]]  # of each task, in their order: (runs,)
+    policies: dict[str, list[str]]  # how the methods acted in each task, in words
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("compare", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    asked = _parser().parse_args(argv)
+    try:
+        found = comparison(asked.runs, asked.score, asked.normalize)
+    except RunError as error:
+        raise UsageError(str(error)) from error
+    print(summary(found))
+    try:
+        if asked.json:
+            _write_json(Path(asked.json), found)
+        if asked.plot:
+            _draw(Path(asked.plot), found)
+    except OSError as error:
+        raise unwritable(error) from error
+    return 0
+
+
+def _parser() -> Parser:
+    made = Parser("jaxenvs compare", SUMMARY, EXAMPLES)
+    made.add_argument(
+        "runs",
+        nargs="+",
+        metavar="[NAME=]RUN",
+        help="folder that `jaxenvs train` wrote, with the name of its method "
+        "(default: its algorithm); runs of one name and task are pooled",
+    )
+    made.add_argument(
+        "--score", choices=SCORES, default="return", help="what is compared (default: return)"
+    )
+    made.add_argument(
+        "--normalize",
+        action="store_true",
+        help="in each task, 0 is the return of random play and 1 that of the best method",
+    )
+    made.add_argument(
+        "--plot", metavar="FILE", help="draw intervals and performance profiles (.png, .svg, .pdf)"
+    )
+    made.add_argument("--json", metavar="FILE", help="write all figures")
+    return made
+
+
+def comparison(runs: Sequence[str], score: str = "return", normalize: bool = False) -> Comparison:
+    """Read runs, each a path or `NAME=path`; `RunError` or `UsageError` says what is wrong."""
+    methods: dict[str, dict[str, list[Evaluated]]] = {}
+    for text in runs:
+        name, path = _named(text)
+        run = _evaluated(path, score)
+        tasks = methods.setdefault(name or run.config.algorithm, {})
+        same = tasks.setdefault(run.config.title, [])
+        _check_pooled(run, same, named=bool(name))
+        same.append(run)
+    titles = tuple(dict.fromkeys(itertools.chain.from_iterable(methods.values())))
+    _check_complete(methods, titles)
+    scores = {
+        name: [np.concatenate([run.scores for run in tasks[title]]) for title in titles]
+        for name, tasks in methods.items()
+    }
+    policies = {
+        name: [tasks[title][0].policy for title in titles] for name, tasks in methods.items()
+    }
+    if not normalize:
+        return Comparison(score, titles, scores, policies)
+    if score != "return":
+        raise UsageError(f"--normalize is for returns; leave it out with --score {score}")
+    ids = [next(iter(methods.values()))[title][0].config for title in titles]
+    return Comparison("normalised return", titles, _normalised(scores, ids), policies)
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """Split `NAME=path`; a folder of that very name comes first."""
+    name, equals, path = text.partition("=")
+    if not equals or os.path.exists(text):
+        return "", Path(text)
+    if not name or not path:
+        raise UsageError(f"{text!r} must be RUN or NAME=RUN")
+    return name, Path(path)
+
+
+def _evaluated(path: Path, score: str) -> Evaluated:
+    run = Run.open(path)
+    file = path / "eval.json"
+    if not file.is_file():
+        raise UsageError(
+            f"{path} has no eval.json: finish it with {program()} train --resume {path}"
+        )
+    try:
+        if run.config.sweep:
+            raise UsageError(
+                f"{path} is a sweep, whose agents have different settings; train the settings to "
+                f"compare one by one, with several seeds each"
+            )
+        result = json.loads(read_text(file, LARGEST))
+        seeds = result["per_seed"]
+        values = [seed[SCORES[score]] for seed in seeds]
+        if values and all(value is None for value in values):
+            known = next(name for name, key in SCORES.items() if seeds[0][key] is not None)
+            raise UsageError(f"{run.config.id} does not define {score}; use --score {known}")
+        scores = np.array([float(value) for value in values])
+        if not seeds or not np.isfinite(scores).all():
+            raise ValueError(f"no finite {score}")
+        played = tuple(int(seed["seed"]) for seed in seeds)
+        return Evaluated(path, run.config, played, scores, _policy(result))
+    except DAMAGE as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{file} is no evaluation of a policy ({error!r})") from error
+
+
+def _policy(result: dict[str, Any]) -> str:
+    """Return the statement of an eval.json in words; files of older versions have none."""
+    if "policy" in result:
+        return words(result["policy"])
+    search = "greedy actions of a search" if "without_search" in result else "not stated"
+    return f"{search} (by an older version)"
+
+
+def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> None:
+    """Raise unless a run may be pooled with others of its method and task."""
+    for other in others:
+        if not named and run.config.settings != other.config.settings:
+            raise UsageError(
+                f"{other.path} and {run.path} are both {run.config.algorithm} with different "
+                f"settings; name their methods: NAME={other.path} OTHER={run.path}"
+            )
+        if run.policy != other.policy:
+            raise UsageError(
+                f"{other.path} and {run.path} were evaluated by different policies "
+                f"({other.policy}; {run.policy}): evaluate one again with jaxenvs train --resume "
+                f"RUN, or name their methods: NAME={other.path} OTHER={run.path}"
+            )
+        if set(run.seeds) & set(other.seeds):
+            raise UsageError(
+                f"{other.path} and {run.path} have the same seed "
+                f"{min(set(run.seeds) & set(other.seeds))} of one method and task; leave one out, "
+                f"or name their methods: NAME={other.path} OTHER={run.path}"
+            )
+
+
+def _check_complete(methods: dict[str, dict[str, list[Evaluated]]], titles: Sequence[str]) -> None:
+    for name, tasks in methods.items():
+        for title in titles:
+            if title not in tasks:
+                raise UsageError(
+                    f"{name} has no run in {title}; add one, or compare without that task"
+                )
+
+
+def _normalised(
+    scores: dict[str, list[np.ndarray]], configs: Sequence[Config]
+) -> dict[str, list[np.ndarray]]:
+    random = reference()["random"]
+    scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
+    for task, config in enumerate(configs):
+        known = random.get(config.id)
+        if (
+            known is None or config.params or config.fields.keys() - {"obs"}
+        ):  # random play sees nothing
+            raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
+        best = max(float(each[task].mean()) for each in scores.values())
+        if best <= known["return"]:
+            raise UsageError(
+                f"no method beats random play in {config.title}, so nothing is 1 there"
+            )
+        for name, each in scores.items():
+            scaled[name].append((each[task] - known["return"]) / (best - known["return"]))
+    return scaled
+
+
+# What is printed, written and drawn.
+
+
+def summary(found: Comparison) -> str:
+    """The comparison as tables in plain text."""
+    heading = ["task", "method", "runs", f"IQM of the {found.score}", "95 %", "mean", "all runs"]
+    lines = [
+        [title, *_row(name, [scores[task]], each=True)]
+        for task, title in enumerate(found.tasks)
+        for name, scores in found.methods.items()
+    ]
+    if len(found.tasks) > 1:
+        every = ((name, scores) for name, scores in found.methods.items())
+        lines += [["all tasks", *_row(name, scores)] for name, scores in every]
+    parts = [plain([heading, *lines])]
+    parts += ["", *_policies(found)]
+    if len(found.methods) > 1:
+        parts += ["", *_improvements(found)]
+    runs = min(len(task) for scores in found.methods.values() for task in scores)
+    if runs < FEW:
+        parts += ["", f"With {runs} of at least {FEW} runs an interval means little."]
+    return "\n".join(parts)
+
+
+def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
+    low, high = statistics.interval(statistics.interquartile_mean, scores)
+    return [
+        name,
+        str(sum(map(len, scores))),
+        f"{statistics.interquartile_mean(scores):.3f}",
+        f"{low:.3f} to {high:.3f}",
+        f"{statistics.mean(scores):.3f}",
+        ", ".join(f"{run:.3f}" for run in np.sort(scores[0])) if each else "",
+    ]
+
+
+def _policies(found: Comparison) -> list[str]:
+    """Statements of each method's policy, once where it is the same in all tasks."""
+    lines = []
+    for name, policies in found.policies.items():
+        same = len(set(policies)) == 1
+        tasks = [""] if same else [f" in {task}" for task in found.tasks]
+        lines += [f"{name}{task}: {words}" for task, words in zip(tasks, policies, strict=False)]
+    return lines
+
+
+def _improvements(found: Comparison) -> list[str]:
+    lines = []
+    for (name, scores), (other, others) in itertools.combinations(found.methods.items(), 2):
+        low, high = statistics.interval(statistics.improvement, scores, others)
+        lines.append(
+            f"P({name} > {other}) = {statistics.improvement(scores, others):.2f} "
+            f"(95 %: {low:.2f} to {high:.2f})"
+        )
+    return lines
+
+
+def figures(found: Comparison) -> dict[str, Any]:
+    """All figures of a comparison, for JSON."""
+
+    def of(scores: statistics.Scores) -> dict[str, Any]:
+        bounds = statistics.interval(statistics.interquartile_mean, scores)
+        return {
+            "iqm": float(statistics.interquartile_mean(scores)),
+            "interval": bounds.tolist(),
+            "mean": float(statistics.mean(scores)),
+            "median": float(statistics.median(scores)),
+        }
+
+    pairs = itertools.permutations(found.methods.items(), 2)
+    return {
+        "score": found.score,
+        "level": statistics.LEVEL,
+        "resamples": statistics.RESAMPLES,
+        "tasks": list(found.tasks),
+        "methods": {
+            name: {
+                **of(scores),
+                "scores": [task.tolist() for task in scores],
+                "policies": found.policies[name],
+            }
+            for name, scores in found.methods.items()
+        },
+        "improvement": [
+            {
+                "of": name,
+                "over": other,
+                "probability": float(statistics.improvement(scores, others)),
+                "interval": statistics.interval(statistics.improvement, scores, others).tolist(),
+            }
+            for (name, scores), (other, others) in pairs
+        ],
+    }
+
+
+def _write_json(file: Path, found: Comparison) -> None:
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(figures(found), indent=2) + "\n", "utf-8")
+    print(f"wrote {file}")
+
+
+def _draw(file: Path, found: Comparison) -> None:
+    """Intervals of the interquartile means, and performance profiles with their bands."""
+    kind = file.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg", "pdf"):
+        raise UsageError(f"--plot {file} must end in .png, .svg or .pdf")
+    picture, (bars, curves) = figure((9.0, max(3.0, 0.5 * len(found.methods) + 1.5)), 1, 2)
+    every = np.concatenate([task for scores in found.methods.values() for task in scores])
+    thresholds = np.linspace(min(0.0, every.min()), every.max(), POINTS)
+    shares = functools.partial(statistics.profile, thresholds=thresholds)
+    for place, (name, scores) in enumerate(found.methods.items()):
+        colour = f"C{place % 10}"
+        shown = name.replace("$", r"\$")  # not the beginning of a formula
+        low, high = statistics.interval(statistics.interquartile_mean, scores)
+        bars.barh(shown, high - low, left=low, color=colour, alpha=0.35, height=0.6)
+        bars.plot([statistics.interquartile_mean(scores)] * 2, [place - 0.3, place + 0.3], colour)
+        curves.plot(thresholds, shares(scores), colour, label=shown)
+        curves.fill_between(
+            thresholds, *statistics.interval(shares, scores), color=colour, alpha=0.2
+        )
+    bars.invert_yaxis()
+    bars.margins(x=0.05)
+    bars.set(title="interquartile mean, 95 % interval", xlabel=found.score)
+    curves.set(title="performance profile", xlabel=f"{found.score}, x", ylabel="share of runs > x")
+    curves.set_ylim(-0.02, 1.02)
+    curves.legend(frameon=False)
+    with replacing(file) as temporary:
+        picture.savefig(temporary, format=kind)
+    print(f"wrote {file}")

@@ -1,0 +1,187 @@
+"""`jaxenvs export`: a policy as files that need neither this package nor flax.
+
+    policy.jax           the compiled program's source, weights inside: `jax.export.deserialize`
+    weights.safetensors  every array by its name, for any framework
+    policy.json          id, observation, memory, actions, scale of the value, versions
+
+The program takes (memory, obs) of a batch of any size, or (memory, obs, mask) where the environment
+forbids actions, and returns (memory, logits of the legal actions, value). Where actions are not
+Discrete, `distribution` in policy.json says what it returns instead of logits.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from jaxenvs import spaces
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
+from jaxenvs.core import distributions
+from jaxenvs.core.extras import require
+from jaxenvs.core.files import replacing
+from jaxenvs.core.masking import has_illegal
+
+from ..core import value_scales
+from ..core.policy import Policy
+from ..registry import ALGORITHMS
+from ..storage.runs import Run, RunError, load_policy
+
+SUMMARY = """\
+Write a run's policy as files for programs without jaxenvs: a jax.export artefact with the weights
+inside, and the weights as safetensors. The program's value is in units of the environment's
+reward."""
+EXAMPLES = ("export runs/doorkey", "export runs/doorkey --seed 2 --out doorkey-policy")
+PLATFORMS = ("cpu", "cuda", "tpu")
+MOST_SEEDS = 2**31 - 1
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("export", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    made = Parser("jaxenvs export", SUMMARY, EXAMPLES)
+    made.add_argument("run", metavar="RUN", help="folder that `jaxenvs train` wrote")
+    made.add_argument(
+        "--seed",
+        type=number(0, MOST_SEEDS),
+        default=0,
+        metavar="N",
+        help="which of the run's trained seeds (default 0)",
+    )
+    made.add_best()
+    made.add_argument("--out", metavar="DIR", help="folder to write (default: RUN/export)")
+    asked = made.parse_args(argv)
+    require(["flatbuffers", "safetensors"], "export")
+    try:
+        policy = load_policy(asked.run, asked.seed, asked.best, simulations=0)
+        folder = Path(asked.out or Path(asked.run) / "export")
+        write(policy, Run.open(asked.run), folder)
+    except RunError as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        raise unwritable(error) from error
+    print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
+    if (row := ALGORITHMS[Run.open(asked.run).config.algorithm]).searches:
+        print(f"The program is the network alone, without the search of {row.name}.")
+    return 0
+
+
+FILES = ("policy.jax", "weights.safetensors", "policy.json")
+
+
+def write(policy: Policy, run: Run, folder: Path) -> None:
+    """Write the three files."""
+    from safetensors.numpy import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "policy.jax": program(policy),
+        "weights.safetensors": save(named(policy.weights)),
+        "policy.json": (json.dumps(described(policy, run), indent=2) + "\n").encode(),
+    }
+    for name, content in contents.items():
+        with replacing(folder / name) as temporary:
+            temporary.write_bytes(content)
+
+
+def program(policy: Policy) -> bytes:
+    """The policy for a batch of any size, serialised for all `PLATFORMS`."""
+    from jax import export
+
+    (batch,) = export.symbolic_shape("batch")
+
+    def rows(leaf: Any) -> Any:
+        return jax.ShapeDtypeStruct((batch, *leaf.shape), leaf.dtype)
+
+    env = policy.env
+    given = [policy.begin(), jax.eval_shape(env.observe, env.state_shape)]
+    if has_illegal(env):
+        given.append(jax.eval_shape(env.action_mask, env.state_shape))
+    exported = export.export(jax.jit(jax.vmap(spoken(policy))), platforms=PLATFORMS)
+    return bytes(exported(*jax.tree.map(rows, given)).serialize())
+
+
+def spoken(policy: Policy) -> Callable[..., Any]:
+    """What the program says of one observation: for a Box, means and spreads before tanh."""
+    actions = distributions.of(policy.env.action_space)
+    if not isinstance(actions, distributions.TanhGaussian):
+        return policy.think
+
+    def think(*given: Any) -> Any:
+        memory, outputs, value = policy.think(*given)
+        return memory, jnp.concatenate(actions.moments(outputs), axis=-1), value
+
+    return think
+
+
+def distribution(space: spaces.Space) -> dict[str, Any]:
+    """How actions follow from what the program returns."""
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "categorical", "logits": space.n}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": "categorical, one after another", "logits": space.nvec.ravel().tolist()}
+    assert isinstance(space, spaces.Box)
+    return {
+        "kind": "Gaussian before tanh: means, then standard deviations",
+        "action": "low + (high - low) * (tanh(mean + deviation * normal) + 1) / 2",
+        "shape": list(space.shape),
+        "low": space.low.ravel().tolist(),
+        "high": space.high.ravel().tolist(),
+    }
+
+
+def value(policy: Policy) -> dict[str, Any]:
+    """The unit of the program's value, and how it follows from the network's own answer.
+
+    Null where an older version did not save the scale: JSON has no NaN.
+    """
+    offset, factor = (
+        None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
+    )
+    return {
+        "unit": "discounted return in units of the environment's reward",
+        "of_network": {"offset": offset, "factor": factor},
+    }
+
+
+def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
+    """Arrays by the path to them in the tree, joined by dots."""
+    leaves = jax.tree_util.tree_leaves_with_path(weights)
+    paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
+    return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}
+
+
+def described(policy: Policy, run: Run) -> dict[str, Any]:
+    """What a reader needs to call the program."""
+
+    def shown(tree: PyTree[Any]) -> Any:
+        return jax.tree.map(
+            lambda leaf: {"shape": list(leaf.shape), "dtype": str(leaf.dtype)}, tree
+        )
+
+    env = policy.env
+    begin = jax.tree.map(jnp.asarray, policy.begin())
+    return {
+        "id": policy.env_id,
+        "fields": run.config.fields,
+        "params": run.config.params,
+        "algorithm": run.config.algorithm,
+        "search": False,  # the program is the network alone
+        "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
+        "memory": shown(begin),
+        "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),
+        "mask": has_illegal(env),
+        "actions": list(env.action_names),
+        "distribution": distribution(env.action_space),
+        "value": value(policy),
+        "platforms": list(PLATFORMS),
+        "versions": run.config.versions,
+    }

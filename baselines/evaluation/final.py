@@ -1,0 +1,45 @@
+"""The evaluation at the end of a run."""
+
+from typing import Any
+
+from jaxtyping import Array, PyTree
+
+from jaxenvs.core.typed import program
+
+from ..core import episodes
+from ..core.episodes import Agents
+from ..core.learner import Learner
+from ..storage import sweep
+from ..storage.runs import Config, Run
+
+
+def agents_of(config: Config) -> Agents:
+    """Return the agents that a run with this configuration trains."""
+    return Agents(
+        env=config.env,
+        seeds=[seed for _, seed in config.agents],
+        labels=config.labels,
+        swept=sweep.values(config),
+        greedy=bool(config.tracking.get("eval_greedy", False)),
+    )
+
+
+def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
+    """Evaluate the policy of every agent over `count` episodes; write eval.json and print it.
+
+    A learner's module may replace the evaluation and its text, see `learner.Algorithm`. The table
+    of a sweep is printed by the caller.
+    """
+    module = learner.algorithm.load()
+    evaluate = getattr(module, "evaluate", episodes.evaluate)
+    as_text = getattr(module, "as_text", episodes.as_text)
+    result = evaluate(learner, weights, agents_of(run.config), count)
+    run.write_json("eval.json", result)
+    if not run.config.sweep:
+        print(as_text(result))
+    what, command = getattr(module, "next_command", _watch)(learner.settings)
+    print(f"{what}: {program()} {command.format(env=run.config.typed, run=run.path)}")
+
+
+def _watch(settings: Any) -> tuple[str, str]:
+    return "Watch it", "watch {run}"

@@ -1,0 +1,158 @@
+"""Evaluate what a run of davi or world has learned: search with it, compared with the optimum.
+
+python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
+
+Shortest solutions are known in closed form (Lights Out) or proven by A* with the puzzle's built-in
+heuristic, where that search ends: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. A run with a head per
+action is searched by Q*, unless --algorithm says otherwise. A learned world is searched in the
+model alone; a board counts as solved if the plan solves it in the true puzzle. Writes
+heuristic.json into the run.
+"""
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenvs import search
+from jaxenvs.commands.parser import Parser
+from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
+
+from ..storage.runs import Run
+from . import planner
+from .planner import Planner
+
+BOARDS_KEY = 0xB0A2D5  # the same boards for every run
+AT_ONCE = 100  # boards that are searched together
+LONGEST = 512  # actions of a plan
+
+
+def compare(
+    plan: Planner,
+    levels: PuzzleLevel,
+    weight: float = 1.0,
+    budget: int = 50_000,
+    algorithm: str = "astar",
+    batch_size: int = 1024,
+) -> dict[str, Any]:
+    """Search from levels, which have a leading axis, by what was learned; compare with the optimum.
+
+    `budget` is the node budget for each board. A board for which either search ended without a
+    solution is in no mean.
+    """
+    boards = len(jax.tree.leaves(levels.board)[0])
+    settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
+    method = functools.partial(
+        getattr(search, algorithm), plan.domain, **plan.guide(algorithm), **settings
+    )
+    seen = plan.levels(levels, jax.random.key(BOARDS_KEY))
+    learned = _all(method, seen, boards, budget)
+    found = learned["solved"]
+    _, right = planner.played(plan.puzzle, levels, learned["actions"])
+    solved = found & np.asarray(right)
+    least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
+    result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
+    if plan.in_model:
+        result["plans"] = float(found.mean())  # found in the model
+    result |= {
+        "solved": float(solved.mean()),
+        "proven": float(proven.mean()),  # boards whose least cost is known
+    }
+    if (both := solved & proven).any():
+        cost, least = learned["cost"][both], least[both]
+        result |= {
+            "mean_cost": round(float(cost.mean()), 4),
+            "least_mean_cost": round(float(least.mean()), 4),
+            "ratio": round(float(cost.mean() / least.mean()), 5),
+            "optimal": round(float((cost <= least + 1e-3).mean()), 4),
+        }
+    return {**result, **_effort("", learned, boards), **_effort("_with_own_bound", own, boards)}
+
+
+def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
+    """What a search took, without its compilation; nothing if there was none."""
+    if not found:
+        return {}
+    return {
+        f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states found and kept
+        f"processor_seconds{suffix}": round(found["processor"], 1),
+        f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
+        f"nodes_per_processor_second{suffix}": round(
+            found["nodes"] / max(found["processor"], 1e-9)
+        ),
+    }
+
+
+def _optimum(
+    puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Least costs, where they are known, and what the search for them took, if there was one."""
+    if type(puzzle).oracle is not Puzzle.oracle:
+        least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
+        return np.asarray(least, np.float32), np.ones(boards, np.bool_), {}
+    method = functools.partial(search.astar, puzzle, batch_size=4096, terminate="optimal")
+    found = _all(method, levels, boards, budget)
+    return found["cost"], found["optimal"], found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Compare, print and write the figures."""
+    parser = Parser("python -m jaxenvs.baselines.evaluation.heuristic", __doc__)
+    parser.add_argument("run")
+    parser.add_argument("--boards", type=int, default=1000)
+    parser.add_argument("--weight", type=float, default=1.0, help="of the learned cost-to-go")
+    parser.add_argument("--budget", type=int, default=50_000, help="nodes for each board")
+    parser.add_argument("--algorithm", choices=("astar", "qstar"), help="(default: see above)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="nodes expanded together")
+    asked = parser.parse_args(argv)
+    try:
+        run, plan = Run.open(asked.run), planner.load(asked.run)
+        algorithm = asked.algorithm or ("astar" if plan.q is None else "qstar")
+        keys = jax.random.split(jax.random.key(BOARDS_KEY), asked.boards)
+        levels = jax.jit(jax.vmap(plan.puzzle.sample_level))(keys)
+        found = compare(plan, levels, asked.weight, asked.budget, algorithm, asked.batch_size)
+    except ValueError as error:
+        print(f"heuristic: {error}", file=sys.stderr)
+        return 2
+    run.write_json("heuristic.json", found)
+    tell(found)
+    return 0
+
+
+def tell(found: dict[str, Any]) -> None:
+    """Print the figures."""
+    for name, value in found.items():
+        print(f"{name.replace('_', ' ')}: {value}")
+
+
+def _all(
+    method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
+) -> dict[str, Any]:
+    """Search from all levels, some at a time; columns of the results, counts and seconds."""
+    columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
+    counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
+    programs: dict[int, Any] = {}
+    for start in range(0, boards, AT_ONCE):
+        some = jax.tree.map(lambda leaf, i=start: leaf[i : i + AT_ONCE], levels)
+        count = min(AT_ONCE, boards - start)
+        if count not in programs:
+            searched = functools.partial(method, node_budget=budget * count)
+            programs[count] = jax.jit(searched).lower(some).compile()
+        begun = time.perf_counter(), time.process_time()
+        found = jax.block_until_ready(programs[count](some))
+        counts["seconds"] += time.perf_counter() - begun[0]
+        counts["processor"] += time.process_time() - begun[1]
+        counts["expanded"] += int(found.expanded)
+        counts["nodes"] += int(found.nodes)
+        for name, parts in columns.items():
+            parts.append(np.asarray(getattr(found, name)))
+    return {**{name: np.concatenate(parts) for name, parts in columns.items()}, **counts}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

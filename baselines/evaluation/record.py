@@ -1,0 +1,263 @@
+"""Keep what finished runs showed: one line of JSON for each, and one picture of all.
+
+python -m jaxenvs.baselines.evaluation.record baselines/results/families.json \\
+    --picture docs/ppo-families.png
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Runs of the
+same versions that differ only in their seeds become one line, or join the one that is there: on a
+CPU a process for each seed is faster.
+"""
+
+import dataclasses
+import itertools
+import json
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import jaxenvs
+from jaxenvs.commands.fields import FLAG, PARAM, written
+from jaxenvs.commands.parser import Parser
+from jaxenvs.core.typed import PROGRAM
+
+from .. import GYM
+from ..core.episodes import middle
+from ..core.policy_statement import in_words
+from ..core.schedules import UNSHOWN
+from ..presets import names, preset
+from ..registry import ALGORITHMS, USUAL
+from ..storage import sweep
+from ..storage.checkpoints import RunError
+from ..storage.runs import Config, Run
+from .curve import Curve, panels, points
+
+POINTS = 40  # of a curve that are kept
+
+
+def command(config: Config) -> str:
+    """Return the command of such a run: settings that differ from the nearest preset are flags.
+
+    Settings that came after an older run had their defaults in it, whatever a preset has now.
+    """
+    known = names(config.id, config.algorithm)
+    return min((_command(config, name) for name in known), key=len)
+
+
+def _command(config: Config, name: str | None) -> str:
+    tuned = preset(config.id, name, config.algorithm)
+    learner = ALGORITHMS[config.algorithm].load()
+    usual = dataclasses.asdict(learner.Settings(**tuned.settings))
+    words = [PROGRAM, "train", config.id]
+    words += [f"--algo {config.algorithm}"] if config.algorithm != USUAL else []
+    words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds_of_each}"]
+    if config.seed:
+        words.append(f"--seed {config.seed}")
+    for name, value in (dataclasses.asdict(learner.Settings()) | config.settings).items():
+        if value != usual.get(name) and name not in UNSHOWN:
+            words.append(_flag(name.replace("_", "-"), value))
+    if config.sweep:
+        words.append(" ".join(["--sweep", *sweep.written(config.sweep)]))
+    made = {} if config.id.startswith(GYM) else vars(jaxenvs.make(config.id))
+    pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
+    if pairs:
+        words.append(shlex.join([FLAG, *itertools.starmap(written, pairs.items())]))
+    if config.params:
+        words.append(shlex.join([PARAM, *itertools.starmap(written, config.params.items())]))
+    return " ".join(words)
+
+
+def tell_sweep(run: Run) -> None:
+    """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
+    config = run.config
+    result = json.loads((run.path / "eval.json").read_text("utf-8"))
+    evaluated = result["per_seed"]
+    seeds = config.seeds_of_each
+    settings = [setting for setting, _ in config.agents[::seeds]]
+    returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
+    means = returns.mean(axis=1)
+    width = max(12, *map(len, config.sweep))
+    print(" ".join(name.rjust(width) for name in (*config.sweep, "return")), " of each seed")
+    order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
+    for i in order:
+        numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
+        each = ", ".join(f"{value:.3f}" for value in returns[i])
+        print(" ".join(number.rjust(width) for number in numbers), "", each)
+    print(f"Evaluated over {result['episodes']} episodes of each{in_words(result)}.")
+    best = {**config.settings, **settings[order[0]]}
+    alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
+    print(f"The best alone: {command(alone)}")
+
+
+def summary(run: Run, device: str) -> dict[str, Any]:
+    """Return what is kept of a run; `evaluation` is None where the run did not reach its end."""
+    records = run.records()
+    if not records:
+        raise RunError(
+            f"{run.path} has no record in its log; give a run that has learned something"
+        )
+    steps, returns = points(records)
+    kept = np.unique(np.linspace(0, len(steps) - 1, POINTS).round().astype(int))
+    read = {name: run.path / f"{name}.json" for name in ("eval", "heuristic")}
+    found = {k: json.loads(f.read_text("utf-8")) for k, f in read.items() if f.is_file()}
+    made = (run.path / "log.jsonl").stat().st_mtime
+    return {
+        "id": run.config.id,
+        "algorithm": run.config.algorithm,
+        "command": command(run.config),
+        "device": device,
+        "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
+        "versions": run.config.versions,
+        "seeds": run.config.seeds,
+        "steps": records[-1]["steps"],  # made by each seed
+        "steps_asked": run.config.settings["total_steps"],
+        **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
+        "seconds": records[-1]["seconds"],  # from the first compilation to the last update
+        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
+        "evaluation": found.get("eval"),
+        **({"search": found["heuristic"]} if "heuristic" in found else {}),
+        "last_returns": _rounded(returns[-1]),
+        "curve": {"steps": steps[kept].tolist(), "returns": [_rounded(x) for x in returns[kept]]},
+    }
+
+
+def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put evaluated runs into one that have the same command, but for the first seed, and versions.
+
+    Those that share a seed stay as they are.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for record in records:
+        command = _without_seed(record)
+        known = record["evaluation"] or {}
+        evaluated, played = "per_seed" in known, (known.get("episodes"), str(known.get("policy")))
+        named = (command, record["steps"], evaluated, played, str(record["versions"]))
+        groups.setdefault(named, []).append(record)
+    return [
+        each
+        for (command, _, evaluated, *_), group in groups.items()
+        for each in ([_one(command, group)] if evaluated and _are_others(group) else group)
+    ]
+
+
+def _without_seed(record: dict[str, Any]) -> str:
+    return re.sub(r" --seed [\d{},]+", "", record["command"])
+
+
+def _seeds(record: dict[str, Any]) -> list[int]:
+    return [seed["seed"] for seed in record["evaluation"]["per_seed"]]
+
+
+def _are_others(group: list[dict[str, Any]]) -> bool:
+    """Whether there are several records, none with a seed of another."""
+    seeds = [seed for record in group for seed in _seeds(record)]
+    return len(group) > 1 and len({*seeds}) == len(seeds)
+
+
+def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
+    """One record of several."""
+    of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
+    first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
+    evaluation = _evaluation([record["evaluation"] for record in group])
+    returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
+    runs = [record["seeds"] for record in group]
+    speed = np.average([record["steps_per_second"] for record in group], weights=runs)
+    return {
+        **group[0],
+        "command": f"{command} --seed {{{','.join(first)}}}",
+        "seeds": len(evaluation["per_seed"]),
+        "seconds": round(sum(record["seconds"] for record in group), 3),
+        "steps_per_second": round(float(speed), 1),
+        "evaluation": evaluation,
+        "last_returns": [x for record in group for x in record["last_returns"]],
+        "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
+    }
+
+
+def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """One evaluation of several, with those inside it: a planner's has one without its search."""
+    seeds = [seed for each in found for seed in each["per_seed"]]
+    values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
+    inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
+    return {
+        **{name: found[0][name] for name in ("policy", "unit", "episodes") if name in found[0]},
+        **{name: _mean(of_seeds) for name, of_seeds in values.items()},
+        **middle(np.array(values["mean_return"])),
+        "per_seed": seeds,
+        **{name: _evaluation([each[name] for each in found]) for name in inside},
+    }
+
+
+def _mean(values: list[Any]) -> Any:
+    """Mean over seeds, of each number by its name if they are named; None where one is unknown."""
+    if None in values:
+        return None
+    if isinstance(values[0], dict):
+        return {name: _mean([value[name] for value in values]) for name in values[0]}
+    return round(float(np.mean(values)), 6)
+
+
+def curves(records: list[dict[str, Any]]) -> list[Curve]:
+    """The panels of kept runs; those that differ in their seeds alone share one."""
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for record in records:
+        named = (_without_seed(record), str(record["curve"]["steps"]))
+        groups.setdefault(named, []).append(curve(record))
+    return [
+        first._replace(
+            returns=np.concatenate([first.returns, *(each.returns for each in others)], axis=1)
+        )
+        for first, *others in groups.values()
+    ]
+
+
+def curve(record: dict[str, Any]) -> Curve:
+    """The panel of a kept run, named by its id and by what learned, with which preset."""
+    returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
+    title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
+    for flag in ("--algo ", "--preset "):
+        title = title.replace(flag, "")
+    title = title.partition(" --")[0]  # other learners' commands go on
+    return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Add runs to the table, then draw it."""
+    parser = Parser("python -m jaxenvs.baselines.evaluation.record", __doc__)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
+    parser.add_argument("--device", default="", help="where the runs were made, in words")
+    parser.add_argument("--picture", type=Path, help="PNG to draw")
+    asked = parser.parse_intermixed_args(argv)
+    try:
+        known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
+        new = [summary(Run.open(path), asked.device) for path in asked.runs]
+    except ValueError as error:
+        print(f"record: {error}", file=sys.stderr)
+        return 2
+    lines = {record["command"]: record for record in [*known, *new]}
+    records = joined(list(lines.values()))
+    text = ",\n".join(json.dumps(record) for record in records)
+    asked.table.write_text(f"[\n{text}\n]\n", "utf-8")
+    if asked.picture:
+        panels(asked.picture, curves(records))
+    return 0
+
+
+def _flag(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, (list, tuple)):
+        return f"--{name} {' '.join(map(str, value))}"
+    return f"--{name} {value}"
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [round(float(x), 3) if np.isfinite(x) else None for x in values]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""A policy that was trained here plays in the package whose rules its environment reproduces.
+
+What the package shows, or its state, is turned into the environment's observation and mask; levels
+and chance are the package's. If the rules are the same, so are the returns.
+"""
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import io
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from jaxenvs.commands.fields import PARAM
+from jaxenvs.core import registry
+from jaxenvs.core.extras import require
+from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.param_values import settings
+from jaxenvs.core.typed import pip
+from jaxenvs.core.wrappers import PreviousStep, Wrapper
+
+from ..core.episodes import Episodes
+from ..core.policy import Policy
+
+LARGEST_SEED = 2**31 - 1
+
+
+class NotThereError(ValueError):
+    """The package has no such environment, or does not show what the policy sees."""
+
+
+def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
+    """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
+
+    Raises `NotThereError` where that cannot be, and `MissingExtraError` for packages of an extra.
+    """
+    env, spec = policy.env, registry.spec(policy.env_id)
+    if isinstance(env, PreviousStep):
+        raise NotThereError(f"{package} does not show the previous step, which this policy sees")
+    if isinstance(env, Wrapper):
+        raise NotThereError(f"{package} does not have {type(env).__name__}, which this policy sees")
+    if env.package != package:
+        home = f"it is in {env.package}" if env.package else "no package has it"
+        raise NotThereError(f"{spec.id} is not in {package}: {home}")
+    usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
+    same = settings(usual).items()
+    params = {name: getattr(usual.default_params, name) for name in dict(env.given_params)}
+    changed = [
+        f"{name}={value}"
+        for name, value in settings(env).items()
+        if (name, value) not in same and (name not in params or value != params[name])
+    ]
+    if changed:
+        pairs = " ".join(f"{name}={value}" for name, value in params.items())
+        advice = f"; its params are {PARAM} {pairs}" if pairs else ""
+        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}{advice}")
+    return PACKAGES[package](policy, spec.upstream, key, count, greedy)
+
+
+def _remembered(policy: Policy, count: int) -> PyTree[Array]:
+    """What a policy remembers at the beginning of `count` episodes."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
+
+
+def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
+    """Environments that Python steps one by one, all side by side."""
+    env = policy.env
+    require([env.package], "gym" if env.package == "gymnasium" else env.package)
+    import gymnasium
+
+    importlib.import_module(env.package)  # registers its ids
+    if has_illegal(env):
+        raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
+    if policy.search and policy.search.needs_state:
+        raise NotThereError(
+            f"{env.package} does not show its state, and the policy's search steps the "
+            f"{policy.search.model}: give --simulations 0 to play without the search"
+        )
+    chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
+    seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore", DeprecationWarning)  # of some levels there are newer ones
+        worlds = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
+        # BabyAI prints every level that it rejects.
+        shown = [world.reset(seed=int(seed))[0] for world, seed in zip(worlds, seeds, strict=True)]
+    memory, playing = _remembered(policy, count), np.ones(count, bool)
+    returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
+    terminated = np.zeros(count, bool)
+    for step in range(env.default_params.max_steps_in_episode):
+        obs = jax.tree.map(lambda *leaves: np.stack(leaves), *map(env.upstream_obs, shown))
+        keys = jax.random.split(jax.random.fold_in(key, step), count)
+        memory, actions = chosen(keys, memory, obs, None)
+        actions = np.asarray(actions)
+        for i in np.flatnonzero(playing):
+            action = actions[i] if actions.ndim > 1 else int(actions[i])
+            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(action)
+            returns[i] += np.float32(reward)
+            lengths[i] += 1
+            playing[i] = not (terminated[i] or truncated)
+        if not playing.any():
+            break
+    for world in worlds:
+        world.close()
+    return Episodes(*map(jnp.asarray, (returns, lengths, terminated)))
+
+
+def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
+    """Environments of craftax, whose states are arrays: one program plays all."""
+    if importlib.util.find_spec("craftax") is None:
+        raise NotThereError(
+            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
+            "pygame would overwrite pygame-ce)"
+        )
+    require(["imageio"], "play")  # what it needs beside the packages of the learners
+    from craftax.craftax_env import make_craftax_env_from_name
+
+    kind = "-Classic" if "Classic" in id else ""
+    world: Any = make_craftax_env_from_name(f"Craftax{kind}-Symbolic-v1", auto_reset=False)
+    params = world.default_params
+
+    def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
+        key_act, key_step = jax.random.split(key)
+        ours = policy.env.from_upstream(state)
+        mask = policy.env.action_mask(ours) if has_illegal(policy.env) else None
+        memory, action = policy.decide(
+            key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
+        )
+        with jax.numpy_dtype_promotion("standard"):  # which the package needs
+            key_words = jax.random.key_data(key_step)
+            _, state, reward, done, _ = world.step_env(key_words, state, action, params)
+        return memory, _strong(state), reward, done
+
+    def step(carry: Any) -> Any:
+        key, memory, state, playing, episodes = carry
+        key, key_step = jax.random.split(key)
+        keys = jax.random.split(key_step, count)
+        memory, state, reward, done = jax.vmap(one)(keys, memory, state)
+        episodes = Episodes(
+            returns=episodes.returns + jnp.where(playing, reward, 0.0),
+            lengths=episodes.lengths + playing.astype(jnp.int32),
+            terminated=episodes.terminated | (playing & done),
+        )
+        return key, memory, state, playing & ~done, episodes
+
+    @jax.jit
+    def run(key: Array) -> Episodes:
+        key, key_begin = jax.random.split(key)
+        words = jax.vmap(jax.random.key_data)(jax.random.split(key_begin, count))
+        with jax.numpy_dtype_promotion("standard"):
+            state = jax.vmap(lambda word: _strong(world.reset_env(word, params)[1]))(words)
+        nothing = jnp.zeros(count)
+        none = Episodes(nothing, nothing.astype(jnp.int32), nothing.astype(jnp.bool_))
+        carry = (key, _remembered(policy, count), state, jnp.ones(count, jnp.bool_), none)
+        return jax.lax.while_loop(lambda carry: carry[3].any(), step, carry)[-1]
+
+    return jax.tree.map(np.asarray, jax.device_get(run(key)))
+
+
+def _strong(state: Any) -> Any:
+    """The package's state with one dtype for all integers and one for all floats, none of them
+    weak: its functions return several, and a loop carries always the same.
+    """
+
+    def cast(leaf: Any) -> Array:
+        array = jnp.asarray(leaf)
+        if array.dtype in (jnp.bool_, jnp.uint32):  # flags and keys
+            return array
+        real = jnp.issubdtype(array.dtype, jnp.floating)
+        return jax.lax.convert_element_type(array, jnp.float32 if real else jnp.int32)
+
+    return jax.tree.map(cast, state)
+
+
+PACKAGES = {"minigrid": _gymnasium, "gymnasium": _gymnasium, "craftax": _craftax}

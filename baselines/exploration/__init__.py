@@ -1,0 +1,1 @@
+"""Exploration bonuses: RND, NovelD and E3B."""

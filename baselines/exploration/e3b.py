@@ -1,0 +1,175 @@
+"""E3B (Henaff et al., 2022): a reward for what lies outside an ellipsoid of what was seen.
+
+A network learns features from which the action between two observations can be told, so that they
+leave out what the agent cannot influence. The bonus of an observation with features `f` is
+`f C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f` over what the episode has
+seen: a count of visits for features that are no longer discrete. What is kept is a factor `S` of
+the inverse, `S S^T`, which an observation changes by one product (Potter, 1963): the bonus is the
+square of `S^T f`, which rounding cannot make negative, as it can the inverse. Deliberate
+difference: bonuses are divided by the deviation of their discounted returns, like those of rnd.py.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from ..core.bonuses import Bonus, Rewards, Visits
+from ..core.devices import ALONE, Devices
+from ..core.minibatches import apply_gradient
+from ..core.moments import Moments
+from ..networks.encoders import Encoder
+
+RIDGE = 0.1  # of the matrix before anything was seen
+FEATURES = 64  # of an observation
+
+
+class Controlled(NamedTuple):
+    """What the bonus is computed from; the same on all devices."""
+
+    encoder: PyTree[Array]
+    inverse: PyTree[Array]  # tells the action between two observations
+    optimiser: PyTree[Array]
+    earned: Moments  # of the discounted returns of bonuses
+
+
+@dataclasses.dataclass(frozen=True)
+class E3B(Bonus):
+    """The bonus: pure functions of what is `Controlled`, and of the ellipsoids."""
+
+    learning_rate: float = 3e-4
+
+    def init(self, key: Array, obs: PyTree[Array]) -> Controlled:
+        """Draw the networks for observations like this one."""
+        key_encoder, key_inverse = jax.random.split(key)
+        features, encoder = self.embedding.init_with_output(key_encoder, self.read(obs))
+        pair = jnp.concatenate([jnp.asarray(features)] * 2)
+        inverse = self.teller.init(key_inverse, pair)
+        none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
+        optimiser = optax.adam(self.learning_rate).init((encoder, inverse))
+        return Controlled(encoder, inverse, optimiser, none)
+
+    def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
+        """Factors of the inverse matrices of the first observations."""
+        features = self.features(curiosity.encoder, obs)
+        return elliptical(unseen(len(features)), features)[0]
+
+    def rewards(
+        self,
+        curiosity: Controlled,
+        memory: Float32[Array, "envs f f"],
+        returns: Float32[Array, " envs"],
+        visits: Visits,
+        devices: Devices = ALONE,
+    ) -> Rewards:
+        """How far what each step led to lies outside of what its episode had seen."""
+        steps, envs = visits.done.shape
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
+        features = self.features(curiosity.encoder, flat).reshape(steps + 1, envs, -1)
+        memory, new = outside(memory, features[1:], visits.done)
+        new = jnp.where(visits.done, 0.0, new)
+        earned, returns, bonus = self.scaled(curiosity.earned, returns, new, devices)
+        curiosity = self.taught(curiosity._replace(earned=earned), visits, devices)
+        return curiosity, memory, returns, bonus
+
+    def taught(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
+        """Take `minibatches` gradient steps, each on every n-th step of the rollout."""
+
+        def parted(leaf: Array) -> Array:
+            flat = leaf.reshape(-1, *leaf.shape[2:])
+            return flat.reshape(-1, self.minibatches, *flat.shape[1:]).swapaxes(0, 1)
+
+        before, after = (
+            jax.tree.map(lambda leaf, part=part: leaf[part], visits.obs)
+            for part in (slice(None, -1), slice(1, None))
+        )
+        batches = jax.tree.map(parted, (before, after, visits.action, ~visits.done))
+
+        def gradient_step(carry: Any, batch: Any) -> tuple[Any, None]:
+            weights, optimiser = carry
+            gradient = devices.mean(jax.grad(self.surprise)(weights, *batch))
+            return apply_gradient(adam, gradient, optimiser, weights), None
+
+        adam = optax.adam(self.learning_rate)
+        carry = ((curiosity.encoder, curiosity.inverse), curiosity.optimiser)
+        ((encoder, inverse), optimiser), _ = jax.lax.scan(gradient_step, carry, batches)
+        return curiosity._replace(encoder=encoder, inverse=inverse, optimiser=optimiser)
+
+    def surprise(
+        self,
+        weights: tuple[PyTree[Array], PyTree[Array]],
+        before: PyTree[Array],
+        after: PyTree[Array],
+        action: Int32[Array, " batch"],
+        is_pair: Bool[Array, " batch"],
+    ) -> Float32[Array, ""]:
+        """Mean cross-entropy of the actions between pairs of observations of one episode."""
+        encoder, inverse = weights
+        pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
+        logits: Any = self.teller.apply(inverse, pairs)
+        entropies = optax.losses.softmax_cross_entropy_with_integer_labels(logits, action)
+        return jnp.where(is_pair, entropies, 0.0).mean()
+
+    def features(self, encoder: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch f"]:
+        """Features of a batch of observations."""
+        encode: Any = functools.partial(self.embedding.apply, encoder)
+        return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
+
+    @property
+    def embedding(self) -> nn.Sequential:
+        """From what is read of an observation to its features."""
+        return nn.Sequential(
+            [
+                Encoder(self.space, self.embed, conv=self.conv),
+                nn.Dense(self.width),
+                nn.relu,
+                nn.Dense(FEATURES),
+            ]
+        )
+
+    @property
+    def teller(self) -> nn.Sequential:
+        """From the features of two observations to logits of the action between them."""
+        return nn.Sequential([nn.Dense(self.width), nn.relu, nn.Dense(self.num_actions)])
+
+
+def outside(
+    factor: Float32[Array, "envs f f"],
+    features: Float32[Array, "steps envs f"],
+    done: Bool[Array, "steps envs"],
+) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
+    """Factors of the inverse matrices after a rollout, and the bonus of each observation.
+
+    Where a step is `done` the observation is the first one of another episode.
+    """
+    chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
+    fresh = unseen(len(factor), factor.shape[-1])
+
+    def step(factor: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        features, done = now
+        return elliptical(jnp.where(done[:, None, None], fresh, factor), features)
+
+    return jax.lax.scan(step, factor, (features, done))
+
+
+def elliptical(
+    factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
+) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
+    """The factors with one more observation, and the bonus that it earns."""
+    turned = jnp.einsum("eij,ei->ej", factor, features)
+    bonus = jnp.square(turned).sum(axis=-1)
+    left = 1.0 / (1.0 + bonus)
+    along = jnp.einsum("eij,ej->ei", factor, turned) * (left / (1.0 + jnp.sqrt(left)))[:, None]
+    return factor - along[:, :, None] * turned[:, None, :], bonus
+
+
+def unseen(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
+    """Factors of the inverse matrices before anything was seen."""
+    one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
+    return jnp.broadcast_to(one, (envs, features, features))

@@ -1,0 +1,238 @@
+"""GTrXL: a transformer over the steps of an episode, with gates (Parisotto et al., 2020).
+
+Each layer attends from a step to itself and to the `memory` steps before it, with the relative
+positions of Transformer-XL (Dai et al., 2019). Attention and the two dense layers after it read
+normalised features; what they add passes a ReLU and a GRU-type gate, which starts near the
+identity. Remembered are the inputs of each layer at the latest steps. Gradients do not pass through
+them, and the end of an episode clears them. A sequence at once gives the same results as step by
+step.
+"""
+
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
+
+from .layers import dense
+from .policies import Recurrent
+from .spatial import Sight
+
+NEVER = -1e30  # score of a step that is not attended to
+LONGEST = 10_000.0  # longest wavelength of positions over the shortest
+KEEP = 2.0  # initial bias of gates towards what they had
+EXPANSION = 2  # width of the first of two dense layers over that of the second
+
+
+class GTrXL(Recurrent):
+    """Layers for each observation, then a transformer, which policy and value are read from."""
+
+    memory: int = 64  # steps that each layer looks back
+    width: int = 64  # features of a step
+    num_heads: int = 4  # of attention
+    depth: int = 2  # layers of the transformer
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.encoder = self.encoder_of(self.observation_space)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.name_transformer()
+
+    def name_transformer(self) -> None:
+        """Name all but the layers before the transformer, in `setup`."""
+        self.enter = dense(self.width, 1.0, self.dtype)
+        self.stack = [Layer(self.width, self.num_heads, self.dtype) for _ in range(self.depth)]
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
+
+    def __call__(
+        self, obs: PyTree[Array], memory: dict[str, Array] | None = None
+    ) -> tuple[Any, ...]:
+        memory = self.begin() if memory is None else memory
+        alone = jnp.zeros(1, jnp.bool_)
+        found, inputs = self.attend(memory, self.features(obs)[None], alone)
+        kept = jnp.concatenate([memory["inputs"], inputs.astype(jnp.float32)], axis=1)[:, 1:]
+        length = jnp.minimum(memory["length"] + jnp.int32(1), jnp.int32(self.memory))
+        return {"inputs": kept, "length": length}, *self.heads(found[0], ())
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
+        """What is seen, whatever came before."""
+        return self.enter(super().features(obs))
+
+    def attend(
+        self,
+        memory: dict[str, Array],
+        features: Float[Array, "steps width"],
+        done: Bool[Array, " steps"],
+    ) -> tuple[Float[Array, "steps width"], Float[Array, "depth steps width"]]:
+        """What the last layer finds at successive steps, and the inputs of all layers there.
+
+        `memory` is from before the first step; steps after one that is `done` do not see it.
+        """
+        memory = jax.lax.stop_gradient(memory)
+        seen, inputs = visible(memory["length"], done, self.memory), []
+        for layer, cached in zip(self.stack, memory["inputs"], strict=True):
+            inputs.append(features)
+            features = layer(cached.astype(self.dtype), features, seen)
+        return features, jnp.stack(inputs)
+
+    def begin(self) -> dict[str, Array]:
+        """What it remembers before the first observation of an episode."""
+        shape = (self.depth, self.memory, self.width)
+        return {"inputs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
+
+    def unroll(
+        self,
+        weights: PyTree[Array],
+        memory: dict[str, Array],
+        obs: PyTree[Array],
+        done: Bool[Array, " steps"],
+        *given: PyTree[Array],
+    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
+        """Logits and values of the successive observations of one environment, see `Recurrent`."""
+        apply: Any = functools.partial(self.apply, weights)
+        features = jax.vmap(functools.partial(apply, method="features"))(obs)
+        found, _ = apply(memory, features, done, method="attend")
+        return jax.vmap(functools.partial(apply, method="heads"))(found, ())
+
+
+class SpatialGTrXL(GTrXL, Sight):
+    """The same behind a convolution over the cells of a map."""
+
+    def setup(self) -> None:
+        """Name the parts."""
+        self.name_layers()
+        self.name_transformer()
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
+        """What is seen, whatever came before."""
+        return self.enter(self.look(obs))
+
+
+class Layer(nn.Module):
+    """Attention, then two dense layers; a gate after each."""
+
+    width: int
+    num_heads: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        cached: Float[Array, "memory width"],
+        features: Float[Array, "steps width"],
+        seen: Bool[Array, "steps memory+steps"],
+    ) -> Float[Array, "steps width"]:
+        known = self.normal("norm_attention", jnp.concatenate([cached, features]))
+        attention = Attention(self.width, self.num_heads, self.dtype, name="attention")
+        features = self.gate("gate_attention")(features, nn.relu(attention(known, seen)))
+        inner = self.normal("norm_dense", features)
+        inner = nn.relu(self.dense("dense_in", EXPANSION * self.width)(inner))
+        return self.gate("gate_dense")(features, nn.relu(self.dense("dense_out")(inner)))
+
+    def normal(self, name: str, features: Array) -> Array:
+        """Features by a norm, whose sums are in float32."""
+        return nn.LayerNorm(name=name)(features.astype(jnp.float32)).astype(self.dtype)
+
+    def dense(self, name: str, width: int | None = None) -> nn.Dense:
+        """A dense layer, as wide as the transformer by default."""
+        return nn.Dense(width or self.width, dtype=self.dtype, name=name)
+
+    def gate(self, name: str) -> "Gate":
+        """A gate."""
+        return Gate(self.width, self.dtype, name=name)
+
+
+class Attention(nn.Module):
+    """Attention with relative positions: what is looked for and where count separately."""
+
+    width: int
+    num_heads: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        known: Float[Array, "known width"],
+        seen: Bool[Array, "steps known"],
+    ) -> Float[Array, "steps width"]:
+        steps, size = len(seen), self.width // self.num_heads
+        reach = len(known) - steps
+
+        def by_head(name: str, inputs: Array) -> Array:
+            layer = nn.Dense(self.width, use_bias=False, dtype=self.dtype, name=name)
+            return layer(inputs).reshape(-1, self.num_heads, size)
+
+        def bias(name: str) -> Array:
+            shape = (self.num_heads, size)
+            return self.param(name, nn.initializers.zeros_init(), shape).astype(self.dtype)
+
+        query = by_head("query", known[reach:])
+        key, value = by_head("key", known), by_head("value", known)
+        places = by_head("place", jnp.asarray(positions(reach, self.width), self.dtype))
+        what = jnp.einsum("thd,khd->htk", query + bias("what"), key)
+        where = jnp.einsum("thd,chd->htc", query + bias("where"), places)
+        scores = (what + jax.vmap(shifted)(where)).astype(jnp.float32) / np.float32(np.sqrt(size))
+        shares = nn.softmax(jnp.where(seen, scores, NEVER)).astype(self.dtype)
+        found = jnp.einsum("htk,khd->thd", shares, value).reshape(steps, self.width)
+        return nn.Dense(self.width, dtype=self.dtype, name="out")(found)
+
+
+class Gate(nn.Module):
+    """The gate of a GRU, which keeps what it had at first."""
+
+    width: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, had: Float[Array, "*steps width"], new: Float[Array, "*steps width"]
+    ) -> Float[Array, "*steps width"]:
+        def dense(name: str, width: int) -> nn.Dense:
+            return nn.Dense(width, use_bias=False, dtype=self.dtype, name=name)
+
+        keep = self.param("keep", nn.initializers.constant(KEEP), (self.width,))
+        reset, update, candidate = jnp.split(dense("new", 3 * self.width)(new), 3, axis=-1)
+        reset_had, update_had = jnp.split(dense("had", 2 * self.width)(had), 2, axis=-1)
+        reset = nn.sigmoid(reset + reset_had)
+        update = nn.sigmoid(update + update_had - keep.astype(self.dtype))
+        candidate = nn.tanh(candidate + dense("candidate", self.width)(reset * had))
+        return (1 - update) * had + update * candidate
+
+
+def visible(
+    length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
+) -> Bool[Array, "steps {reach}+steps"]:
+    """Which of the `reach` remembered steps and of the present ones each step sees.
+
+    Of the remembered ones only the last `length` are of the episode under way.
+    """
+    ends = jnp.cumsum(done, dtype=jnp.int32)
+    episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
+    is_kept = jnp.arange(reach, dtype=jnp.int32) >= reach - length
+    episodes = jnp.concatenate([jnp.where(is_kept, 0, -1).astype(jnp.int32), episode])
+    column, row = np.arange(reach + len(done)), np.arange(len(done))[:, None]
+    is_near = (row <= column) & (column <= row + reach)
+    return (episode[:, None] == episodes) & is_near
+
+
+def shifted(
+    scores: Float[Array, "steps distances"],
+) -> Float[Array, "steps distances+steps-1"]:
+    """Scores by step and distance, the largest first, as scores by step and what it looks at.
+
+    Row `t` is moved `t` places to the right, by one reshape of all rows (Dai et al., 2019).
+    """
+    steps, distances = scores.shape
+    padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)
+    columns = distances + steps - 1
+    return padded[: steps * columns].reshape(steps, columns)
+
+
+def positions(reach: int, width: int) -> Float32[np.ndarray, "{reach}+1 {width}"]:
+    """Sines and cosines of the distances from `reach` down to 0."""
+    waves = LONGEST ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
+    angles = np.arange(reach, -1, -1)[:, None] * waves
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

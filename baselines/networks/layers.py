@@ -1,0 +1,70 @@
+"""Layers that networks share."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32
+
+from jaxenvs.core.platforms import by_platform
+
+
+def dense(
+    width: int,
+    scale: float,
+    dtype: Any = jnp.float32,
+    name: str | None = None,
+    dot_general: Any = None,
+    initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
+) -> nn.Dense:
+    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
+
+    `dot_general` multiplies inputs and weights; None for that of JAX. `initial` makes the
+    initialiser for a scale, if it is another.
+    """
+    weights = initial(scale)
+    return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
+
+
+def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
+    """Orthogonal weights times `scale`, but LeCun's normal ones where outputs outnumber inputs.
+
+    There orthogonal weights have the variance 1 / outputs instead of 1 / inputs: a few observed
+    numbers would hardly move what the layer says.
+    """
+
+    def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
+        inputs, outputs = shape
+        initial = nn.initializers
+        kind = initial.lecun_normal() if inputs < outputs else initial.orthogonal(scale)
+        return kind(key, shape, dtype)
+
+    return drawn
+
+
+def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
+    """Features by a norm, which computes in float32, in their own type."""
+    return norm(features.astype(jnp.float32)).astype(features.dtype)
+
+
+def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
+    """Results of several linear layers over the same features, on accelerators by one product."""
+
+    def in_turn(features: Array, *kernels: Array) -> Array:
+        return jnp.concatenate([product(features, kernel) for kernel in kernels])
+
+    def at_once(features: Array, *kernels: Array) -> Array:
+        return product(features, jnp.concatenate(kernels, axis=1))
+
+    kernels = [jnp.asarray(layer["kernel"], features.dtype) for layer in layers]
+    results = by_platform(features, *kernels, cpu=in_turn, default=at_once)
+    biases = [layer["bias"] for layer in layers]
+    ends = np.cumsum([len(bias) for bias in biases])[:-1]
+    return jnp.split(results + jnp.concatenate(biases), ends)
+
+
+def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
+    """The product of features and a kernel of their type, summed in float32."""
+    return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)

@@ -1,0 +1,349 @@
+"""Networks for any registered environment, with a memory and without."""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, PyTree
+
+from jaxenvs import spaces
+from jaxenvs.core import distributions
+from jaxenvs.core.facts import identity
+from jaxenvs.core.masking import Mask, legal
+
+from ..core.recurrence import reset_memory
+from .encoders import Encoder, embedded, is_board, is_map, leaves
+from .layers import dense, joint_linear
+
+
+class Network(nn.Module):
+    """The network of a policy, of any kind; it takes one observation, `vmap` it."""
+
+    observation_space: spaces.Space
+    num_actions: int  # outputs of the policy: logits, or for a Box means and spreads
+    hidden: Sequence[int]  # width of each layer
+    embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
+    read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
+    bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
+    activation: str = "tanh"  # function of flax.linen, of policies' layers
+    conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
+    lines: int = 0  # features of each row and column of a square board, see `Encoder`
+    neighbours: int = 0  # features of a cell with the eight around it, of spatial networks alone
+
+    @property
+    def activate(self) -> Callable[[Array], Array]:
+        """The function between layers."""
+        return getattr(nn, self.activation)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the activations."""
+        return jnp.bfloat16 if self.bfloat16 else jnp.float32
+
+    @classmethod
+    def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
+        """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
+
+        Raises `ValueError` for an action space that no policy has.
+        """
+        try:
+            policy = distributions.of(env.action_space)
+        except ValueError as error:
+            raise ValueError(f"{env.name}: {error}") from error
+        space, read = env.features
+        made = cls(space, policy.outputs, tuple(hidden), embed, read, **more)
+        if made.conv and not made.convolved:
+            raise ValueError(
+                f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
+                f"it"
+            )
+        if made.lines and not made.boards:
+            raise ValueError(
+                f"lines={made.lines}: {env.name} observes no square board of categories; give "
+                f"lines=0"
+            )
+        return made
+
+    @property
+    def boards(self) -> list[spaces.Space]:
+        """Parts of an observation whose `lines` are read."""
+        return [part for _, part in leaves(self.observation_space) if is_board(part)]
+
+    @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads."""
+        return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
+
+    def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
+        """The encoder that turns an observation of a space into features."""
+        return Encoder(space, self.embed, self.dtype, tuple(self.conv), self.lines, name=name)
+
+    def begin(self) -> Any:
+        """What it remembers before the first observation of an episode: nothing, ever."""
+        return ()
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers after one more observation, logits of the legal actions, its value."""
+        answer: Any = self.apply(weights, obs)
+        logits, value = answer
+        return memory, legal(logits, mask), value
+
+    def unroll(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
+    ) -> tuple[Any, ...]:
+        """Logits and values of the successive observations of one environment.
+
+        `memory` is from before the first of them; an episode that is `done` is forgotten before
+        the next observation.
+        """
+
+        def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
+            obs, done = now
+            memory, logits, value = self.think(weights, memory, obs, None)
+            return reset_memory(memory, self.begin(), done), (logits, value)
+
+        return jax.lax.scan(step, memory, (obs, done))[1]
+
+
+class ActorCritic(Network):
+    """An MLP shared by a policy and a value."""
+
+    value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
+        layers = [
+            dense(width, scale, self.dtype, name=f"Dense_{i}")
+            for i, (width, scale) in enumerate(
+                [(width, np.sqrt(2)) for width in self.hidden]
+                + [(self.num_actions, 0.01), (1, self.value_gain)]
+            )
+        ]
+        *layers, policy, value = layers
+        encoder = self.encoder_of(self.observation_space, name="Encoder_0")
+        seen = self.read(obs)
+        if self.is_initializing():
+            features = encoder(seen)
+            for layer in layers:
+                features = self.activate(layer(features))
+            return policy(features).astype(jnp.float32), value(features)[0].astype(jnp.float32)
+        weights = self.variables["params"]
+        if layers and not self.conv and is_map(self.observation_space, self.embed):
+            embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
+            space: Any = self.observation_space  # a Box: it is a map
+            first = weights["Dense_0"]
+            features = self.activate(embedded(space, seen, embedding, first, self.dtype))
+            layers = layers[1:]
+        else:
+            features = encoder(seen)
+        for layer in layers:
+            features = self.activate(layer(features))
+        logits, values = joint_linear(
+            features, *(weights[str(head.name)] for head in (policy, value))
+        )
+        return logits, values[0]
+
+
+class Recurrent(Network):
+    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from.
+
+    Other networks with a memory, any tree of arrays, replace its parts: `features`, `in_order`,
+    `recall`, `heads` and `begin`.
+    """
+
+    memory: int = 128  # numbers that are remembered
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.encoder = self.encoder_of(self.observation_space)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
+
+    def __call__(self, obs: PyTree[Array], memory: Any = None) -> tuple[Any, ...]:
+        seen = self.features(obs)
+        memory = self.recall(self.begin() if memory is None else memory, seen)
+        return memory, *self.heads(memory, seen)
+
+    def features(self, obs: PyTree[Array]) -> Any:
+        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
+        features = self.encoder(self.read(obs))
+        for layer in self.layers:
+            features = self.activate(layer(features))
+        return features
+
+    def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
+        """What is remembered after one more observation."""
+        with jax.numpy_dtype_promotion("standard"):  # flax mixes memory's float32 with bfloat16
+            return self.cell(memory, features)[0].astype(jnp.float32)
+
+    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
+        """Logits and value from memory alone, which contains the features `seen` already."""
+        return self.policy(memory), self.critic(memory)[0]
+
+    def begin(self) -> Any:
+        """What it remembers before the first observation of an episode."""
+        return jnp.zeros(self.memory, jnp.float32)
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers after one more observation, logits of the legal actions, its value."""
+        answer: Any = self.apply(weights, obs, memory)
+        memory, logits, value, *_ = answer
+        return memory, legal(logits, mask), value
+
+    def unroll(
+        self,
+        weights: PyTree[Array],
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        done: Bool[Array, " steps"],
+        *given: PyTree[Array],
+    ) -> tuple[Any, ...]:
+        """What `heads` say of the successive observations of one environment: logits and values.
+
+        `memory` is from before the first of them; an episode that is `done` is forgotten before
+        the next observation. Only `recall` takes them one after another, and what it does not need
+        of the features costs nothing in the compiled loop. `given` are further inputs of `heads`,
+        by step.
+        """
+        _, memories, features = self.remembered(weights, memory, obs, done)
+        heads: Any = functools.partial(self.apply, weights, method="heads")
+        return jax.vmap(heads)(memories, features, *given)
+
+    def remembered(
+        self,
+        weights: PyTree[Array],
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        done: Bool[Array, " steps"],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """What is remembered before the next observation, after each, and what `heads` also take.
+
+        Arguments are those of `unroll`.
+        """
+        apply: Any = functools.partial(self.apply, weights)
+        seen = jax.vmap(functools.partial(apply, method="features"))(obs)
+        features = self.in_order(apply, memory, seen, done)
+
+        def remember(memory: PyTree[Array], now: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
+            features, done = now
+            memory = apply(memory, features, method="recall")
+            return reset_memory(memory, self.begin(), done), memory
+
+        last, memories = jax.lax.scan(remember, memory, (features, done))
+        return last, memories, features
+
+    def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
+        """What `recall` and `heads` take of successive observations: here their features.
+
+        `apply` calls methods with the weights.
+        """
+        return seen
+
+
+@dataclasses.dataclass(frozen=True)
+class Separate:
+    """Two networks of the same kind that share nothing: an actor for logits, a critic for values.
+
+    Each also has the weights of the other's head, which are never trained.
+    """
+
+    network: Any
+
+    @property
+    def observation_space(self) -> spaces.Space:
+        """Of what it reads."""
+        return self.network.observation_space
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """From an observation to `observation_space`."""
+        return self.network.read
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Weights of both, by the name of each in every collection."""
+        actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
+        return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
+
+    def begin(self) -> tuple[Any, Any]:
+        """What both remember before the first observation of an episode."""
+        return self.network.begin(), self.network.begin()
+
+    def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
+        """Logits and value, of networks that remember nothing."""
+        actor, critic = self._parts(weights)
+        return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
+
+    def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
+        """What they remember after one more observation, logits of the legal actions, value."""
+        (actor, critic), (of_actor, of_critic) = self._parts(weights), memory
+        of_actor, logits, _ = self.network.think(actor, of_actor, obs, mask)
+        of_critic, _, value = self.network.think(critic, of_critic, obs, mask)
+        return (of_actor, of_critic), logits, value
+
+    def unroll(
+        self, weights: PyTree, memory: Any, obs: PyTree[Array], done: Array
+    ) -> tuple[Array, Array]:
+        """Logits and values of the successive observations of one environment."""
+        actor, critic = self._parts(weights)
+        logits, _ = self.network.unroll(actor, memory[0], obs, done)
+        return logits, self.network.unroll(critic, memory[1], obs, done)[1]
+
+    def _parts(self, weights: PyTree[Array]) -> Iterator[PyTree[Array]]:
+        return (
+            {kind: part[name] for kind, part in weights.items()} for name in ("actor", "critic")
+        )
+
+
+def load_network(name: str) -> type[Network]:
+    """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"network={name}: {error}; give module:name of a class in a module that Python can "
+            f"import, such as one in this folder"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Network)):
+        raise ValueError(
+            f"network={name} is {found!r}; give a subclass of jaxenvs.baselines.networks.Network"
+        )
+    return found
+
+
+def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
+    """Raise `ValueError` unless a user's network returns what learners need."""
+    key = jax.random.key(0)
+    obs = jax.eval_shape(env.observation_space.sample, key)
+    memory = jax.eval_shape(network.begin)
+    if jax.tree.leaves(memory) and not recurrent:
+        raise ValueError(f"network={name} remembers something: give --algo ppo-rnn")
+    weights = jax.eval_shape(network.init, key, obs)
+    after, logits, value = jax.eval_shape(
+        lambda weights, memory, obs: network.think(weights, memory, obs, None), weights, memory, obs
+    )
+    for what, got, wanted in (
+        ("memory", after, memory),
+        ("logits", logits, jax.ShapeDtypeStruct((network.num_actions,), jnp.float32)),
+        ("value", value, jax.ShapeDtypeStruct((), jnp.float32)),
+    ):
+        shapes = [
+            jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", tree)
+            for tree in (got, wanted)
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"network={name}: for one observation its {what} must be {shapes[1]}, not "
+                f"{shapes[0]}"
+            )

@@ -1,0 +1,284 @@
+"""What learners of action values share: the network, how they explore, what their policy is.
+
+The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
+PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. Recurrent
+PQN can have the layers of spatial.py instead, which are normalised in another order. With
+`dueling` heads (Wang et al., 2016) a value and advantages whose mean is zero add up to the action
+values.
+
+A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
+remembers nothing can be caught in a circle, which a single other action ends. Where the environment
+forbids actions, best and any are those of the legal ones.
+"""
+
+import functools
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
+
+from jaxenvs.core.masking import Mask, legal
+
+from ..core.learner import Learner
+from . import products
+from .layers import dense, normalise, orthogonal_if_wide
+from .policies import Network, Recurrent
+
+EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
+NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs
+
+
+class QNetwork(Network):
+    """What all actions are worth in one observation; `vmap` it.
+
+    It answers with a number for each action, or with numbers that describe the distribution of its
+    return, see `outputs` and `mean`.
+    """
+
+    dueling: bool = False
+    noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
+    layer_norm: bool = True  # whether layers are normalised
+    evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Shape of the answer for one action."""
+        return ()
+
+    def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
+        """Action values."""
+        return answer
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions *outputs"]:
+        return self.heads(self.features(obs))
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
+        """What is seen, by all layers but the last and the heads."""
+        features = self.encoder_of(self.observation_space)(self.read(obs))
+        for width in self.hidden[:-1]:
+            features = self.activated(self.dense(width, np.sqrt(2), self.dtype)(features))
+        return features
+
+    def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
+        """The answer from features, [*batch, actions, *outputs]."""
+        layer = Noisy if self.noisy else self.dense
+        for width in self.hidden[-1:]:
+            features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
+        batch, outputs = features.shape[:-1], self.outputs
+        count, axis = math.prod(outputs), -1 - len(outputs)
+        values = layer(self.num_actions * count, 0.1)(features)
+        values = values.reshape(*batch, self.num_actions, *outputs)
+        if not self.dueling:
+            return values
+        value = layer(count, 0.1)(features).reshape(*batch, 1, *outputs)
+        return value + values - values.mean(axis=axis, keepdims=True)
+
+    def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
+        """A layer; where nothing is normalised, its weights start at the scale of its inputs."""
+        if self.layer_norm:
+            return products.dense(width, scale, dtype)
+        return products.dense(width, scale, dtype, initial=orthogonal_if_wide)
+
+    def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+        """What a layer hands on."""
+        return nn.relu(normalise(nn.LayerNorm(), features) if self.layer_norm else features)
+
+    @property
+    def body(self) -> set[str]:
+        """Names of the weights of `features`."""
+        layers = range(len(self.hidden) - 1)
+        kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
+        names = (f"{kind}_{i}" for i in layers for kind in kinds)
+        return {"Encoder_0", *names}
+
+    def values(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
+    ) -> tuple[Any, Float32[Array, " actions"]]:
+        """What it remembers (nothing), and the values of all actions."""
+        answer: Any = self.apply(weights, obs)
+        return memory, self.mean(answer)
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers (nothing), logits of the trained policy, and the best legal value."""
+        memory, values = self.values(weights, memory, obs)
+        return memory, *greedy(values, mask)
+
+
+class RecurrentQ(Recurrent):
+    """The same normalised layers before a GRU, which the values of all actions are read from."""
+
+    evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.encoder = self.encoder_of(self.observation_space)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.norms = [nn.LayerNorm() for _ in self.hidden]
+        self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
+        self.actions = dense(self.num_actions, 0.1)
+
+    def features(self, obs: PyTree[Array]) -> Any:
+        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
+        features = self.encoder(self.read(obs))
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            features = nn.relu(normalise(norm, layer(features)))
+        return features
+
+    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
+        """Values of all actions."""
+        return (self.actions(memory),)
+
+    def values(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
+    ) -> tuple[Any, Float32[Array, " actions"]]:
+        """What it remembers after one more observation, and the values of all actions."""
+        answer: Any = self.apply(weights, obs, memory)
+        return answer
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers, logits of the trained policy, and the best legal value."""
+        memory, values = self.values(weights, memory, obs)
+        return memory, *greedy(values, mask)
+
+
+def greedy(
+    values: Float32[Array, " actions"], mask: Mask
+) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
+    """Logits of the trained policy, and the best legal value."""
+    values, number = legal(values, mask), len(values)
+    best = jax.nn.one_hot(values.argmax(), number)
+    actions = number if mask is None else mask.astype(jnp.float32).sum().clip(1)
+    logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + EVALUATION_EPSILON / actions)
+    return legal(logits, mask), values.max()
+
+
+class Noisy(nn.Module):
+    """A dense layer with factorised noise of learned scale (Fortunato et al., 2018).
+
+    It is its mean unless the key "noise" is given. Deliberate difference: the mean starts as in
+    `dense`.
+    """
+
+    width: int
+    scale: float
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, features: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
+        inputs, zeros = features.shape[-1], nn.initializers.zeros_init()
+        spread = nn.initializers.constant(NOISE / np.sqrt(inputs))
+        orthogonal = nn.initializers.orthogonal(self.scale)
+        kernel = self.param("kernel", orthogonal, (inputs, self.width)).astype(self.dtype)
+        bias = self.param("bias", zeros, (self.width,)).astype(self.dtype)
+        of_kernel = self.param("kernel_noise", spread, (inputs, self.width)).astype(self.dtype)
+        of_bias = self.param("bias_noise", spread, (self.width,)).astype(self.dtype)
+        features = features.astype(self.dtype)
+        mean = features @ kernel + bias
+        if not self.has_rng("noise"):
+            return mean
+        draws = jax.random.normal(self.make_rng("noise"), (inputs + self.width,), jnp.float32)
+        factors = (jnp.sign(draws) * jnp.sqrt(jnp.abs(draws))).astype(self.dtype)
+        return mean + ((features * factors[:inputs]) @ of_kernel + of_bias) * factors[inputs:]
+
+
+def apply_batch(
+    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
+) -> Array:
+    """What the network says of a batch of observations.
+
+    If it is noisy, each has noise of its own; None for none. `given` are further arguments of the
+    network, of each observation.
+    """
+    apply = functools.partial(learner.network.apply, weights)
+    if key is None or not learner.network.noisy:
+        return jax.vmap(apply)(obs, *given)
+    keys = jax.random.split(key, len(jax.tree.leaves(obs)[0]))
+    return jax.vmap(lambda key, *seen: apply(*seen, rngs={"noise": key}))(keys, obs, *given)
+
+
+class ExplorationDraws(NamedTuple):
+    """What decides whether an environment explores, and how: drawn before its values are known."""
+
+    whether: Bool[Array, "*steps envs"]  # any action is taken
+    action: Array  # (*steps, envs): it; or where actions may be illegal, noise of each of them
+
+
+def exploration_draws(
+    key: Array,
+    envs: int,
+    actions: int,
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    all_legal: bool,
+) -> ExplorationDraws:
+    """Draw what `epsilon_greedy` needs; `epsilon` is a number, or one for each environment."""
+    key_whether, key_action = jax.random.split(key)
+    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
+    if all_legal:
+        return ExplorationDraws(
+            whether, jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
+        )
+    return ExplorationDraws(whether, jax.random.gumbel(key_action, (envs, actions), jnp.float32))
+
+
+def epsilon_greedy(
+    dice: ExplorationDraws, values: Float32[Array, "envs actions"], mask: Mask
+) -> Int32[Array, " envs"]:
+    """The best legal actions, or any legal one where the dice say so."""
+    chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
+    anything = dice.action
+    if mask is not None:
+        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
+        even = legal(jnp.zeros_like(values), mask)
+        anything = (dice.action + even).argmax(axis=-1).astype(jnp.int32)
+    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
+    return jnp.where(dice.whether, anything, best)
+
+
+def explore(
+    key: Array,
+    values: Float32[Array, "envs actions"],
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    mask: Mask,
+) -> Int32[Array, " envs"]:
+    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one.
+
+    `epsilon` is a number, or one for each environment.
+    """
+    chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
+    envs, actions = values.shape
+    return epsilon_greedy(
+        exploration_draws(key, envs, actions, epsilon, mask is None), values, mask
+    )
+
+
+def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
+    """Shares of random actions of environments side by side (Horgan et al., 2018).
+
+    `place` is from 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
+    """
+    return epsilon ** (1.0 + power * place)
+
+
+def of_actions(
+    values: Float32[Array, "..."], action: Int32[Array, "*batch"]
+) -> Float32[Array, "..."]:
+    """What is said of the action taken in each observation.
+
+    `values` are [*batch, actions, *outputs], the result [*batch, *outputs].
+    """
+    chex.assert_shape(
+        action, values.shape[: action.ndim], custom_message="one action for each vector of values"
+    )
+    rank = action.ndim
+    at = action.reshape(*action.shape, *[1] * (values.ndim - rank))
+    return jnp.take_along_axis(values, at, axis=rank).squeeze(rank)

@@ -1,0 +1,176 @@
+"""Spatial networks with a memory: what they learn about one cell holds for all cells.
+
+A 3 x 3 convolution has the same weights everywhere, so that what is learned about a tree in one
+cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
+scan than `nn.Conv`. Every layer behind it is normalised (Ba et al., 2016), the second and later
+ones, which are residual, before they are applied. With a GRU (`Spatial`), policy and value have a
+layer each (in `SpatialQ`, the values of actions), which reads both the current features and the
+memory (Dedieu et al., 2025), so that the GRU need not carry the present; with a transformer see
+gtrxl.py.
+"""
+
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, PyTree
+
+from jaxenvs import Env, spaces
+
+from .encoders import cell_categories, expand
+from .layers import dense
+from .policies import Recurrent
+from .q_network import RecurrentQ
+
+SIDE = 3  # cells of a neighbourhood, in a row
+
+
+class Seen(NamedTuple):
+    """What one observation shows."""
+
+    features: Float[Array, "*steps features"]
+    gates: Float[Array, "*steps gates"]  # its part in the GRU
+
+
+class Sight(Recurrent):
+    """Layers behind a convolution over the cells of a map: all networks of this kind have them."""
+
+    @classmethod
+    def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
+        """Return the network for an environment; `ValueError` if it observes no map of categories,
+        or if the widths of layers differ."""
+        space, read = env.map_features
+        made: Sight = super().of(env, *args, **more)
+        made = made.clone(observation_space=space, read=read)
+        if not made.maps:
+            raise ValueError(
+                f"neighbours={made.neighbours} needs a map of {SIDE} x {SIDE} cells or more, and "
+                f"{env.name} observes {env.observation_space}; give neighbours=0"
+            )
+        if len({*made.hidden}) != 1:
+            raise ValueError(
+                f"hidden={made.hidden}: layers after a convolution are residual; give one width "
+                f"for all of them, at least once"
+            )
+        return made
+
+    @property
+    def parts(self) -> dict[str, spaces.Space]:
+        """Spaces of what is observed, by name; a map alone has none."""
+        space = self.observation_space
+        return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
+
+    @property
+    def maps(self) -> list[str]:
+        """Names of the parts that are maps; the first is convolved, the others are not."""
+        return [name for name, space in self.parts.items() if _is_map(space)]
+
+    def name_layers(self) -> None:
+        """Name the parts, in `setup`."""
+        rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
+        self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
+        self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
+        self.around = self.dense(self.neighbours)
+        self.layers = [self.dense(width) for width in self.hidden]
+        self.norms = [nn.LayerNorm() for _ in self.hidden]
+
+    def look(self, obs: PyTree[Array]) -> Float[Array, " features"]:
+        """Features of an observation."""
+        seen = self.read(obs)
+        seen = dict(seen) if isinstance(seen, dict) else {"": seen}
+        name = self.maps[0]
+        cells = expand(self.parts[name], seen.pop(name), self.dtype)
+        cells = cells if self.cells is None else self.cells(cells)
+        found = self.activate(self.around(neighbourhoods(cells))).reshape(-1)
+        parts = [found] if self.encoder is None else [self.encoder(seen), found]
+        first, *others = zip(self.layers, self.norms, strict=True)
+        features = self.activate(self.normal(first[1], first[0](jnp.concatenate(parts))))
+        for layer, norm in others:
+            features = features + self.activate(layer(self.normal(norm, features)))
+        return features
+
+    def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
+        """Features by a norm, whose sums are in float32."""
+        return norm(features.astype(jnp.float32)).astype(self.dtype)
+
+    def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
+        """A layer with orthogonal weights."""
+        initial = nn.initializers.orthogonal(scale)
+        return nn.Dense(width, kernel_init=initial, dtype=self.dtype, **more)
+
+
+class Spatial(Sight):
+    """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.name_memory()
+        self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
+        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
+
+    def name_memory(self) -> None:
+        """Name the parts before the heads, in `setup`."""
+        self.name_layers()
+        self.inputs = self.dense(3 * self.memory, 1.0)
+        self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
+        self.recalled = nn.LayerNorm()
+
+    def features(self, obs: PyTree[Array]) -> Seen:
+        """What is seen, whatever came before."""
+        features = self.look(obs)
+        return Seen(features, self.inputs(features))
+
+    def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
+        """What is remembered after one more observation."""
+        carried = self.carry(memory).astype(jnp.float32).reshape(3, -1)
+        gates = features.gates.astype(jnp.float32).reshape(3, -1)
+        use, keep = nn.sigmoid(gates[:2] + carried[:2])
+        return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
+
+    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
+        """Logits and value."""
+        known = self.known(memory, seen)
+        branches = zip(self.branches, self.branch_norms, strict=True)
+        policy, value = (
+            self.activate(self.normal(norm, branch(known))) for branch, norm in branches
+        )
+        return self.policy(policy), self.critic(value)[0]
+
+    def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
+        """What the heads read: features of the present, and memory."""
+        return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
+
+
+class SpatialQ(Spatial, RecurrentQ):
+    """The same with values of all actions."""
+
+    activation: str = "relu"
+
+    def setup(self) -> None:
+        """Name the parts."""
+        self.name_memory()
+        self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
+        self.actions = dense(self.num_actions, 0.1)
+
+    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
+        """Values of all actions."""
+        features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
+        return (self.actions(self.activate(features)),)
+
+
+def neighbourhoods(
+    cells: Float[Array, "rows columns features"],
+) -> Float[Array, "rows-2 columns-2 9*features"]:
+    """Features of each inner cell and of the eight around it, row by row."""
+    rows, columns = (size - SIDE + 1 for size in cells.shape[:2])
+    corners = [(i, j) for i in range(SIDE) for j in range(SIDE)]
+    return jnp.concatenate([cells[i : i + rows, j : j + columns] for i, j in corners], axis=-1)
+
+
+def _is_map(space: spaces.Space) -> bool:
+    """Whether cells of a space are categories or flags, and there are enough of them."""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3 or min(space.shape[:2]) < SIDE:
+        return False
+    return float(space.high.max()) == 1.0 or cell_categories(space) > 0

@@ -1,0 +1,372 @@
+"""RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that learns to learn a task.
+
+Run it with `jaxenvs train XLand-R1-9x9-v0 --algo rl2`. A trial is a number of steps or episodes
+under one task. The memory of the network is cleared where a trial begins, not where an episode
+does, and the whole trial is one return: the end of an episode inside it neither cuts nor bootstraps
+anything. The network also sees the previous action and reward, so that it can find out what the
+task is and do better in later episodes. All this follows from environments whose episodes are
+trials (`Env.trials`); the rest is recurrent PPO (ppo_rnn.py).
+Deliberate difference to common practice: environments start at different times of their trials,
+so that a batch never consists of first episodes only.
+
+Two settings let the trainer use the true task, in training only; the evaluation never does. With 0
+for both this is plain RL². `task_loss` teaches memory to predict the goal and what the agent holds
+(Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the share of
+environments whose policy takes the true goal in place of its belief: they soon learn to reach a
+goal, and share their weights with the others. It falls to 0 over the run; metrics omit these.
+"""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env
+from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.wrappers import PreviousStep
+
+from ..core import minibatches, rollouts
+from ..core.bounds import Count
+from ..core.episodes import Agents, EvaluatedPolicy
+from ..core.learner import Learner
+from ..core.policy import Policy
+from ..core.policy_statement import in_words
+from ..core.rollouts import Chosen, Rollout, Runner
+from . import ppo, ppo_rnn
+from .hidden_tasks import check_hidden
+from .task_memory import TOLD, Belief, TaskMemory
+
+UNFIT = {  # reset sources that do not suit trials
+    "pool": "levels of a pool are drawn for one task, trials have many",
+    "stock": "every step of a stock reads all params, and those of trials are all tasks",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ppo_rnn.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    memory: int = 256  # numbers that the GRU remembers
+    task_set: str = ""  # tasks of the trials, such as trivial-21k
+    held_out: float = 0.1  # share of them that is kept for the evaluation
+    trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
+    trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
+    previous: bool = True  # always
+    test_episodes: Count = 10  # episodes under each task of the evaluation
+    task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
+    told: float = 0.0  # share of environments that are told the task, at the start
+
+    def check(self) -> None:
+        super().check()
+        if not self.trial_steps and not self.trial_episodes:
+            raise ValueError(
+                "trial_steps=0 and trial_episodes=0: a trial would never end; give one of them"
+            )
+        if self.embed < 1 or not self.hidden:
+            raise ValueError(
+                f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
+                f"feature per cell and one layer"
+            )
+        fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
+        for name, value in {**fixed, "normalize_obs": False}.items():
+            if getattr(self, name) != value:
+                given = f"{name}={getattr(self, name)}"
+                raise ValueError(f"{given}: rl2 has a network of its own; omit it")
+        if not 0.0 < self.held_out < 1.0:
+            raise ValueError(
+                f"held_out={self.held_out} is the share of tasks that are never trained on: give "
+                f"more than 0, less than 1"
+            )
+        if self.told > 1.0:
+            raise ValueError(f"told={self.told} is a share of environments: give 0 to 1")
+        if self.reset_source in UNFIT:
+            raise ValueError(
+                f"reset_source={self.reset_source}: {UNFIT[self.reset_source]}; give exact, fresh "
+                f"or auto"
+            )
+
+
+DIVIDED = rollouts.DIVIDED
+network = TaskMemory.of
+
+
+def training_env(env: Env, settings: Settings) -> Env:
+    """Return the trials that the learner trains in, whose policy also sees its previous step."""
+    check_tasks(env, settings)
+    return PreviousStep(env=learned(env, settings))
+
+
+def check_tasks(env: Env, settings: Settings) -> None:
+    """Raise `ValueError` without a set of tasks, or if the observation shows the task."""
+    name, known = settings.task_set, ", ".join(env.task_sets)
+    if not known:
+        raise ValueError(f"{env.name} has no sets of tasks; rl2 needs one that has, such as XLand")
+    check_hidden(env)
+    if name not in env.task_sets:
+        raise ValueError(f"--task-set {name or '(none)'}: choose one of {known}")
+
+
+def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+    """Raise `ValueError` for too few held-out tasks, or for tasks that cannot be predicted."""
+    settings, trials = learner.settings, learner.env.env.env
+    held_out = tested(trials.env, settings).num_tasks
+    if held_out < episodes:
+        raise ValueError(
+            f"--eval-episodes {episodes}: each is a trial under a held-out task, and "
+            f"{settings.task_set} has {held_out:,} of these; give at most that, or more --held-out"
+        )
+    if informed(learner) and not learner.network.counts:
+        raise ValueError(
+            "--task-loss and --told need an observation with a map of few kinds of cells, such as "
+            "--set obs=heading; give 0 for both, or another observation"
+        )
+
+
+def params(learner: Learner[Settings]) -> Any:
+    """The tasks to learn."""
+    return learner.env.default_params
+
+
+def learned(env: Env, settings: Settings) -> Any:
+    """Trials under the tasks that are not held out."""
+    lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
+    return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
+
+
+def tested(env: Env, settings: Settings) -> Any:
+    """Trials of the evaluation, under the tasks that are held out."""
+    part = (1.0 - settings.held_out, 1.0)
+    return env.trials(settings.task_set, part, episodes=settings.test_episodes)
+
+
+def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
+    """Those trials, as a policy of a run with these settings sees them.
+
+    Raises `ValueError` for an observation that shows the task, as of runs of older versions.
+    """
+    check_hidden(env)
+    return PreviousStep(env=tested(env, Settings(**settings)))
+
+
+def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
+    """Start in the midst of trials, see `ppo.init`."""
+    runner = Runner(**rollouts.begin(learner, key, params))
+    trials, world = learner.env.env.env, runner.world
+    key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
+    shares = jax.random.uniform(key_late, (learner.env.num_envs,), jnp.float32)
+    late = jax.vmap(trials.late)(world.env.env, shares)
+    return runner._replace(world=world.replace(env=world.env.replace(env=late)))
+
+
+UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
+LATE = 0x1A7E  # folded into a run's key: how far the first trials are
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update."""
+    return ppo_rnn.update(learner, runner, choose, loss, untold)
+
+
+def informed(learner: Learner[Settings]) -> bool:
+    """Whether the trainer's knowledge of the tasks is used."""
+    return bool(learner.settings.task_loss or learner.settings.told)
+
+
+def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
+    """Draw actions from the policy; note the hidden task, and tell it to some."""
+    hidden = told = jnp.zeros((learner.env.num_envs, TOLD), jnp.int32)
+    if informed(learner):
+        hidden = jax.vmap(functools.partial(task, learner), (0, None))(
+            runner.world.env, runner.params
+        )
+        settings = learner.settings
+        done = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
+        share = settings.told * (1.0 - done)
+        is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
+        told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)
+    runner = runner._replace(memory=learner.network.tell(runner.memory, told))
+    memory, action, fields = ppo.choose(learner, runner, key, mask)
+    return memory, action, {**fields, "task": (hidden, told)}
+
+
+def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
+    """The hidden task of one environment, see `TaskMemory.labels`."""
+    trials = learner.env.env.env
+    open_world = dataclasses.replace(trials.env, obs="dict")
+    shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
+    return learner.network.labels(shown["goal"], shown["pocket"])
+
+
+def loss(
+    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
+) -> tuple[Array, dict[str, Array]]:
+    """PPO's loss, and the cross-entropy of beliefs about the task."""
+    beliefs = []
+
+    def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
+        done = rollout.terminated | rollout.truncated
+        over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0, 0))
+        told = rollout.task[1]
+        logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, told)
+        beliefs.append(belief)
+        return legal(logits, rollout.mask), value
+
+    total, parts = ppo.loss(learner, weights, rollout, *rest, unroll=unroll)
+    if not learner.settings.task_loss:
+        return total, parts
+    found = task_loss(beliefs[0], rollout.task[0])
+    return total + learner.settings.task_loss * found, {**parts, "task_loss": found}
+
+
+def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
+    """Mean of the cross-entropies of beliefs, summed over their parts."""
+
+    def entropy(logits: Array, label: Array) -> Array:
+        is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
+        return -jnp.where(is_label, jax.nn.log_softmax(logits), 0.0).sum(axis=-1).mean()
+
+    cells = [entropy(belief.cells[..., i, :], hidden[..., i + 1]) for i in range(3)]
+    return entropy(belief.kind, hidden[..., 0]) + sum(cells)
+
+
+def untold(rollout: Rollout) -> Rollout:
+    """The rollout without the ends of trials whose policy was told the task."""
+    told = (rollout.task[1] > 0).any(axis=-1)
+    return rollout._replace(
+        terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
+    )
+
+
+class Trial(NamedTuple):
+    """What came of one trial under each task."""
+
+    returns: Float32[Array, "*seeds tasks episodes"]
+    solved: Bool[Array, "*seeds tasks episodes"]
+    lengths: Int32[Array, "*seeds tasks"]  # steps
+
+
+def evaluate(
+    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+) -> dict[str, Any]:
+    """Play a trial under each of `count` held-out tasks; return the content of eval.json."""
+    trials = tested(agents.env, learner.settings)
+    policy = EvaluatedPolicy.of(learner, agents)
+    played = functools.partial(play, trials, learner.network, count, greedy=policy.greedy)
+    over_agents = jax.jit(jax.vmap(played, (0, 0, None)))
+    trial = over_agents(weights, agents.keys, trials.default_params)
+    found = summary(jax.device_get(trial), agents.labels)
+    return {"policy": policy.facts, "unit": UNIT, **found}
+
+
+def play(
+    trials: Any,
+    network: Any,
+    count: int,
+    weights: PyTree[Array],
+    key: Array,
+    params: Any,
+    greedy: bool = False,
+) -> Trial:
+    """Play one trial under each of the first `count` tasks of the params, memory kept in it."""
+    env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
+    policy = Policy.of(env, network, weights)
+    key_level, key_reset, key_play = jax.random.split(key, 3)
+    levels = jax.vmap(trials.level_of, (0, 0, None))(split(key_level, count), rows, params)
+    first = jax.vmap(env.reset_to, (0, 0, None))(split(key_reset, count), levels, params)
+    nothing = Trial(
+        returns=jnp.zeros((count, trials.episodes), jnp.float32),
+        solved=jnp.zeros((count, trials.episodes), jnp.bool_),
+        lengths=jnp.zeros(count, jnp.int32),
+    )
+
+    def turn(carry: Any) -> Any:
+        key, obs, state, memory, playing, so_far = carry
+        key, key_act, key_step = jax.random.split(key, 3)
+        memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
+        action = policy.choose(key_act, logits, greedy)
+        over_rows = jax.vmap(env.step, (0, 0, 0, None))
+        step = over_rows(split(key_step, count), state, action, params)
+        told = step.info["trial"]
+        at = (rows, told["episode"])
+        so_far = Trial(
+            returns=so_far.returns.at[at].add(jnp.where(playing, step.reward, 0.0)),
+            solved=so_far.solved.at[at].max(playing & told["solved"]),
+            lengths=so_far.lengths + playing.astype(jnp.int32),
+        )
+        return key, step.obs, step.state, memory, playing & ~step.done, so_far
+
+    memory = network.begin()
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
+    carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
+    return jax.lax.while_loop(lambda carry: carry[4].any(), turn, carry)[5]
+
+
+def split(key: Array, count: int) -> Array:
+    """Keys of rows; that of a row does not depend on `count`."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
+
+
+def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what eval.json says of a `Trial` in NumPy: of all agents together and of each, after
+    its label.
+    """
+    together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
+    return {
+        "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
+        **_facts(together),
+        "per_seed": [
+            {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
+            for i, label in enumerate(labels)
+        ],
+    }
+
+
+def _facts(trial: Any) -> dict[str, Any]:
+    """Figures of all episodes, sums over trials, each episode from the first to the last, and the
+    rise from the first to the last with its standard error over tasks."""
+
+    def rounded(numbers: np.ndarray) -> Any:
+        return np.round(numbers.astype(np.float64), 6).tolist()
+
+    def spread(returns: np.ndarray) -> dict[str, Any]:
+        """Over tasks."""
+        median, low = np.quantile(returns, [0.5, 0.2], axis=0)
+        return {
+            "mean": rounded(returns.mean(axis=0)),
+            "median": rounded(median),
+            "p20": rounded(low),
+        }
+
+    rise = trial.returns[:, -1] - trial.returns[:, 0]  # under the same task
+    return {
+        "mean_return": rounded(trial.returns.mean()),
+        "success_rate": rounded(trial.solved.mean()),
+        "mean_length": rounded(trial.lengths.mean() / trial.returns.shape[1]),
+        "terminated_rate": rounded(trial.solved.mean()),
+        "trials": spread(trial.returns.sum(axis=1)),
+        "by_episode": {
+            **spread(trial.returns),
+            "success_rate": rounded(trial.solved.mean(axis=0)),
+        },
+        "rise": {"mean": rounded(rise.mean()), "error": rounded(rise.std() / len(rise) ** 0.5)},
+    }
+
+
+def as_text(result: dict[str, Any]) -> str:
+    """Return the result of `evaluate` as text."""
+    seeds, sums, means = result["per_seed"], result["trials"], result["by_episode"]["mean"]
+    each = ", ".join(f"{seed['trials']['mean']:.3f}" for seed in seeds)
+    head = (
+        f"Evaluated under {result['episodes']:,} held-out tasks, {len(means)} episodes each: "
+        f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
+        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}{in_words(result)}"
+    )
+    by_episode, rise = " ".join(f"{mean:.3f}" for mean in means), result["rise"]
+    tail = f"Mean return by episode: {by_episode}; rise {rise['mean']:.3f} ± {rise['error']:.3f}"
+    return f"{head}\n{tail}"

@@ -1,0 +1,184 @@
+"""A discrete model of a puzzle, learned from observations before and after an action.
+
+After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
+encoder turns an observation into bits, a decoder turns them back, and a transition model predicts
+the bits after an action. Bits are rounded logits with a straight-through gradient: equal bits tell
+a search that it has been in this state before.
+
+Deliberate differences: every cell of the observation has its own few bits, by one encoder that all
+cells share. The transition model computes the bits of a cell from those of the cell and from
+`views`: for each action it learns from which other cells each cell takes them. Codes are learned by
+the decoder alone; if they were also trained to be easy to predict, they would lose what tells
+states apart.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float32, Int32
+
+from jaxenvs.core.pixels import compose
+from jaxenvs.core.spaces import Box
+from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
+
+from ..networks.encoders import PIXELS
+
+FIRM = 2.0  # standard deviation of a cell's logits
+CONTRAST = 5.0  # factor of the pixels of a cell, after their mean is subtracted
+CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit while learning
+UNDECIDED = 0.1  # weight of the loss for logits near 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Sight:
+    """What is seen of a puzzle: its observation, or noisy pictures of it, in cells."""
+
+    env: Puzzle
+    tile_size: int = 0  # pixels on a side of a picture's tiles; 0: the observation
+    noise: float = 0.0  # standard deviation of a pixel, of brightness 0 to 1
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a puzzle whose observation is not made of categories."""
+        space = self.env.observation_space
+        whole = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
+        if not self.tile_size and not (whole and self._categories < PIXELS):
+            raise ValueError(
+                f"{self.env.name} has the observation space {space}; a world is learned from "
+                f"categories, whole numbers below {PIXELS}, or from pictures: give tile_size=8"
+            )
+
+    @property
+    def _categories(self) -> int:
+        """How many values a cell of the observation has."""
+        space: Any = self.env.observation_space
+        return int(space.high.max()) - int(space.low.min()) + 1
+
+    @functools.cached_property
+    def _tiles(self) -> tuple[int, int]:
+        """Rows and columns of a picture's tiles."""
+        return jax.eval_shape(self.env.tiles, self.env.state_shape).shape
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        space: Any = self.env.observation_space
+        return int(np.prod(self._tiles if self.tile_size else space.shape))
+
+    @property
+    def features(self) -> int:
+        """Numbers of a cell."""
+        return 3 * self.tile_size**2 if self.tile_size else self._categories
+
+    def look(self, state: PuzzleState) -> Array:
+        """What is kept of a state: its observation, or the tiles that its picture is drawn from."""
+        return self.env.tiles(state) if self.tile_size else self.env.observe(state)
+
+    def split(self, seen: Array, key: Array) -> Float32[Array, "cells features"]:
+        """The cells of what was kept: one-hot vectors, or noisy pixels."""
+        if not self.tile_size:
+            space: Any = self.env.observation_space
+            values = seen.reshape(-1).astype(jnp.int32) - int(space.low.min())
+            return jax.nn.one_hot(values, self._categories, dtype=jnp.float32)
+        (rows, columns), side = self._tiles, self.tile_size
+        picture = compose(seen.astype(jnp.int32), self.env.atlas(side)).astype(jnp.float32) / 255.0
+        picture = picture + self.noise * jax.random.normal(key, picture.shape)
+        tiles = picture.reshape(rows, side, columns, side, 3).transpose(0, 2, 1, 3, 4)
+        tiles = tiles.reshape(rows * columns, -1)
+        # Brightness tells little.
+        return CONTRAST * (tiles - tiles.mean(axis=1, keepdims=True))
+
+
+class LatentWorld(nn.Module):
+    """Encoder, decoder, transitions and a judge of solved states; takes one, `vmap` it."""
+
+    cells: int
+    features: int
+    actions: int
+    bits: int  # of each cell
+    hidden: int
+    views: int  # other cells that a cell's next bits depend on, for each action
+
+    def setup(self) -> None:
+        self.encoder = _layers(self.hidden, self.bits)
+        self.decoder = _layers(self.hidden, self.features)
+        mixing = (self.actions, self.cells, self.views, self.cells)
+        self.sources = self.param("sources", nn.initializers.normal(0.02), mixing)
+        place = (self.actions, self.cells, self.hidden)
+        self.place = self.param("place", nn.initializers.normal(0.1), place)
+        self.first, self.rest = nn.Dense(self.hidden), _layers(self.hidden, self.bits)
+        self.part, self.whole = nn.Dense(self.hidden), _layers(self.hidden, 1)
+
+    def encode(
+        self, seen: Float32[Array, "*pair cells features"]
+    ) -> Float32[Array, "*pair cells bits"]:
+        """Logits of each cell's bits, of mean 0: a bit that never changes could not learn."""
+        logits = self.encoder(seen)
+        centred = logits - logits.mean(axis=-1, keepdims=True)
+        return FIRM * centred / (1e-3 + centred.std(axis=-1, keepdims=True))
+
+    def decode(
+        self, code: Float32[Array, "*pair cells bits"]
+    ) -> Float32[Array, "*pair cells features"]:
+        """What was seen of the cells with these bits."""
+        return self.decoder(code)
+
+    def move(
+        self, code: Float32[Array, "cells bits"], action: Int32[Array, ""]
+    ) -> Float32[Array, "cells bits"]:
+        """Logits of the bits after an action."""
+        chosen = jax.nn.one_hot(action, self.actions)
+        views = jnp.einsum("a,aikb->ikb", chosen, self._views(code))
+        return self._after(code, views, jnp.einsum("a,aih->ih", chosen, self.place))
+
+    def moves(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "actions cells bits"]:
+        """Logits of the bits after each action."""
+        after = jax.vmap(self._after, in_axes=(None, 0, 0))
+        return after(code, self._views(code), self.place)
+
+    def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
+        """What each cell takes from others; of all actions at once, in one product."""
+        return jnp.einsum("aikj,jb->aikb", self.sources, code)
+
+    def _after(self, code: Array, views: Array, place: Array) -> Array:
+        around = jnp.concatenate([code, views.reshape(self.cells, -1)], axis=-1)
+        return self.rest(nn.relu(self.first(around) + place))
+
+    def solved(self, code: Float32[Array, "cells bits"]) -> Float32[Array, ""]:
+        """Logit of the probability that a state is solved."""
+        parts = nn.relu(self.part(code)).sum(axis=0)
+        return self.whole(parts)[0]
+
+    def __call__(
+        self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
+    ) -> tuple[Float32[Array, ""], ...]:
+        """Losses of a transition: decoding, undecided bits, transition, judgement.
+
+        Noise on the logits keeps bits from being undecided.
+        """
+        seen = jnp.stack([before, after])
+        logits = self.encode(seen)
+        noisy = logits + CODE_NOISE * jax.random.normal(key, logits.shape)
+        wrong = jnp.square(self.decode(rounded(noisy)) - seen).mean() / seen.var()
+        undecided = jnp.square(jnp.abs(logits) / FIRM - 1.0).mean()
+        code = jax.lax.stop_gradient(logits > 0).astype(jnp.float32)
+        moved = optax.sigmoid_binary_cross_entropy(self.move(code[0], action), code[1])
+        judged = optax.sigmoid_binary_cross_entropy(
+            self.solved(code[1]), is_solved.astype(jnp.float32)
+        )
+        return wrong, undecided, moved.sum(), judged
+
+
+def _layers(hidden: int, out: int) -> nn.Module:
+    return nn.Sequential([nn.Dense(hidden), nn.relu, nn.Dense(out)])
+
+
+def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
+    """Bits as 0.0 or 1.0, whose gradient is that of their probability."""
+    chance = jax.nn.sigmoid(logits)
+    return chance + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - chance)

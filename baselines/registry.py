@@ -1,0 +1,211 @@
+"""The table of learners: a new one is its file and its row here.
+
+The command, `--completion`, the loader of policies and the recorder of results read this table.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxenvs import Env, make_vec
+from jaxenvs.core.facts import identity
+from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
+
+from . import GYM
+from .core.devices import ALONE, Devices
+from .core.learner import Algorithm, Learner
+from .core.moments import Normalised, has_floats
+from .core.planning import LEARNED, TRUE, Search, search_of
+from .core.puzzles import has_goal, has_unit_cost
+from .core.value_scales import Rescaled
+from .networks.policies import Separate, check_outputs, load_network
+
+OPTIONAL = (
+    "bfloat16",
+    "activation",
+    "conv",
+    "lines",
+    "layer_norm",
+    "neighbours",
+    "noisy",
+    "codes",
+)  # settings of networks that not every run has
+OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
+OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
+OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
+USUAL = "ppo"
+WITH_RAY = "ppo-ray"  # what --ray is short for
+
+ANY = (Discrete, MultiDiscrete, Box)
+RECURRENT = ("hidden", "embed", "memory")
+
+
+def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
+    """Return a learner in `num_envs` environments; `ValueError` for settings that cannot work.
+
+    `env` is the environment that it trains in, see `training_env`.
+    """
+    row = ALGORITHMS[name]
+    settings.check()
+    module = row.load()
+    if hasattr(module, "build"):
+        return module.build(row, env, settings, devices)
+    if getattr(settings, "bonus", 0.0) and settings.novelty == "e3b":
+        _check_discrete(env)
+    venv = devices.batch(env, settings.num_envs, settings.reset_source)
+    settings.check_share(venv.num_envs, "a device's share of a rollout")
+    return Learner(row, venv, network(row, env, vars(settings)), settings, devices)
+
+
+def training_env(name: str, env: Env, settings: Any) -> Env:
+    """Return the environment that a learner trains in, given the one of the id."""
+    row = ALGORITHMS[name]
+    module = row.load()
+    if hasattr(module, "training_env"):
+        return module.training_env(env, settings)
+    return row.wrapped(env, vars(settings))
+
+
+def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
+    """Return the policy network for an `Env` or, with Ray, for an environment of Gymnasium.
+
+    Raises `KeyError` for a missing setting.
+    """
+    check_actions(row, env)
+    given = {name: settings[name] for name in row.shape}
+    # Runs of older versions and other learners lack these.
+    given |= {name: settings[name] for name in OPTIONAL if name in settings}
+    if own := settings.get("network"):
+        kind = load_network(own)
+        known = {field.name for field in dataclasses.fields(kind)}
+        network = kind.of(env, **{name: given[name] for name in given if name in known})
+        check_outputs(network, env, own, recurrent="memory" in row.shape)
+    else:
+        network = row.load().network(env, **given)
+    read, space = network.read, network.observation_space
+    if normalised := settings.get("normalize_obs"):
+        if not has_floats(space):
+            raise ValueError(
+                f"normalize_obs: the observation of {env.name} has no float numbers, and "
+                f"integers are not normalised; omit it"
+            )
+        network = network.clone(read=identity)
+    if settings.get("separate"):
+        network = Separate(network)
+    network = Rescaled.of(network, settings)
+    return Normalised(network, read) if normalised else network
+
+
+def check_actions(row: Algorithm, env: Any) -> None:
+    """Raise `ValueError` for an environment whose actions the learner cannot take."""
+    space = env.action_space
+    if type(space) in row.actions:
+        return
+    able = able_learners(env)
+    fix = f"give --algo {joined(able)}" if able else "no learner here does"
+    wanted = " or ".join(kind.__name__ for kind in row.actions)
+    raise ValueError(
+        f"{env.name} has the action space {space}; {row.name} needs a {wanted} one: {fix}"
+    )
+
+
+def search(
+    row: Algorithm,
+    env: Env,
+    network: Any,
+    settings: Mapping[str, Any],
+    simulations: int | None = None,
+) -> Search | None:
+    """Return the search of a trained policy, None if it has none; `simulations` as in `search_of`.
+
+    Settings of the learner that a run of an older version lacks have their defaults.
+    """
+    if not row.searches and not simulations:
+        return None
+    kind = row.load().Settings
+    known = {field.name for field in dataclasses.fields(kind)} & settings.keys()
+    made = kind(**{name: settings[name] for name in known})
+    return search_of(Learner(row, make_vec(env, 1), network, made), simulations)
+
+
+def able_learners(env: Any) -> list[str]:
+    """Names of the learners that take an environment's actions and observations."""
+    in_gym = str(env.name).startswith(GYM)
+    return [
+        row.name
+        for row in ALGORITHMS.values()
+        if type(env.action_space) in row.actions and (row.outside if in_gym else row.fits(env))
+    ]
+
+
+def joined(names: Sequence[str]) -> str:
+    """`a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _check_discrete(env: Any) -> None:
+    """Raise `ValueError` for an action space whose actions E3B cannot count."""
+    if not isinstance(env.action_space, Discrete):
+        raise ValueError(
+            f"novelty=e3b needs discrete actions, and {env.name} has the action space "
+            f"{env.action_space}; give novelty=rnd or noveld"
+        )
+
+
+ALGORITHMS = {
+    row.name: row
+    for row in (
+        Algorithm(USUAL, "PPO", ".on_policy.ppo", actions=ANY),
+        Algorithm("ppo-rnn", "recurrent PPO", ".on_policy.ppo_rnn", shape=RECURRENT, actions=ANY),
+        Algorithm(
+            "ppo-trxl",
+            "PPO with a transformer",
+            ".on_policy.ppo_trxl",
+            shape=(*RECURRENT, "width", "num_heads", "depth"),
+        ),
+        Algorithm(
+            "dyna",
+            "Dyna",
+            ".model_based.dyna",
+            shape=RECURRENT,
+            fits=lambda env: env.vocabulary is not None,
+        ),
+        Algorithm(
+            "rl2", "RL²", ".on_policy.rl2", shape=RECURRENT, fits=lambda env: bool(env.task_sets)
+        ),
+        Algorithm("pqn", "PQN", ".on_policy.pqn"),
+        Algorithm("pqn-rnn", "recurrent PQN", ".on_policy.pqn_rnn", shape=RECURRENT),
+        Algorithm("dqn", "DQN", ".off_policy.dqn", shape=OF_VALUES),
+        Algorithm("c51", "C51", ".off_policy.c51", shape=OF_ATOMS),
+        Algorithm("qr-dqn", "QR-DQN", ".off_policy.qr_dqn", shape=(*OF_VALUES, "quantiles")),
+        Algorithm("iqn", "IQN", ".off_policy.iqn", shape=(*OF_VALUES, "cosines")),
+        Algorithm("rainbow", "Rainbow", ".off_policy.rainbow", shape=OF_ATOMS),
+        Algorithm("r2d2", "R2D2", ".off_policy.r2d2", shape=(*RECURRENT, "dueling", "squeeze")),
+        Algorithm("sac", "SAC", ".off_policy.sac", actions=(Box,)),
+        Algorithm("td3", "TD3", ".off_policy.td3", actions=(Box,)),
+        Algorithm("tqc", "TQC", ".off_policy.tqc", actions=(Box,)),
+        Algorithm("crossq", "CrossQ", ".off_policy.crossq", actions=(Box,)),
+        Algorithm(
+            "alphazero",
+            "Gumbel AlphaZero",
+            ".model_based.alphazero",
+            fits=lambda env: env.fully_observed,
+            searches=TRUE,
+        ),
+        Algorithm("muzero", "MuZero", ".model_based.muzero", shape=OF_LATENT, searches=LEARNED),
+        Algorithm("davi", "DAVI", ".puzzles.davi", shape=(), fits=has_goal),
+        Algorithm("world", "a learned world", ".puzzles.world", shape=(), fits=has_unit_cost),
+        Algorithm(
+            WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY
+        ),
+        Algorithm(
+            "apex",
+            "Ape-X and Ray",
+            ".ray.apex",
+            shape=("hidden", "embed", "dueling"),
+            command=".ray.apex",
+            outside=True,
+        ),
+    )
+}

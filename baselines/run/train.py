@@ -1,0 +1,82 @@
+"""`jaxenvs train`: choose the learner by --algo, or by what trained the run to resume."""
+
+import importlib
+import sys
+import textwrap
+from pathlib import Path
+
+from jaxenvs.core.typed import program
+
+from ..core.learner import PACKAGE
+from ..registry import ALGORITHMS, USUAL, WITH_RAY
+from ..storage.runs import Run, RunError
+from .keeping import Callback
+from .options import PROGRAM
+
+EXAMPLES = (
+    "Grid-DoorKey-5x5-v0 --out runs/doorkey",
+    "Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4",
+    "Grid-DoorKey-8x8-v0 --devices all --num-envs 8192",
+    "--resume runs/doorkey --total-steps 1000000 --learning-rate 3e-4",
+)
+
+
+def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
+    """Train from the command line; return the exit code.
+
+    `callback` is called with each row of the log, a dictionary, once it is written (in process 0).
+    When it returns something true, training ends after the updates under way, as usual with a
+    checkpoint and the evaluation.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        algorithm, rest = chosen(given)
+    except RunError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return 2
+    row = ALGORITHMS[algorithm]
+    command = importlib.import_module(row.command, PACKAGE).command
+    code = command(row, rest, callback=callback)
+    if {"-h", "--help"} & set(rest):
+        names = f"--algo {{{', '.join(ALGORITHMS)}}}"
+        print(textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False))
+        print(f"chooses the learner, here {algorithm}; its --help lists its settings.")
+        print(f"--ray is short for --algo {WITH_RAY}.\n\nexamples:")
+        print(*(f"  {program()} train {example}" for example in EXAMPLES), sep="\n")
+    return code
+
+
+def chosen(argv: list[str]) -> tuple[str, list[str]]:
+    """Return the learner's name and the other arguments; `RunError` for one that is not known."""
+    name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
+    if "--ray" in argv:
+        there = [row.name for row in ALGORITHMS.values() if row.outside]
+        if name not in (None, USUAL, *there):
+            known = " and ".join([USUAL, *(row for row in there if row != WITH_RAY)])
+            raise RunError(f"--algo {name} --ray: with Ray there are {known}; omit one of them")
+        return (name if name in there else WITH_RAY), rest
+    if name is None:
+        run = _taken(rest, "--resume")[0]
+        if run is None or not (Path(run) / "config.json").is_file():
+            return USUAL, rest
+        return Run.open(run).config.algorithm, rest
+    if name not in ALGORITHMS:
+        raise RunError(f"--algo {name}: choose one of {', '.join(ALGORITHMS)}")
+    return name, rest
+
+
+def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of a flag, the last one if there are several, and the arguments without it."""
+    value, rest, arguments = None, [], iter(argv)
+    for argument in arguments:
+        if argument == flag:
+            value = next(arguments, "")
+        elif argument.startswith(flag + "="):
+            value = argument.partition("=")[2]
+        else:
+            rest.append(argument)
+    return value, rest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

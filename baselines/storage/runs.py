@@ -1,0 +1,395 @@
+"""The directory of a run: what was asked for, what happened, and how to go on from there.
+
+    config.json   environment, seeds, settings, versions        log.jsonl   one record per update
+    curve.png     return over steps, a line per seed            eval.json   the final evaluation
+    replay.html   episodes to look at, where asked for        videos/     films, likewise
+    log.csv, tensorboard/, wandb/   the log once more, likewise
+    checkpoints/  the last two states of the whole run, each written apart and then renamed
+
+Names of the files are what `jaxenvs watch` and other readers rely on.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import math
+import os
+import platform
+import shlex
+import sys
+import types
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+import jaxenvs
+from jaxenvs.commands.fields import FLAG, PARAM, written
+from jaxenvs.core.checks import counted
+from jaxenvs.core.extras import version
+from jaxenvs.core.files import read_text, replacing, unfinished
+from jaxenvs.core.param_values import constructor_fields
+from jaxenvs.core.typed import program
+
+from .. import GYM, registry
+from ..core import value_scales
+from ..core.learner import Algorithm
+from ..core.policy import Policy
+from ..presets import reads_mission
+from ..registry import ALGORITHMS
+from . import checkpoints, config_file, folder
+from .checkpoints import RunError as RunError
+
+FORMAT = 1
+LARGEST_CONFIG = 2**20  # bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The configuration of a run."""
+
+    id: str
+    fields: dict[str, Any]  # constructor fields of the environment beyond those of the id
+    seed: int  # the first seed; the others count up from it
+    seeds: int
+    settings: dict[str, Any]
+    algorithm: str = "ppo"
+    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
+    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # other than the defaults
+    format: int = FORMAT
+    versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
+
+    @property
+    def env(self) -> jaxenvs.Env:
+        """The environment; raises as `jaxenvs.make` does."""
+        return jaxenvs.make(self.id, **self.keywords)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords that make the environment: constructor fields and params."""
+        return {**self.env_fields, **self.params}
+
+    @property
+    def env_fields(self) -> dict[str, Any]:
+        """Constructor fields, with the observation where the file leaves it out.
+
+        That is the image: it was every grid's default before those with a task in the mission got
+        `dict`, which runs name since then (see `options.config`).
+        """
+        if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
+            return self.fields
+        return {"obs": "image", **self.fields}
+
+    @property
+    def typed(self) -> str:
+        """The environment as the commands take it: `ID --set NAME=VALUE --param NAME=VALUE`."""
+        words = [self.id]
+        for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
+            words += [flag, *itertools.starmap(written, given.items())] if given else []
+        return shlex.join(words)
+
+    @property
+    def agents(self) -> list[tuple[dict[str, float], int]]:
+        """Swept settings and seed of each agent, in the order of every array with an axis of seeds:
+        each combination of values with the same seeds.
+        """
+        values = itertools.product(*self.sweep.values())
+        settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
+        each = range(self.seed, self.seed + self.seeds_of_each)
+        return [(setting, seed) for setting in settings for seed in each]
+
+    @property
+    def seeds_of_each(self) -> int:
+        """Seeds of each combination of swept settings."""
+        return self.seeds // math.prod(map(len, self.sweep.values()))
+
+    @property
+    def labels(self) -> list[dict[str, Any]]:
+        """What tells each agent apart: its swept settings and its seed."""
+        return [{**setting, "seed": seed} for setting, seed in self.agents]
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each agent: its swept settings and its seed."""
+        return [
+            " ".join([*(f"{k}={v:g}" for k, v in setting.items()), f"seed {seed}"])
+            for setting, seed in self.agents
+        ]
+
+    @property
+    def title(self) -> str:
+        """The environment in words, the same for the same environment."""
+        given = {**self.fields, **self.params}
+        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
+
+
+def load_policy(
+    run_dir: str | os.PathLike[str],
+    seed: int = 0,
+    best: bool = False,
+    params: Mapping[str, Any] = types.MappingProxyType({}),
+    simulations: int | None = None,
+) -> Policy:
+    """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
+
+    It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always; MuZero and
+    AlphaZero act by a search with the `simulations` of training if None, by the network if 0.
+    `params` are numbers of its environment by name, in the place of those that it was trained with.
+    """
+    run = Run.open(run_dir)
+    config = run.config
+    row = ALGORITHMS.get(config.algorithm)
+    if row is None or not row.shape:
+        raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
+    run.check_seed(seed)
+    if config.id.startswith(GYM):
+        raise RunError(
+            f"{run.path} was trained in {config.id}, which JAX cannot step: see eval.json"
+        )
+    try:
+        env = row.wrapped(config.env, config.settings)
+    except (LookupError, TypeError, ValueError) as error:
+        raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
+    if params:
+        env = row.wrapped(_with_params(config, params), config.settings)
+    network, shapes = _network(row, run, env)
+    weights = _weights(run, shapes, seed, best)
+    try:
+        given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
+        search = registry.search(row, env, network, given, simulations)
+    except ValueError as error:
+        raise RunError(f"{run.path}: {error}") from error
+    return Policy.of(env, network, weights, config.id, search)
+
+
+def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
+    """The newest weights of a seed or, if `best`, those that its evaluations chose."""
+    if not best:
+        found = run.restore({"weights": shapes})[1]
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    found = run.best(shapes)
+    if found is None:
+        raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    if not value_scales.are_known(weights):
+        print(
+            f"{run.path}: an older version saved the best policy without the scale of its value, "
+            f"which is therefore NaN; omit --best (best=True), or train again",
+            file=sys.stderr,
+        )
+    return weights
+
+
+def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
+    """The environment of a run with other params; `RunError` says which there are."""
+    own = [field.name for field in constructor_fields(config.env)]
+    for name in params:
+        if name in own:
+            raise RunError(f"{PARAM} {name}: {name} is a constructor field, which a run keeps")
+    try:
+        return dataclasses.replace(config, params={**config.params, **params}).env
+    except (TypeError, ValueError) as error:
+        raise RunError(str(error)) from error
+
+
+def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
+    """The network of a run, and the shapes of the weights of all its seeds."""
+    try:
+        network = registry.network(row, env, run.config.settings)
+        shapes = jax.eval_shape(
+            jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
+            jax.ShapeDtypeStruct((run.config.seeds,), jax.random.key(0).dtype),
+        )
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        given = {name: run.config.settings.get(name) for name in row.shape}
+        raise RunError(
+            f"{run.path / 'config.json'}: no network has the settings {given} ({error}); correct "
+            f"them or train anew"
+        ) from error
+    return network, shapes
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run's directory with its configuration."""
+
+    path: Path
+    config: Config
+    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)  # folders, by `create`
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
+        """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
+        path = Path(path)
+        folder.check_free(path, overwrite)
+        folder.remove(path)
+        made = tuple(each for each in (path, *path.parents) if not each.exists())
+        try:
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            run = cls(path, config, made)
+            run.write_config()
+        except OSError as error:
+            raise RunError(f"{path} cannot be written ({error}); give another --out") from error
+        return run
+
+    def discard(self) -> None:
+        """Remove what `create` made, unless rows of the log or checkpoints have been written."""
+        if self.records() or checkpoints.saved(self.checkpoints):
+            return
+        folder.remove(self.path)
+        for made in self.made:
+            with contextlib.suppress(OSError):  # it has other files
+                made.rmdir()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Run":
+        """Read an existing run; `RunError` unless it is one."""
+        path = Path(path)
+        file = path / "config.json"
+        if not os.path.isfile(file):  # of any text, also of one too long for a path
+            raise RunError(
+                f"{path} is not a run (it has no config.json); give the directory that "
+                f"`jaxenvs train ID --out DIR` wrote"
+            )
+        for name in folder.WRITTEN:
+            if (path / name).is_symlink():
+                raise RunError(
+                    f"{path / name} is a link, and training writes and removes the files of a run; "
+                    f"put a copy in its place"
+                )
+        try:
+            content = json.loads(read_text(file, LARGEST_CONFIG))
+            return cls(path, Config(**config_file.checked(content, FORMAT)))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RunError(
+                f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
+                f"or train again with --out {path} --overwrite"
+            ) from error
+
+    @property
+    def how_to_go_on(self) -> str:
+        """A sentence for somebody whose training was stopped."""
+        update = checkpoints.newest(self.checkpoints)
+        if not update:
+            return "Stopped before anything was saved."
+        return f"Saved after update {update}; continue with: {program()} train --resume {self.path}"
+
+    def check_seed(self, seed: int) -> None:
+        """Raise `RunError` unless this is one of the run's seeds, counted from 0."""
+        seeds = self.config.seeds
+        if not 0 <= seed < seeds:
+            allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
+            raise RunError(f"{self.path} has {counted(seeds, 'seed')}: give {allowed}, not {seed}")
+
+    # The log and the other JSON files.
+
+    def write_config(self) -> None:
+        """Write config.json."""
+        self.write_json("config.json", dataclasses.asdict(self.config))
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write a file whole or not at all."""
+        with replacing(self.path / name) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+    def log(self, records: Iterable[dict[str, Any]]) -> None:
+        """Append records to log.jsonl, all of them or none."""
+        self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+
+    def append(self, name: str, text: str) -> None:
+        """Append all of a text to a file, or nothing."""
+        lines = text.encode()
+        with (self.path / name).open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            try:
+                while lines:  # a disk that is nearly full takes a part
+                    lines = lines[file.write(lines) :]
+            except OSError:
+                file.truncate(before)
+                raise
+
+    def records(self) -> list[dict[str, Any]]:
+        """Rows of the log, up to the first line that is none (the last may have been cut)."""
+        file = self.path / "log.jsonl"
+        records = []
+        for line in file.read_bytes().splitlines() if file.is_file() else ():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                break
+            if not isinstance(record, dict) or not isinstance(record.get("update"), int):
+                break
+            records.append(record)
+        return records
+
+    def rewind(self, update: int) -> None:
+        """Drop what the log says about updates after `update`, and the evaluation: both are to be
+        made again.
+
+        What a process left that was killed while it wrote is dropped too.
+        """
+        folders = (self.path, self.path / "videos")
+        for left in (*itertools.chain(*map(unfinished, folders)), self.path / "eval.json"):
+            left.unlink(missing_ok=True)
+        kept = [
+            json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
+        ]
+        with replacing(self.path / "log.jsonl") as temporary:
+            temporary.write_text("".join(kept), "utf-8")
+
+    # Checkpoints.
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was saved; a folder of checkpoints that is missing was moved away."""
+        return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
+
+    def save(self, update: int, trees: dict[str, PyTree]) -> None:
+        """Save the state after `update`; see `checkpoints.save`."""
+        checkpoints.save(self.checkpoints, update, trees, self.config.title)
+
+    def restore(
+        self,
+        shapes: dict[str, PyTree],
+        optional: bool = False,
+        replaceable: Collection[str] = (),
+    ) -> tuple[int, Any]:
+        """Read the newest checkpoint; see `checkpoints.restore`."""
+        made_for = self.config.title
+        return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
+
+    def weights(self, learner: Any, seed: int) -> PyTree[Any]:
+        """The newest weights of a seed, counted from 0, of what `learner` trained here."""
+        self.check_seed(seed)
+        keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
+        shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
+        _, trees = self.restore({"weights": shapes})
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+
+    def best(self, weights: PyTree) -> dict[str, Any] | None:
+        """The best policies evaluated while training; None before the first evaluation.
+
+        Of each seed `weights` (shaped like those given), `return` and `update`.
+        """
+        kinds = {"return": np.float32, "update": np.int32}
+        each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
+        return self.restore({"best": {"weights": weights, **each}}, optional=True)[1].get("best")
+
+
+def _versions() -> dict[str, str]:
+    """What a run was made with."""
+    packages = ("jaxenvs", "jax", "flax", "optax", "orbax-checkpoint")
+    found = {name: version(name) or "not installed" for name in packages}
+    return {"python": platform.python_version(), **found}

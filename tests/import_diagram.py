@@ -1,0 +1,85 @@
+"""Diagram of the imports between packages, for CONTRIBUTING.md, as Mermaid text.
+
+python tests/import_diagram.py           prints it
+python tests/import_diagram.py --write   writes it into CONTRIBUTING.md
+
+An arrow means "imports". Arrows that follow from others are left out.
+"""
+
+import graphlib
+import sys
+from pathlib import Path
+
+from test_packaging import ROOT, WORLDS, all_imports, sources
+
+PAGE = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
+SINGLE = {"baselines": "registry"}  # single modules of a folder: one node
+
+
+def packages() -> dict[str, str]:
+    """Node of each module: its package, families and single modules joined."""
+    return {name.removesuffix(".__init__"): node_of(name, path) for name, path in sources()}
+
+
+def node_of(module: str, path: Path) -> str:
+    """`core` of `jaxenvs.core.env`, `baselines.core` of `jaxenvs.baselines.core.rollouts`."""
+    parts = path.relative_to(ROOT).parts
+    if parts[0] == "jaxenvs":
+        if len(parts) == 2:
+            return "jaxenvs"
+        return f"family {parts[1]}" if parts[1] in WORLDS else f"jaxenvs.{parts[1]}"
+    if parts[0] != "baselines":
+        return parts[0]
+    return f"baselines.{parts[1]}" if len(parts) > 2 else "baselines.registry"
+
+
+def graph() -> dict[str, set[str]]:
+    """Packages that each package imports."""
+    nodes = packages()
+    found: dict[str, set[str]] = {node: set() for node in nodes.values()}
+    for one in all_imports(types=False):
+        target = nodes.get(one.target) or nodes.get(one.target.rpartition(".")[0])
+        node = nodes[one.module.removesuffix(".__init__")]
+        if target and target != node:
+            found[node].add(target)
+    return found
+
+
+def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The graph without arrows that follow from others; `CycleError` if it has a circle."""
+    reach: dict[str, set[str]] = {}
+    for node in graphlib.TopologicalSorter(found).static_order():
+        reach[node] = found[node].union(*(reach[each] for each in found[node]))
+    return {
+        node: {each for each in direct if not any(each in reach[other] for other in direct)}
+        for node, direct in found.items()
+    }
+
+
+def diagram() -> str:
+    """The diagram in a Markdown fence."""
+    lines = ["```mermaid", "graph BT"]
+    for node, targets in sorted(reduced(graph()).items()):
+        lines += [f'  {_id(node)}["{node}"] --> {_id(each)}["{each}"]' for each in sorted(targets)]
+    return "\n".join([*lines, "```"])
+
+
+def _id(node: str) -> str:
+    return node.replace(".", "_").replace(" ", "_")
+
+
+def written(page: str) -> str:
+    """The page with the diagram of today between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise SystemExit(f"{PAGE.name} lacks the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        PAGE.write_text(written(PAGE.read_text("utf-8")), "utf-8")
+    else:
+        print(diagram())
