@@ -1,9 +1,9 @@
-"""Run an instrument from a checkout that need not be installed.
+"""Run a benchmark from a checkout that is not installed.
 
     python benchmarks card --minutes 25             # as python -m jaxenvs.benchmarks.card
     python benchmarks resets --ids Grid-DoorKey-8x8-v0
 
-Packages that are missing and cannot be installed can be put in any folder on PYTHONPATH.
+Missing packages that cannot be installed can be put in any folder on PYTHONPATH.
 """
 
 import importlib
@@ -17,26 +17,14 @@ ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # by `import jaxenvs`
 
 
-def prepare() -> None:
-    """Let `jaxenvs` and the folders beside it be imported from here."""
-    sys.path[:1] = [str(ROOT)]  # in place of this folder, whose modules are jaxenvs.benchmarks'
-    extend()
-
-
-def extend() -> None:
-    """Let the folders beside `jaxenvs` be imported as parts of it."""
-    package = importlib.import_module("jaxenvs")
-    if not INSTALLED and str(ROOT) not in package.__path__:
-        package.__path__.append(str(ROOT))  # what `package-dir` of pyproject.toml does elsewhere
-
-
 def main(argv: list[str]) -> int:
-    """Run the instrument that is named first with the other arguments; return the exit code."""
+    """Run the benchmark named first with the remaining arguments; return the exit code."""
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
+    sys.path[:1] = [str(ROOT)]  # not this folder: its modules belong to jaxenvs.benchmarks
     try:
-        prepare()
+        importlib.import_module("jaxenvs")
     except ModuleNotFoundError as error:
         print(
             f"jaxenvs needs {', '.join(NEEDED)}, and {error.name} is missing: install it, or put "

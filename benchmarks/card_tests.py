@@ -60,9 +60,8 @@ def _divided(work: Work) -> list[str]:
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
     done = [f"--deselect={record['test']}" for record in work.records]  # workers lack the plugin
-    plugin = "benchmarks.card_worker"  # of this checkout, as `tests` is
     # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
-    return ["-n", str(count), "--dist", "worksteal", "-p", plugin, "-p", "no:benchmark", *done]
+    return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
 
 
 def workers() -> int:

@@ -1,4 +1,4 @@
-"""Reinforcement-learning environments in JAX: world, agent and search in one compiled program.
+"""Reinforcement-learning environments in JAX: environment, agent and search in one program.
 
 env = jaxenvs.make("Grid-v0")
 obs, state = env.reset(key)
@@ -15,7 +15,7 @@ from .core.registry import UnknownIdError, make, register, spec
 from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
-if TYPE_CHECKING:  # what `__getattr__` finds
+if TYPE_CHECKING:  # attributes that `__getattr__` loads
     from . import adapters, babyai, classic, craft, grid, puzzles, search, xland  # noqa: F401
     from .render.pictures import Renderer, animate
 
@@ -46,8 +46,8 @@ __all__ = [
     "wrappers",
 ]
 
-# First words of ids, aliases among them, and the module that registers these ids. It is imported
-# when one of them, or the module itself, is asked for.
+# First word of ids and aliases, and the module that registers them. It is imported when one of
+# these ids, or the module itself, is first used.
 registry.expect(
     {
         "Acrobot": "jaxenvs.classic",
@@ -68,7 +68,7 @@ registry.expect(
 
 
 def _in_a_notebook(env: Env) -> str:
-    """What a notebook shows of an environment; the drawing code is imported when needed."""
+    """Return the HTML of an environment for notebooks; imports the drawing code when needed."""
     return importlib.import_module(f"{__name__}.core.notebook").shown(env)
 
 
@@ -81,14 +81,14 @@ def __dir__() -> list[str]:
 
 
 def _families() -> set[str]:
-    """Names of the modules here that register ids."""
+    """Return the names of the subpackages that register ids."""
     return {home.removeprefix(f"{__name__}.") for home in registry.homes()}
 
 
-if not TYPE_CHECKING:  # a type checker would take any name to be there
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        """Import a part of the library when it is first named."""
+        """Import a part of the library at its first use."""
         if name == "animate":
             return importlib.import_module(f"{__name__}.render").animate
         if name in __all__ or name in _families():

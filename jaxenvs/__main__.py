@@ -1,4 +1,4 @@
-"""`python -m jaxenvs`: the command line, as `jaxenvs`."""
+"""Run the command line with `python -m jaxenvs`."""
 
 import sys
 

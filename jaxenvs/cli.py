@@ -1,4 +1,4 @@
-"""The `jaxenvs` command; each subcommand is loaded only when it is called."""
+"""The `jaxenvs` command; a subcommand's module is imported only when it is called."""
 
 import os
 import sys
@@ -10,38 +10,38 @@ from .core.files import CACHE
 from .core.typed import PROGRAM
 from .core.typed import program as typed
 
-INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
+INTERRUPTED, CUT_OFF = 130, 141  # exit codes of shells for SIGINT and SIGPIPE
 
 
 def program() -> int:
-    """Run `main` as a process; a closed pipe or Ctrl-C leaves no traceback."""
+    """Run `main` as a process, without a traceback for a closed pipe or Ctrl-C."""
     try:
         _set_up(sys.argv[1:])
         sys.path.append("")  # modules of this folder, for module:Id and --network module:name
         try:
             code = main()
         finally:
-            print(end="", flush=True)  # what fails fails here, not while Python shuts down
+            print(end="", flush=True)  # a closed pipe raises here, not while Python shuts down
         if background.is_busy():  # the window was closed while XLA compiled
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # At once: Python shuts down under threads that XLA compiles on, and some of them crash.
+        # Immediately: an ordinary shutdown can crash threads in which XLA still compiles.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what is left
-        if isinstance(error, BrokenPipeError):  # `head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards buffered output
+        if isinstance(error, BrokenPipeError):  # such as `| head`
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
 
 
 def _set_up(arguments: list[str]) -> None:
-    """Set up JAX for a command that computes, unless it only explains itself.
+    """Set up JAX for a command that computes, unless it only prints its help.
 
-    What it compiles is kept, unless it measures that.
+    Compiled programs are cached, except for commands that measure compilation.
     """
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is None or {"-h", "--help"} & set(arguments):
@@ -53,7 +53,7 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Whether the standard output takes another line; else it is what failed."""
+    """Return whether standard output accepts another line; if not, it caused the error."""
     try:
         print(flush=True)
     except OSError:
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _completion(arguments: list[str]) -> int:
-    """Print the completion script of the shell that is named."""
+    """Print the completion script of the named shell."""
     if len(arguments) != 1 or arguments[0] not in SHELLS:
         given = f", not {' '.join(arguments)!r}" if arguments else ""
         print(f"{PROGRAM} --completion: name {', '.join(SHELLS)}{given}", file=sys.stderr)
@@ -112,12 +112,12 @@ def _help() -> str:
             "  --version           print the version",
             f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
             "",
-            "play, watch, train, eval and solve keep compiled programs for the next start:",
-            f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
-            f"{CACHE} names; none with {CACHE}=off.",
+            "play, watch, train, eval and solve cache compiled programs for the next start:",
+            f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder named",
+            f"by {CACHE}. {CACHE}=off disables the cache.",
             "",
-            "They and bench add flags to XLA_FLAGS with which NVIDIA GPUs are faster, unless",
-            f"it names them: {gpu_flags.FLAGS[0].name} and others.",
+            "These commands and bench add flags to XLA_FLAGS that speed up NVIDIA GPUs, unless",
+            f"XLA_FLAGS already sets them: {gpu_flags.FLAGS[0].name} and others.",
             "",
             "examples:",
             *(f"  {called} {example}" for example in EXAMPLES),

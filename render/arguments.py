@@ -5,10 +5,11 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..commands import parser as commands
-from ..commands.parser import Parser, UsageError, number
-from ..core.extras import MissingExtraError
-from ..core.files import target
+from jaxenvs.commands import parser as commands
+from jaxenvs.commands.parser import Parser, UsageError, number
+from jaxenvs.core.extras import MissingExtraError
+from jaxenvs.core.files import target
+
 from . import film, outputs, replay
 from .outputs import is_headless
 

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from ..core import drawing
-from ..core.env import Env
+from jaxenvs.core import drawing
+from jaxenvs.core.env import Env
+
 from . import frames
 from .session import NO_ACTION, Moment, Session, board_moment, taken
 

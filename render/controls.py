@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..commands.parser import UsageError
-from ..core.controls import ARROWS, Controls, Place
-from ..core.drawing import UNDRAWN, is_drawn
-from ..core.env import Env
+from jaxenvs.commands.parser import UsageError
+from jaxenvs.core.controls import ARROWS, Controls, Place
+from jaxenvs.core.drawing import UNDRAWN, is_drawn
+from jaxenvs.core.env import Env
+
 from .session import Session
 
 

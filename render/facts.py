@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pygame
 
-from ..core.env import Env
-from ..core.facts import Fact
+from jaxenvs.core.env import Env
+from jaxenvs.core.facts import Fact
+
 from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas, surface_of
 from .pen import Pen
 from .session import NO_ACTION, Session

@@ -17,8 +17,9 @@ from typing import IO
 import numpy as np
 from jaxtyping import UInt8
 
-from ..core.extras import require
-from ..core.files import replacing
+from jaxenvs.core.extras import require
+from jaxenvs.core.files import replacing
+
 from . import gif
 from .gif import Picture
 

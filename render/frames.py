@@ -8,9 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from ..core import drawing
-from ..core.env import Env
-from ..core.pixels import compose
+from jaxenvs.core import drawing
+from jaxenvs.core.env import Env
+from jaxenvs.core.pixels import compose
 
 Frames = UInt8[np.ndarray, "boards height width 3"]
 GAP = 4  # pixels between the boards of a wall

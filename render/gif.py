@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 from jaxtyping import UInt8
 
-from ..core import png
-from ..core.files import replacing
+from jaxenvs.core import png
+from jaxenvs.core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
 MAX_COLOURS = 255  # and one index for pixels that do not change

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.checks import counted
+from jaxenvs.core.checks import counted
+
 from . import boards, film, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session

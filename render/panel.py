@@ -9,7 +9,8 @@ import jax
 import numpy as np
 import pygame
 
-from ..core.spaces import Discrete
+from jaxenvs.core.spaces import Discrete
+
 from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller

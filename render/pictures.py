@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, TypedDict, Unpack, overload
 import jax
 import numpy as np
 
-from ..core import checks, drawing, png
-from ..core.env import Env
-from ..core.extras import require
-from ..core.vector import VectorEnv, VectorState
+from jaxenvs.core import checks, drawing, png
+from jaxenvs.core.env import Env
+from jaxenvs.core.extras import require
+from jaxenvs.core.vector import VectorEnv, VectorState
+
 from . import film, frames, gif
 
 FPS = 8.0  # states per second, unless told otherwise

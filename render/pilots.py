@@ -7,10 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ..core import distributions
-from ..core.env import Env
-from ..core.masking import legal
-from ..core.spaces import Discrete
+from jaxenvs.core import distributions
+from jaxenvs.core.env import Env
+from jaxenvs.core.masking import legal
+from jaxenvs.core.spaces import Discrete
 
 Mask = Bool[Array, " actions"] | None
 Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]

@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from ..commands.parser import UsageError, make_env
-from ..core.env import Env
-from ..core.typed import program
+from jaxenvs.commands.parser import UsageError, make_env
+from jaxenvs.core.env import Env
+from jaxenvs.core.typed import program
+
 from . import arguments, outputs, text
 from .controls import Controller, playable, viewable
 from .pilots import RANDOM

@@ -19,9 +19,10 @@ import jax
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
-from ..core import drawing, png
-from ..core.env import Env
-from ..core.files import replacing
+from jaxenvs.core import drawing, png
+from jaxenvs.core.env import Env
+from jaxenvs.core.files import replacing
+
 from . import boards, frames, pilots
 from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pygame
 
-from ..core import drawing
-from ..core.controls import Place, sign
+from jaxenvs.core import drawing
+from jaxenvs.core.controls import Place, sign
+
 from . import bar, boards, facts, frames, panel, turning
 from .canvas import ACCENT, CARD, CUT, INK, LINE, MUTED, TEXT, Canvas, surface_of
 from .controls import Controller

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray
 
-from ..core import distributions, eager
-from ..core.env import Env
-from ..core.facts import Effects
-from ..core.spaces import Discrete
-from ..core.vector import over_rows
+from jaxenvs.core import distributions, eager
+from jaxenvs.core.env import Env
+from jaxenvs.core.facts import Effects
+from jaxenvs.core.spaces import Discrete
+from jaxenvs.core.vector import over_rows
+
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...

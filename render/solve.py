@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
-from .. import search
-from ..commands.parser import Parser, UsageError, decimal, make_env, number
-from ..core.checks import counted
-from ..core.env import Env
-from ..core.files import read_text
-from ..core.typed import program
-from ..puzzles.puzzle import Puzzle, PuzzleLevel
-from ..search.astar import MOST
+from jaxenvs import search
+from jaxenvs.commands.parser import Parser, UsageError, decimal, make_env, number
+from jaxenvs.core.checks import counted
+from jaxenvs.core.env import Env
+from jaxenvs.core.files import read_text
+from jaxenvs.core.typed import program
+from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
+from jaxenvs.search.astar import MOST
+
 from . import arguments, outputs
 from .pilots import RANDOM, Pilot
 
@@ -154,7 +155,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
         if options.levels is not None:
             raise UsageError("--levels compares what a run has learned: give --model RUN")
         return None
-    from ..baselines.evaluation import planner
+    from jaxenvs.baselines.evaluation import planner
 
     try:
         found = planner.load(options.model)
@@ -174,7 +175,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
     """Search from many levels and print how well that went."""
-    from ..baselines.evaluation import heuristic
+    from jaxenvs.baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "mp4", "html", "png")
     for name in refused:
@@ -196,7 +197,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
     """Whether the plan solves the true puzzle, and the board that it leads to."""
-    from ..baselines.evaluation import planner
+    from jaxenvs.baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     boards, right = planner.played(puzzle, one, result.actions[None])

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.checks import counted, suggestion
-from ..core.spaces import Discrete
+from jaxenvs.core.checks import counted, suggestion
+from jaxenvs.core.spaces import Discrete
+
 from .session import Session
 
 PROMPT = "> "

@@ -3,8 +3,9 @@
 import numpy as np
 from jaxtyping import UInt8
 
-from ..core.drawing import unwrapped
-from ..core.env import Env
+from jaxenvs.core.drawing import unwrapped
+from jaxenvs.core.env import Env
+
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
 SECONDS = 0.24  # that an action takes on the screen, or less where the session is faster

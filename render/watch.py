@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..commands.parser import UsageError, make_env, number, run_params
-from ..core import registry
-from ..core.env import Env
-from ..core.typed import program
+from jaxenvs.commands.parser import UsageError, make_env, number, run_params
+from jaxenvs.core import registry
+from jaxenvs.core.env import Env
+from jaxenvs.core.typed import program
+
 from . import arguments, outputs
 from .controls import Controller, viewable
 from .pilots import RANDOM, Pilot, of_policy
@@ -103,7 +104,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 
     def load() -> Watched:
-        from ..baselines.storage.runs import RunError, load_policy
+        from jaxenvs.baselines.storage.runs import RunError, load_policy
 
         try:
             given = (options.best, params, options.simulations)

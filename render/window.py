@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pygame
 
-from ..commands.parser import UsageError
-from ..core.background import Background
-from ..core.checks import counted
+from jaxenvs.commands.parser import UsageError
+from jaxenvs.core.background import Background
+from jaxenvs.core.checks import counted
+
 from . import gif, screen, turning, waiting
 from .controls import Controller
 from .outputs import boards_picture, turning_pictures

@@ -1,6 +1,6 @@
-"""Set up all tests: shape and dtype checks, one compilation cache, the CPU.
+"""Set-up of all tests: run-time checks of shapes and dtypes, one compilation cache, the CPU.
 
-Works in a checkout, and in a copy of this folder next to an installed wheel.
+Runs from a checkout, and from a copy of this folder with an installed wheel.
 """
 
 import functools
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Before jax is imported: the expected results are those of the CPU.
+# Before jax is imported: expected results are for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["JAXENVS_CACHE"] = "off"  # commands that tests run must not write to the home folder
+os.environ["JAXENVS_CACHE"] = "off"  # commands run by tests write nothing into the home folder
 
 import jax
 import pytest
 
-# The environment of the wheel may lack beartype; pytest's header says so.
+# A clean environment around the wheel may lack beartype; the header of the run says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
@@ -36,7 +36,7 @@ if SHAPES_CHECKED:
     jaxtyped = jaxtyping.jaxtyped
 
     def at_first_call(decorate: Callable[[Any], Any], function: Any) -> Any:
-        """Return a function that is decorated at its first call; most are never called."""
+        """Return a function that is decorated at its first call: most are never called."""
         decorated = functools.cache(lambda: decorate(function))
 
         @functools.wraps(function)
@@ -48,7 +48,7 @@ if SHAPES_CHECKED:
         return call
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """Like `jaxtyped`, but skip nested functions: each call would decorate them again."""
+        """Apply `jaxtyped`, except to nested functions, which would be decorated in each call."""
         decorate = jaxtyped(*args, **options)
 
         def chosen(it: Any) -> Any:
@@ -58,22 +58,22 @@ if SHAPES_CHECKED:
 
         return chosen
 
-    jaxtyping.jaxtyped = outermost  # the decorator that the hook adds to functions and classes
+    jaxtyping.jaxtyped = outermost  # decorator that the hook adds to each function and class
     # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
 import jaxenvs  # noqa: E402
 from jaxenvs import testing  # noqa: E402
 
-# Number of memory mappings of a process at which its compiled programs are dropped. Each program
-# takes some, and Linux allows 65,530.
+# Memory mappings of a process above which its compiled programs are dropped. Each program has
+# several, and Linux allows 65,530.
 MOST_MAPS = 45_000
 TESTS_BETWEEN = 10  # tests between two counts of the mappings; a test adds at most a thousand
-# Thresholds of garbage collection. With Python's defaults the collector visits everything that JAX
-# has traced so often that it takes a tenth of the tests' time.
+# Thresholds of garbage collection. With Python's defaults it scans everything that JAX has traced,
+# and takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# The slowest files, by core-seconds. They start first, so that workers finish at the same time.
+# The slowest files start first, so that workers finish together; sorted by core-seconds.
 LONGEST = (
     "test_ray.py",
     "test_full_differential.py",
@@ -113,7 +113,7 @@ LONGEST = (
 
 
 def _cache_folder() -> Path:
-    """Return `.cache/jax` of the checkout, or a temporary folder if the checkout is read-only."""
+    """Return `.cache/jax` of the checkout, or a temporary folder if that is not writable."""
     root = Path(__file__).resolve().parent.parent
     if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
         return root / ".cache" / "jax"
@@ -131,18 +131,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests that share compiled programs (`--dist loadgroup`), the longest first."""
+    """Group tests that share compiled programs (`--dist loadgroup`), the slowest first."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the group of a test, whose tests share compiled programs in one worker.
+    """Return the group of a test: its file, or `GROUP`, which files with shared programs set.
 
-    It is the module of the environment's class if the test uses the fixture `compiled`, so that
-    the contract, golden trace and pictures of an id share programs. Otherwise it is the `GROUP` of
-    the file, or the file.
+    If a test uses the compiled subject of an id, the group is the module of its class, so that the
+    contract, golden trace and pictures of an id share compiled programs.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -157,13 +156,13 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt all objects that exist now from garbage collection: they stay until the end."""
+    """Exempt permanent objects from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Drop compiled programs before the limit on mappings, where the next one would crash LLVM."""
+    """Drop compiled programs before LLVM crashes because the process has too many mappings."""
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
     if (
@@ -177,7 +176,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Name the tested package, and whether shapes are checked."""
+    """Report the tested package, and whether shapes are checked."""
     shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
     where = Path(jaxenvs.__file__).parent
     return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
@@ -185,19 +184,19 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @functools.cache
 def build(id: str) -> testing.Subject:
-    """Return an environment with its compiled functions, shared by all tests that request it."""
+    """Return an environment with its functions compiled once for all tests."""
     return testing.Subject.of(jaxenvs.make(id))
 
 
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], testing.Subject]:
-    """Return `build`: `compiled(id)` is the environment with shared jitted functions."""
+    """Return `compiled(id)`: the environment with shared jitted functions."""
     return build
 
 
 @pytest.fixture
 def as_a_user():
-    """Switch off shape checks, so that the messages are those that users see."""
+    """Disable shape checks, so that errors are the library's messages, as for users."""
     if SHAPES_CHECKED:
         jaxtyping.config.update("jaxtyping_disable", True)
     yield

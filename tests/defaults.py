@@ -1,7 +1,7 @@
-"""Ids of the default tests, and ids that `full` adds.
+"""Ids of the default tests; `full` adds the others.
 
-Compilation takes most of the time, so the default tests run on ids that differ in engine or kind.
-Needs only jaxenvs, because the contract test also runs on an installed wheel.
+Compilation dominates the cost of tests, so compiled tests run on ids that differ in engine or kind.
+Needs only jaxenvs: the contract test also uses it on an installed wheel.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,11 +12,11 @@ import pytest
 import jaxenvs
 
 IDS = jaxenvs.registry.list()
-# One id of each class: the first by name.
+# One id per class: the first by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Representatives of families whose first id is not the best choice: these compile quickly, or have
-# levels that may be rejected.
+# Representative of its family if that is not the first id: cheap to compile, or with levels that
+# may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-CartPole-v0",
@@ -27,26 +27,26 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
 
-# Compared with minigrid: each kind of object, end and instruction, levels that may be rejected, and
-# balls that move at random.
+# Compared with minigrid: each kind of object, ending and instruction, levels that may be rejected,
+# and randomly moving balls.
 DIFFERENTIAL = (
-    "BabyAI-GoToObjDoor-v0",  # go to objects and doors; levels are often rejected
+    "BabyAI-GoToObjDoor-v0",  # go to things and doors; levels are often rejected
     "BabyAI-KeyInBox-v0",  # open; a key in a box
     "BabyAI-OpenRedBlueDoors-v0",  # one instruction after another
-    "BabyAI-PickupDist-v0",  # pick up; picking up another object fails
+    "BabyAI-PickupDist-v0",  # pick up; failure if another object is picked up
     "BabyAI-PutNextS4N1-v0",  # put next to
     "Grid-DoorKey-5x5-v0",  # a key and its locked door
-    "Grid-Dynamic-Obstacles-5x5-v0",  # balls that move; collisions; three actions
-    "Grid-Fetch-5x5-N2-v0",  # a mission of words; failures
+    "Grid-Dynamic-Obstacles-5x5-v0",  # moving balls; collisions; three actions
+    "Grid-Fetch-5x5-N2-v0",  # a text mission; failures
     "Grid-GoToDoor-5x5-v0",  # `done` ends the episode
     "Grid-LavaCrossingS9N1-v0",  # lava and a goal
-    "Grid-MemoryS7-v0",  # memory; two ends
+    "Grid-MemoryS7-v0",  # memory of an earlier object; two ends
     "Grid-ObstructedMaze-1Dl-v0",  # a ball in front of a door
     "Grid-PutNear-6x6-N2-v0",  # drops that end the episode
-    "Grid-RedBlueDoors-6x6-v0",  # opened doors in their order
+    "Grid-RedBlueDoors-6x6-v0",  # doors opened in order
 )
-# By default, golden traces cover the classes that are not compared with the original game, except
-# these: other classes have the same kinds of levels and instructions.
+# Classes without a golden trace by default, in addition to those compared with their original by
+# default: other ids have levels and instructions of the same kinds.
 GOLDEN_FULL = (
     "BabyAI-BlockedUnlockPickup-v0",
     "BabyAI-FindObjS5-v0",
@@ -67,15 +67,15 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# The contract: an id of each family, one with continuous actions, a stochastic puzzle, and a puzzle
-# with dead ends and a mask.
+# The contract: an id of each family, one with continuous actions, and puzzles of kinds that differ
+# from their family's id: with random steps, and with dead ends and a mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",
     "Puzzle-2048-v0",
     "Puzzle-Sokoban-6x6-v0",
 )
-# Added by `full`: every puzzle, Craft's other game, and more modules of the two grid families.
+# With `full`: every puzzle, Craft's other edition, and modules of the two grid families.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
@@ -88,7 +88,7 @@ CONTRACT_FULL = (
     "Grid-RedBlueDoors-6x6-v0",
     *(id for id in FIRST if id.startswith("Puzzle-") and "-Cube-" not in id),
 )
-# Checks that compile further programs (operation by operation, in parts, in batches).
+# Checks that compile separate programs (op by op, in parts, in batches).
 COSTLY = ("Classic-CartPole-v0",)
 COSTLY_FULL = (
     *COSTLY,
@@ -101,14 +101,13 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# For checks with more programs of each id, and for eager calls. Craft alone would take as long as
-# all of these.
+# Further programs of each id, and eager calls: Craft alone would take as long as all of these.
 NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
 EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
-# Rollouts in a process with 64 bits: an environment with floats, and a grid.
+# Rollouts in a process with 64 bits: floats, and a grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Hostile play: floats, continuous actions, illegal actions, levels that may be rejected.
+# Hostile play: floats, also as actions, a state-dependent mask, a grid with rejected levels.
 HOSTILE = (
     "Classic-CartPole-v0",
     "Classic-Pendulum-v0",
@@ -125,7 +124,7 @@ HOSTILE_FULL = (
     *(f"Puzzle-{name}-v0" for name in ("SlidingTile-3x3", "Sudoku-Guided", "TopSpin-10")),
 )
 
-# Together these have every kind of tile: a lock, lava, boxes, balls, goals, doors.
+# Together these draw every kind of tile: a lock, lava, boxes, balls, goals, doors.
 DRAWN = (
     "BabyAI-UnlockPickup-v0",
     "Grid-BlockedUnlockPickup-v0",
@@ -134,23 +133,23 @@ DRAWN = (
     "Grid-Playground-v0",
 )
 
-# Distribution and soundness of levels, compared with minigrid: one id of each level generator, and
-# the ids with a special rule in the test.
+# Levels, compared with minigrid's distribution and checked: one id per generator, and those with
+# separate rules in the test.
 LEVELS = (
     "Grid-DoorKey-6x6-v0",  # a quirk of the last row
     "Grid-LavaCrossingS9N3-v0",  # rivers
-    "Grid-MultiRoom-N4-S5-v1",  # rooms drawn one after another, with rejection
+    "Grid-MultiRoom-N4-S5-v1",  # rooms drawn one after another, rejected
     "Grid-MemoryS13Random-v0",  # a corridor of any length
-    "Grid-Fetch-6x6-N2-v0",  # objects and a mission
+    "Grid-Fetch-6x6-N2-v0",  # things and a mission
     "Grid-RedBlueDoors-6x6-v0",  # doors in walls
-    "Grid-KeyCorridorS3R3-v0",  # a row of rooms, one locked
+    "Grid-KeyCorridorS3R3-v0",  # rooms of a row, locked
     "Grid-LockedRoom-v0",  # a goal in a room
-    "BabyAI-PutNextLocalS6N4-v0",  # objects of one room
+    "BabyAI-PutNextLocalS6N4-v0",  # things of one room
 )
 
 
 def params(default: Collection[str], full: Collection[str], of: Iterable[str] = IDS) -> list[Any]:
-    """Return parameters of a test: the ids `of`, marked `full` or `slow` unless in `default`."""
+    """Return pytest parameters: ids of `of` by default, ids with `full`, and the rest as slow."""
 
     def marks(id: str) -> list[pytest.MarkDecorator]:
         return [] if id in default else [pytest.mark.full if id in full else pytest.mark.slow]
@@ -159,6 +158,6 @@ def params(default: Collection[str], full: Collection[str], of: Iterable[str] = 
 
 
 def with_full(*cases: Any) -> list[Any]:
-    """Return cases of a test, marked `full`: tuples of arguments, or single arguments."""
+    """Return cases of a test that run only with `full`: tuples of arguments, or single ones."""
     marked = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [pytest.param(*case, marks=pytest.mark.full) for case in marked]

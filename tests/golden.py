@@ -1,11 +1,11 @@
-"""Golden traces: a hash of rollouts with 3 seeds and 256 fixed actions.
+"""Golden traces: hashes of rollouts of 256 fixed actions with 3 seeds.
 
-Every id has a trace; `defaults.py` names the ids that are compared by default.
+Every id has a trace; `defaults.py` lists the ids compared by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
-Only integers are hashed. Rewards are summed with weights, and the sums compared to five decimals,
-because another release of XLA or other flags may change the last bit of each reward.
+Only integers are hashed. Rewards are summed with weights, and the sums compared to five decimals:
+other releases or flags of XLA may change the last bit of a reward.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Compared steps of chaotic systems, in which a difference of one bit soon changes the trajectory.
+# Compared steps of chaotic motion, in which a last bit soon changes the trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
-WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # of the rewards, by step
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # weight of each step's reward
 TRACES = json.loads(FILE.read_text())
 
 
 def fixed_actions(env, seed):
-    """Return actions that depend only on the clock, so that no change of a sampler changes them."""
+    """Return actions that depend only on the step number, so that no sampler can change them."""
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)
     if isinstance(space, Discrete):
@@ -42,9 +42,9 @@ def fixed_actions(env, seed):
 
 
 def trace(env, play):
-    """Return a hash of the rollout `play`, and for each seed the weighted sum of its rewards.
+    """Return a hash of the rollouts of `play`, and the weighted sum of rewards for each seed.
 
-    Episodes continue after their end.
+    Rollouts continue after the end of an episode.
     """
     digest, sums, count = hashlib.sha256(), [], SAME.get(type(env), STEPS)
     for seed in range(SEEDS):
@@ -64,10 +64,10 @@ def equal(a, b):
 
 
 def main() -> None:
-    """Print the traces, or write them to `golden.json`."""
+    """Print the traces, or write them to the file."""
     parser = Parser("python tests/golden.py", __doc__)
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="default: all")
+    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")
     options = parser.parse_args()
     parts = {id: build(id) for id in options.ids}
     made = {id: trace(part.env, part.rollout) for id, part in parts.items()}

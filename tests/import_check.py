@@ -1,6 +1,6 @@
-"""Import jaxenvs and fail with a message if that has side effects: `python import_check.py`.
+"""Import jaxenvs in a separate process; fail with a message if that has side effects.
 
-Forbidden are a JAX backend, output, written files, network access and packages of the extras.
+python import_check.py: no backend, no output, no file written, no network, none of the extras.
 """
 
 import os
@@ -14,7 +14,7 @@ HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "
 
 
 def forbid(event: str, arguments: tuple) -> None:
-    """Audit hook that ends the process if it writes a file or opens a connection."""
+    """End the process at an event that writes a file or uses the network."""
     if event.startswith(NETWORK):
         raise SystemExit(f"network: {event} {arguments}")
     if event in CHANGES:
@@ -25,7 +25,7 @@ def forbid(event: str, arguments: tuple) -> None:
             raise SystemExit(f"writes {arguments[0]}")
 
 
-import jax  # noqa: E402, F401 - before the hook: jax's own side effects are not checked
+import jax  # noqa: E402, F401 - what jax does by itself is not looked at
 
 sys.addaudithook(forbid)
 from jax._src import xla_bridge  # noqa: E402

@@ -1,8 +1,8 @@
-"""Break a rule, an auto-reset or a learner, and report which test fails.
+"""Mutation tests: break a rule, an auto-reset or a learner, and find the test that fails.
 
-    python tests/mutations.py [NAME ...]     default: all; prints a table
+    python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
-Each mutation is applied to a copy of the tree, where the default tests of its files run until the
+Each mutation is made in a copy of the tree, where the default tests of its files run until the
 first one fails. A mutation that `survives` shows a gap in the tests.
 """
 
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("baselines", "benchmarks", "render")  # folders that are installed inside `jaxenvs/`
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".cache", "runs", "build", "__pycache__")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", re.MULTILINE)
 
@@ -28,7 +27,7 @@ class Mutation(NamedTuple):
     file: str
     old: str  # occurs once
     new: str
-    tests: str  # files under `tests/` that should fail, with options of pytest
+    tests: str  # files under `tests/`, and options of pytest, that should detect it
 
 
 FULL = "craft/test_full_differential.py"
@@ -40,8 +39,8 @@ MUTATIONS = {
         "tiles.is_portable(front)",
         "grid/test_rules.py",
     ),
-    "a grid reward decreases less": Mutation(
-        "jaxenvs/grid/env.py",
+    "a grid reward falls less": Mutation(
+        "jaxenvs/core/gridworld.py",
         "1.0 - 0.9 * share",
         "1.0 - 0.8 * share",
         "grid/test_differential.py -k every_family",
@@ -52,13 +51,13 @@ MUTATIONS = {
         "below(word_door, size - 2)",
         "grid/test_levels.py -k DoorKey",
     ),
-    "a second sword adds no damage": Mutation(
+    "one more sword is no help": Mutation(
         "jaxenvs/craft/attack.py",
         "weapon.damage * world.items[weapon.item]",
         "weapon.damage * jnp.minimum(world.items[weapon.item], 1)",
         "craft/test_craft_mobs.py",
     ),
-    "the light of a ladder stays inside the border": Mutation(
+    "the light of a ladder keeps within the border": Mutation(
         "jaxenvs/craft/floors.py",
         "jnp.where(place < 4, most, jnp.minimum(place, most))",
         "place.clip(4, most)",
@@ -94,19 +93,19 @@ MUTATIONS = {
         "base * (1 + np.float32(0.2) * strong)",
         FULL,
     ),
-    "armour absorbs more damage": Mutation(
+    "armour keeps off more": Mutation(
         "jaxenvs/craft/harm.py",
         "_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)",
         "_TENTH, _FIFTH = np.float32(0.11), np.float32(0.2)",
         FULL,
     ),
-    "an enchanted bow does less damage": Mutation(
+    "a charm on the bow does less": Mutation(
         "jaxenvs/craft/projectiles.py",
         "half, charm = blow[0] * np.float32(0.5)",
         "half, charm = blow[0] * np.float32(0.4)",
         FULL,
     ),
-    "a potion has the effect of its colour's index": Mutation(
+    "a potion does what its colour's number says": Mutation(
         "jaxenvs/craft/magic.py",
         "jnp.where(this, world.effects[colour], effect)",
         "jnp.where(this, np.int32(number), effect)",
@@ -154,7 +153,7 @@ MUTATIONS = {
         '"farthest_shot": 6',
         FULL,
     ),
-    "a thirsty player keeps resting": Mutation(
+    "who thirsts goes on resting": Mutation(
         "jaxenvs/craft/body.py",
         ' | (vitals["food"] <= 0) | (vitals["drink"] <= 0)\n    return',
         ' | (vitals["food"] <= 0)\n    return',
@@ -217,7 +216,7 @@ MUTATIONS = {
         "    Form(2, BESIDE_TILE | _ALL),\n    *_TILE_SIDES,\n    *_AGENT_SIDES,\n)\nGOALS",
         "xland/test_xland_rules.py",
     ),
-    "the goal is checked before the rules": Mutation(
+    "the goal is judged before the rules": Mutation(
         "jaxenvs/xland/engine.py",
         "    scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)\n"
         "    reached = _reached(ruleset.goal, scene, moment)",
@@ -226,7 +225,7 @@ MUTATIONS = {
         "    reached = _reached(ruleset.goal, before, moment)",
         "xland/test_xland_rules.py",
     ),
-    "a position is checked as it was before the rules": Mutation(
+    "a place is judged as it was before the rules": Mutation(
         "jaxenvs/xland/engine.py",
         "changed = (index[number] == cell) & (flags == TILE_AT)",
         "changed = (index[number] == cell) & (flags == ON)",
@@ -238,7 +237,7 @@ MUTATIONS = {
         "fits = (pocket & 15) == Kind.KEY",
         "xland/test_xland_rules.py",
     ),
-    "the cells left of the border are empty": Mutation(
+    "what lies to the left of the border is nothing": Mutation(
         "jaxenvs/xland/engine.py",
         "jnp.where(columns < 0, columns + width, columns)",
         "jnp.where(columns < 0, width, columns)",
@@ -250,13 +249,13 @@ MUTATIONS = {
         "middle, count = size // 2, size // 2 - 2",
         "xland/test_xland_layouts.py",
     ),
-    "the agent may start on an object": Mutation(
+    "the agent may begin on a thing": Mutation(
         "jaxenvs/xland/layouts.py",
         "agent = free[rank[-1]]",
         "agent = free[rank[0]]",
         "xland/test_xland_layouts.py",
     ),
-    "a distractor produces an object that the task needs": Mutation(
+    "a distractor makes what the task needs": Mutation(
         "jaxenvs/xland/generator.py",
         'it.at, _IN_LIST["made"], it.free)',
         'it.at, _IN_LIST["made"], jnp.asarray(_ALL))',
@@ -274,7 +273,7 @@ MUTATIONS = {
         "if row >= 0:",
         "xland/test_tasks.py -k lanes",
     ),
-    "an out-of-range number is not redrawn": Mutation(
+    "a number out of range is not drawn again": Mutation(
         "jaxenvs/xland/exact.py",
         "(self.words[at] >> shift >= bound)",
         "(self.words[at] >> shift > bound)",
@@ -286,13 +285,13 @@ MUTATIONS = {
         "a + b",
         "xland/test_tasks_words.py",
     ),
-    "a message names the previous line": Mutation(
+    "a message names the line before": Mutation(
         "jaxenvs/xland/language.py",
         "enumerate(text.splitlines(), 1)",
         "enumerate(text.splitlines(), 0)",
         "xland/test_tasks_words.py",
     ),
-    "a vanished object is described as a floor": Mutation(
+    "what vanishes becomes a floor in words": Mutation(
         "jaxenvs/xland/words.py",
         "return vanishes if tile_name(made) == FLOOR else",
         "return vanishes if not made else",
@@ -304,13 +303,13 @@ MUTATIONS = {
         "is_last = finished & (episode > self.episodes)",
         "xland/test_tasks_trials.py",
     ),
-    "the sentence before the fired rule is highlighted": Mutation(
+    "the sentence before the rule that fired stands out": Mutation(
         "jaxenvs/xland/facts.py",
         "rules = (1 + np.flatnonzero(fired[stated])).tolist()",
         "rules = np.flatnonzero(fired[stated]).tolist()",
         "xland/test_xland_effects.py",
     ),
-    "a distinct number may repeat": Mutation(
+    "a distinct number may come twice": Mutation(
         "jaxenvs/core/random.py",
         "passes = (value >= rank[earlier]) & (number > earlier)",
         "passes = (value > rank[earlier]) & (number > earlier)",
@@ -334,19 +333,19 @@ MUTATIONS = {
         "truncated = (after.time > ",
         "test_contract.py -k time_limit",
     ),
-    "an invalid action is not reported": Mutation(
+    "an invalid action is not told": Mutation(
         "jaxenvs/core/env.py",
         '"invalid_action": invalid}',
         '"invalid_action": jnp.zeros_like(invalid)}',
         "test_properties.py",
     ),
-    "a truncated episode continues": Mutation(
+    "a truncated row goes on": Mutation(
         "jaxenvs/core/vector.py",
         "            ended = stepped.done\n",
         "            ended = stepped.terminated\n",
         "core/test_vector.py",
     ),
-    "a step that only resets has a reward": Mutation(
+    "a step that begins anew has a reward": Mutation(
         "jaxenvs/core/vector.py",
         "reward=zero(stepped.reward)",
         "reward=stepped.reward",
@@ -358,13 +357,13 @@ MUTATIONS = {
         '"clock": time < state.time',
         "core/test_testing.py -k hostile_play",
     ),
-    "PPO bootstraps beyond the end of an episode": Mutation(
+    "PPO goes on beyond an end": Mutation(
         "baselines/core/returns.py",
         "    following = jnp.where(rollout.terminated, 0.0, following)\n",
         "",
         "baselines/test_ppo.py",
     ),
-    "DQN bootstraps beyond the end of an episode": Mutation(
+    "DQN values what follows an end": Mutation(
         "baselines/core/returns.py",
         "jnp.where(ended, 0.0, jnp.float32(gamma)",
         "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
@@ -376,25 +375,25 @@ MUTATIONS = {
         "memory, *rest",
         "baselines/test_r2d2.py -k burn_in",
     ),
-    "R2D2 resets its state before a true successor": Mutation(
+    "R2D2 forgets before a true successor": Mutation(
         "baselines/off_policy/r2d2.py",
         "sequences.terminated | ~sequences.is_step",
         "sequences.terminated | sequences.truncated",
         "baselines/test_r2d2.py -k stored_memory",
     ),
-    "Dyna keeps its history in the next episode": Mutation(
+    "Dyna takes a history into the next episode": Mutation(
         "baselines/model_based/dyna.py",
-        "jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)",
+        "jax.vmap(reset_memory)(history, begun_at(learner, step.obs), step.done)",
         "history",
         "baselines/test_dyna.py -k true_steps",
     ),
-    "Dyna restarts an imagined episode with an empty history": Mutation(
+    "Dyna begins an imagined episode again with an empty history": Mutation(
         "baselines/model_based/dyna.py",
         "runner.world.start.history, step.done)",
         "begun_at(learner, step.obs), step.done)",
         "baselines/test_dyna.py -k of_their_start",
     ),
-    "PQN bootstraps from illegal actions": Mutation(
+    "PQN values illegal actions": Mutation(
         "baselines/on_policy/pqn.py",
         "values = legal(values, mask)",
         "values = values + 0",
@@ -404,17 +403,15 @@ MUTATIONS = {
 
 
 def broken_copy(mutation: Mutation, folder: Path) -> Path:
-    """Copy the tree and apply the mutation; return the copy."""
+    """Copy the tree and make the mutation; the copy comes first on the path of Python."""
     tree = folder / "tree"
-    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-    for name in OUTSIDE:
-        (tree / "jaxenvs" / name).symlink_to(tree / name)
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT, symlinks=True)
     (tree / ".cache").mkdir()
     (tree / ".cache" / "jax").symlink_to(ROOT / ".cache" / "jax")
     file = tree / mutation.file
     text = file.read_text()
     if text.count(mutation.old) != 1:
-        raise SystemExit(f"{mutation.file} must contain this text once: {mutation.old}")
+        raise SystemExit(f"{mutation.file} must have this once, so that it breaks: {mutation.old}")
     file.write_text(text.replace(mutation.old, mutation.new))
     return tree
 

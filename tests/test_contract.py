@@ -1,6 +1,7 @@
-"""Every registered environment keeps the contract of `jaxenvs/testing/contract.py`.
+"""The contract of every registered environment.
 
-Needs only pytest, jaxenvs, `conftest.py` and `defaults.py`, so it also runs on an installed wheel.
+Needs only pytest, jaxenvs, `conftest.py` and `defaults.py`: it runs against an installed wheel as
+well. The checks are in `jaxenvs/testing/contract.py`.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-# All ids with 64 bits, in parts for the workers, and the ids of the default tests.
+# All ids with 64 bits, in parts that workers can share; the default tests have fewer.
 X64 = [
     pytest.param(defaults.X64, id="two"),
     pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),
@@ -31,7 +32,7 @@ BY_DEFAULT |= dict.fromkeys(("eager", "level", "rows"), (defaults.COSTLY, defaul
 
 
 def promises():
-    """Yield each check of the contract on each id."""
+    """Return each check of the contract on each id."""
     for name in testing.CHECKS:
         default, full = BY_DEFAULT.get(name, (defaults.CONTRACT, defaults.CONTRACT_FULL))
         for id, case in zip(IDS, defaults.params(default, full), strict=True):
@@ -44,7 +45,7 @@ def test_it_keeps_its_promise(id, promise, compiled):
     testing.CHECKS[promise](compiled(id))
 
 
-def test_every_class_defines_an_ending():
+def test_every_class_says_how_its_task_ends():
     silent = {kind.__name__ for kind in jaxenvs.registry.classes() if kind.ending is Env.ending}
     assert not silent, "write `ending`: a level close to the end and the actions that lead there"
 
@@ -57,7 +58,7 @@ def test_aliases_mean_the_same(id):
 
 
 def digest(subject):
-    """Return a hash of every bit of a random rollout."""
+    """Return a hash of all bits of a random rollout."""
     leaves = jax.tree_util.tree_leaves_with_path(subject.episode)
     text = "".join(f"{jax.tree_util.keystr(p)}{x.dtype}{x.shape}" for p, x in leaves)
     data = b"".join(np.asarray(x).tobytes() for _, x in leaves)
@@ -66,7 +67,7 @@ def digest(subject):
 
 @pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids, compiled):
-    """Run in a separate process, because x64 must be switched on before anything is traced."""
+    """Use a separate process: x64 must be enabled before anything is traced."""
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import jax, json; jax.config.update('jax_enable_x64', True)\n"

@@ -1,10 +1,10 @@
-"""The mutations of `mutations.py` can still be applied. (The script itself takes minutes.)"""
+"""The mutations of `mutations.py` can still be applied; the script itself takes minutes."""
 
 from mutations import MUTATIONS, ROOT
 
 
 def test_every_mutation_still_applies():
-    """If you move code, change the file or the text of its mutation."""
+    """A change that moves code must move its mutation too, or the script would stop."""
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name
         files = [word for word in mutation.tests.split() if word.endswith(".py")]

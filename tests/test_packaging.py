@@ -1,4 +1,4 @@
-"""The distribution: allowed imports between packages, cost of the import, files of the wheel."""
+"""The distribution: allowed imports between packages, cost of an import, shipped files."""
 
 import ast
 import fnmatch
@@ -7,7 +7,6 @@ import graphlib
 import importlib.metadata
 import os
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -22,19 +21,15 @@ import jaxenvs
 from jaxenvs import registry
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = (
-    "baselines",
-    "benchmarks",
-    "render",
-)  # folders that are installed inside `jaxenvs/`
+OUTSIDE = ("baselines", "benchmarks", "render")  # folders next to `jaxenvs/`, linked into it
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # other units that families import
+BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
-# Units that each unit may import besides itself. "" is any other module of the library.
+# Units that each unit of the package may import, besides itself; "" is every other module.
 ARROWS = {
     "core": set(),
     **{world: {"core", *BUILT_ON.get(world, ())} for world in WORLDS},
@@ -46,7 +41,7 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# `jaxenvs.render` is imported at its first access (tests/import_check.py), but typed at once.
+# `jaxenvs.render` is imported at its first use (tests/import_check.py); types need it earlier.
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
@@ -59,7 +54,7 @@ class Import(NamedTuple):
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """Yield every module of the distribution under its installed name."""
+    """Every module of the distribution under its installed name."""
     for folder in ("jaxenvs", *OUTSIDE):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
@@ -73,7 +68,7 @@ def unit(module: str) -> str:
 
 
 def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
-    """Yield the imports of this distribution in a module, at any depth, as absolute names."""
+    """Yield the imports of this distribution in a module, at any depth, relative ones resolved."""
     for node in ast.walk(tree):
         for target in _targets(module, node):
             if target.split(".")[0] == "jaxenvs":
@@ -92,14 +87,14 @@ def _targets(module: str, node: ast.AST) -> list[str]:
 
 
 class WithoutTypeOnly(ast.NodeTransformer):
-    """Remove `if TYPE_CHECKING:` blocks, which never run."""
+    """Drops `if TYPE_CHECKING:` blocks, which never run."""
 
     def visit_If(self, node: ast.If) -> Any:
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
 def all_imports(types: bool = True) -> list[Import]:
-    """Return all imports; with `types`, also those for type checkers only."""
+    """Return all imports; `types` includes those for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
     if not types:
         parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
@@ -111,7 +106,7 @@ def settings() -> dict:
 
 
 def test_arrows_between_packages_run_one_way():
-    """`core <- classic | grid | craft | puzzles <- search <- adapters`; no other folder."""
+    """Check `core <- classic | grid | craft | puzzles <- search <- adapters`, nothing outside."""
     wrong = [
         found
         for found in all_imports()
@@ -121,8 +116,8 @@ def test_arrows_between_packages_run_one_way():
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def cycles(imports: list[Import]) -> list[list[str]]:
-    """Return modules that import each other, directly or indirectly, at any depth."""
+def circles(imports: list[Import]) -> list[list[str]]:
+    """Return a cycle of modules that import each other, at any depth, if there is one."""
     modules = {name.removesuffix(".__init__") for name, _ in sources()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for found in imports:
@@ -136,8 +131,8 @@ def cycles(imports: list[Import]) -> list[list[str]]:
     return []
 
 
-def test_imports_have_no_cycles():
-    assert not cycles(all_imports(types=False))
+def test_no_modules_import_each_other():
+    assert not circles(all_imports(types=False))
 
 
 @pytest.mark.parametrize(
@@ -157,10 +152,10 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     assert target not in {unit(module), *ARROWS[unit(module)]}
 
 
-# The only classes of environments that code outside the families may name, and their modules.
+# The only environment classes that code outside the families may test for, and their modules.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-SHARED = ("jaxenvs.puzzles.puzzle",)  # the interface between puzzles and search
-ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}  # measures features of one family
+SHARED = ("jaxenvs.puzzles.puzzle",)  # a search may test for a puzzle
+ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}  # benchmarks a feature of one family
 
 
 def named_families(module: str, code: str) -> list[str]:
@@ -191,13 +186,13 @@ def names_in(node: ast.AST) -> set[str]:
 
 @functools.cache
 def environments() -> frozenset[str]:
-    """Return the names of all classes of environments and their bases, except the allowed ones."""
+    """Return the names of all environment classes and their bases, except allowed ones."""
     classes = {c for id in registry.list() for c in registry.spec(id).env_class.__mro__}
     return frozenset({c.__name__ for c in classes if issubclass(c, jaxenvs.Env)} - KNOWN)
 
 
 def test_no_code_outside_a_family_tests_for_its_classes():
-    """Third-party environments are treated like ours, through `Env.controls`, `facts` and so on."""
+    """Third-party environments are treated like ours; see `Env.controls`, `facts` ..."""
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
     ]
@@ -219,13 +214,13 @@ def test_the_search_for_classes_finds_them(code: str):
     assert len(named_families("jaxenvs.render.panel", code)) == 1
 
 
-def test_code_may_test_for_the_base_of_all_puzzles():
+def test_the_base_of_all_puzzles_may_be_asked_for():
     code = "from ..puzzles.puzzle import Puzzle\nisinstance(env, Puzzle | Env)"
     assert not named_families("jaxenvs.render.solve", code)
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """The tests above do not see an import through `importlib`."""
+    """An import through `importlib` would be invisible to the test above."""
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
         if unit(module) in OUTSIDE or module == TABLE:
@@ -236,7 +231,7 @@ def test_only_the_command_names_the_outside_folders_in_a_string():
 
 
 def test_import_is_silent_light_and_starts_no_backend(tmp_path: Path):
-    """It starts no backend, prints nothing, writes nothing and loads none of the extras."""
+    """Check that importing starts no backend, prints and writes nothing, and needs no extras."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "tests" / "import_check.py"],
@@ -264,7 +259,7 @@ print(time.process_time() - before)
 
 @pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Measure processor time, which other work hardly affects: best of three, cached bytecode."""
+    """Measure processor time, which other work hardly affects; best of three, with bytecode."""
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
@@ -277,13 +272,13 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """Nothing reads pickles, object arrays or archives. A new reader needs hostile tests."""
+    """No code reads pickles, object arrays or archives; a new reader needs hostile tests."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
 
 def risks(source: str) -> list[str]:
-    """Return imports and calls of a source that could execute the data that they read."""
+    """Return the imports and calls in a source that could execute their input."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -300,43 +295,50 @@ def test_the_search_for_risks_finds_them():
     assert risks(code) == ["pickle", "zipfile", "np.load", "eval"]
 
 
-@pytest.fixture
-def found(monkeypatch):
-    """Return `found(root)`: the folder of each package, as `setup.py` passes it to setuptools."""
-    given = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **keywords: given.update(keywords))
-
-    def run(root: Path) -> dict[str, Path]:
-        monkeypatch.chdir(root)
-        runpy.run_path(str(ROOT / "setup.py"))
-        beside = given["package_dir"]
-        folders = {}
-        for package in given["packages"]:
-            top = next((name for name in beside if f"{package}.".startswith(f"{name}.")), None)
-            path = package if top is None else beside[top] + package.removeprefix(top)
-            folders[package] = root / path.replace(".", "/")
-        return folders
-
-    return run
+def packages(root: Path) -> set[str]:
+    """Return the packages that setuptools finds in a tree with the settings in pyproject.toml."""
+    options = settings()["tool"]["setuptools"]["packages"]["find"]
+    assert options["namespaces"] is False  # folders of data are not packages
+    return set(setuptools.find_packages(str(root), include=options["include"]))
 
 
-def test_every_package_of_the_tree_is_in_the_distribution(found):
+def test_every_package_of_the_tree_is_in_the_distribution():
     folders = {name.rpartition(".")[0]: path.parent for name, path in sources()}
-    assert found(ROOT) == folders
+    assert packages(ROOT) == set(folders)
     assert all((folder / "__init__.py").is_file() for folder in folders.values())
 
 
-def test_a_new_package_needs_no_entry(found, tmp_path):
+def test_a_new_package_needs_no_entry(tmp_path):
     for folder in ("jaxenvs", "jaxenvs/family", "jaxenvs/family/deep", "render", "render/new"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "render" / "results").mkdir()
+    (tmp_path / "jaxenvs" / "render").symlink_to("../render")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "__init__.py").touch()
-    packages = {"jaxenvs", "jaxenvs.family", "jaxenvs.family.deep"}
-    assert set(found(tmp_path)) == {*packages, "jaxenvs.render", "jaxenvs.render.new"}
+    family = {"jaxenvs", "jaxenvs.family", "jaxenvs.family.deep"}
+    assert packages(tmp_path) == {*family, "jaxenvs.render", "jaxenvs.render.new"}
 
 
-def test_every_data_file_is_in_the_distribution():
+@pytest.mark.parametrize("folder", OUTSIDE)
+def test_a_checkout_links_each_folder_into_the_package(folder: str):
+    """Python, editors and type checkers follow the link, so a checkout needs no installation."""
+    link = ROOT / "jaxenvs" / folder
+    assert link.is_symlink() and os.readlink(link) == f"../{folder}"
+
+
+def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
+    """An editor that opens `render/play.py` does not know that `..` is `jaxenvs`."""
+    for module, path in sources():
+        depth = len(path.relative_to(ROOT).parts) - 1  # folders of the module
+        if unit(module) in OUTSIDE:
+            for node in ast.walk(ast.parse(path.read_text())):
+                assert not (isinstance(node, ast.ImportFrom) and node.level > depth), (
+                    f"{path.relative_to(ROOT)}:{node.lineno} leaves its top-level folder"
+                )
+
+
+def test_every_data_file_beside_the_modules_is_in_the_distribution():
     patterns = settings()["tool"]["setuptools"]["package-data"]["*"]
     assert (ROOT / "jaxenvs" / "py.typed").is_file() and "py.typed" in patterns
     for folder in {path.parent for _, path in sources()}:
@@ -345,7 +347,7 @@ def test_every_data_file_is_in_the_distribution():
                 assert any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns), path
 
 
-def test_the_names_of_the_extras():
+def test_extras_are_the_agreed_ones():
     assert set(settings()["project"]["optional-dependencies"]) == EXTRAS
 
 
@@ -362,7 +364,7 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 
 
-def test_the_extra_for_gymnax_has_the_imports_that_gymnax_does_not_require():
+def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
     required = importlib.metadata.requires("gymnax") or []
     assert not [line for line in required if re.match(r"six\b", line)]
     source = importlib.metadata.distribution("gymnax").locate_file("gymnax/utils/load_mnist.py")
@@ -371,7 +373,7 @@ def test_the_extra_for_gymnax_has_the_imports_that_gymnax_does_not_require():
 
 
 def test_the_lowest_set_is_the_lower_bounds():
-    """`.ci/lowest.txt`, which CI uses, pins exactly the lower bounds of pyproject.toml."""
+    """`.ci/lowest.txt`, which CI installs, pins exactly the lower bounds of pyproject.toml."""
     project = settings()["project"]
     extras = project["optional-dependencies"]
     promised = {tuple(r.split(">=")) for r in project["dependencies"] + extras["train"]}
@@ -382,7 +384,7 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax requires `pygame`, jaxenvs `pygame-ce`; craftax is installed without dependencies."""
+    """craftax requires `pygame`, we `pygame-ce`: craftax is installed without its dependencies."""
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")
     for name, version in pins.items():
@@ -394,7 +396,7 @@ def test_only_one_package_writes_the_pygame_folder():
     assert "pygame" not in installed
 
 
-def test_the_changelog_has_this_version():
+def test_the_changelog_knows_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {re.escape(jaxenvs.__version__)}\b", changelog, re.MULTILINE)
     assert "### Behaviour" in changelog

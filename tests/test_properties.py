@@ -1,7 +1,7 @@
-"""Random and invalid actions break no rule of `jaxenvs/testing/fuzzing.py`.
+"""Hostile play of every environment breaks no rule; hypothesis chooses and shrinks the play.
 
-hypothesis chooses seeds, the share of invalid actions and the variation of params. The default run
-plays some ids for a million steps in all; `python tests/proofs/fuzzing.py` plays every id, longer.
+`jaxenvs/testing/fuzzing.py` defines the rules. By default some ids are played for a million steps
+in total; `python tests/proofs/fuzzing.py` plays every id for longer.
 """
 
 import functools
@@ -17,7 +17,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 62  # environments and steps of a rollout; rollouts of each id
+ROWS, LENGTH, EXAMPLES = 128, 32, 62  # of a play; plays of an environment
 
 
 @functools.cache

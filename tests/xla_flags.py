@@ -1,12 +1,11 @@
-"""Print the XLA flags of `make test`, which make compilation quick.
+"""Print the flags with which XLA compiles for `make test`.
 
-Tests compile much and compute little. LLVM optimises nothing, fusions skip MLIR, a program is not
-split for threads because the workers use all cores, and XLA skips passes that only simplify or
-verify a program, which take a fifth of the remaining time. The algebraic simplifier stays: without
-it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
-
-XLA ends a process that sets an unknown flag, and flags change between releases. Flags that the
-installed XLA does not know are left out.
+Tests compile much and compute little. So LLVM optimises nothing, fusions do not pass through MLIR,
+and programs are not split for threads, as the workers use all cores. XLA also skips passes that
+only simplify or verify a program, a fifth of the remaining time. The algebraic simplifier stays:
+without it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
+XLA ends a process that sets an unknown flag, and flags change between releases, so flags unknown to
+the installed release are left out.
 """
 
 import os
@@ -36,7 +35,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Return whether JAX starts with these flags."""
+    """Return whether JAX starts with the flags."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Adapters to the interfaces of other packages; each imports its package when it is first used.
+"""Adapters to the interfaces of other packages; each package is imported at its first use.
 
 env = jaxenvs.adapters.to_gymnasium("Grid-DoorKey-8x8-v0")
 """
@@ -26,7 +26,7 @@ _HOMES = {
     "to_gymnax": "gymnax",
     "to_sb3_vec": "sb3",
 }
-_PACKAGES = {  # what a module imports, and the extra that installs it
+_PACKAGES = {  # package that a module imports, and the extra that installs it
     "dm_env": ("dm_env", "dm"),
     "gymnasium": ("gymnasium", "gym"),
     "gymnasium_vec": ("gymnasium", "gym"),
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load an adapter when it is first named; `ImportError` says which extra it wants."""
+    """Load an adapter at its first use; `ImportError` names the extra that it needs."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES[name]

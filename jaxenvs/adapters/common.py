@@ -1,4 +1,4 @@
-"""Shared by adapters: building the environment, checking params, reading actions."""
+"""Shared code of the adapters: environments, params, episode starts and actions."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return the environment meant by an id with its fields, or by itself."""
+    """Return the environment itself, or build it from an id and its fields."""
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):
@@ -31,9 +31,9 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """An adapter that pickles without its compiled functions and restores them with `_compile`.
+    """Base of adapters that can be pickled: compiled functions are left out and made again.
 
-    An episode under way goes on in the copy as it does here.
+    A copy continues the current episode exactly as the original does.
     """
 
     _COMPILED = ("_reset", "_reset_rows", "_step")
@@ -51,14 +51,14 @@ class Adapter:
 
 
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
-    """Return the params, or the defaults, checked, as NumPy arrays of the right dtypes.
+    """Return the checked params, or the defaults, as NumPy arrays of the right dtypes.
 
-    Leaves may have a first axis for the environments of a `batch`. Starts no backend of JAX, which
+    Leaves may have a leading axis for the environments of a `batch`. Starts no JAX backend, which
     would not survive a fork: Gymnasium's `AsyncVectorEnv` makes an environment before it forks.
     """
     params = env.default_params if params is None else params
     ends = [params]
-    if batch is not None:  # if the least and the greatest value are valid, all are
+    if batch is not None:  # if the minimum and the maximum are valid, all values are
         axes = batch.param_axes(batch.checked_params(params, where))
 
         def end(of: Callable[..., Any]) -> Any:
@@ -73,7 +73,7 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
     """Start the episode that an environment of a batch would start with this key.
 
-    ended: last state of the episode before; None if there was none.
+    ended: last state of the previous episode; None if there was none.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)
@@ -84,9 +84,9 @@ def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
 
 
 def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:
-    """Return an action (or one for each of `rows`) from the host in the dtypes of its space.
+    """Return an action (or `rows` actions) from the host with the dtypes of its space.
 
-    Raises `error` for a wrong shape, kind of number or value.
+    Raises `error` for a wrong shape, dtype or value.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):

@@ -1,6 +1,6 @@
 """One environment as a `dm_env.Environment`.
 
-Its `discount` is 0 where the task ended and 1 at the time limit, where the future is only cut off.
+Its `discount` is 0 where the episode terminated and 1 where it was truncated.
 """
 
 import functools
@@ -19,16 +19,16 @@ from .spaces import dm_spec
 
 
 class DmEnv(common.Adapter, dm_env.Environment):
-    """What `to_dm_env` returns."""
+    """Adapter made by `to_dm_env`."""
 
     def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
         """See `to_dm_env`."""
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
-        self._number = 0  # of calls: folded into the key of each call
-        self._state: Any = None  # of the episode under way
-        self._ended: Any = None  # last state before a reset, if something of it outlives episodes
+        self._number = 0  # calls so far, folded into the key of each call
+        self._state: Any = None  # of the current episode
+        self._ended: Any = None  # last state before a reset, if parts of it outlive episodes
         self._compile()
 
     def reset(self) -> dm_env.TimeStep:
@@ -39,7 +39,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         return dm_env.restart(_copied(jax.device_get(obs)))
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """Advance by an action, or start an episode where none is under way (without the action).
+        """Advance by an action; without a current episode, ignore it and start one.
 
         Raises `ValueError` for an action outside `action_spec`.
         """
@@ -54,20 +54,20 @@ class DmEnv(common.Adapter, dm_env.Environment):
         return dm_env.TimeStep(kind, reward[()], discount[()], _copied(obs))
 
     def observation_spec(self) -> Any:
-        """Spec of an observation, or a dict of specs."""
+        """Return the spec of an observation, or a dict of specs."""
         return dm_spec(self.jaxenv.observation_space, "observation")
 
     def action_spec(self) -> Any:
-        """Spec of an action, or a dict of specs."""
+        """Return the spec of an action, or a dict of specs."""
         return dm_spec(self.jaxenv.action_space, "action")
 
     def reward_spec(self) -> specs.BoundedArray:
-        """A float32 in the environment's `reward_range`."""
+        """Return the spec of a float32 in the environment's `reward_range`."""
         low, high = self.jaxenv.reward_range
         return specs.BoundedArray((), np.float32, low, high, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
-        """A float32 from 0 to 1."""
+        """Return the spec of a float32 from 0 to 1."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def _compile(self) -> None:
@@ -79,9 +79,9 @@ class DmEnv(common.Adapter, dm_env.Environment):
 
 
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
-    """Return an environment (or an id's, with its fields) as a `dm_env.Environment`.
+    """Return an environment, or an id with its fields, as a `dm_env.Environment`.
 
-    All random numbers follow from `seed`; `params` hold for all episodes. Raises as `jaxenvs.make`
+    `seed` determines all random numbers; `params` apply to all episodes. Raises as `jaxenvs.make`
     does.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
@@ -91,7 +91,7 @@ def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: An
 
 @functools.lru_cache(maxsize=64)
 def compiled(env: Env) -> tuple[Any, Any]:
-    """The compiled `reset` and `step`, shared by all adapters of an environment."""
+    """Return the compiled `reset` and `step`, shared by all adapters of an environment."""
 
     def reset(key: Key, number: Any, params: Any, ended: Any) -> tuple[Any, Any]:
         obs, state = common.begin(env, jax.random.fold_in(key, number), params, ended)
@@ -106,5 +106,5 @@ def compiled(env: Env) -> tuple[Any, Any]:
 
 
 def _copied(obs: Any) -> Any:
-    """Copies that the caller may write to."""
+    """Return writable copies."""
     return jax.tree.map(np.array, obs)

@@ -1,7 +1,7 @@
 """One environment as a `gymnasium.Env`, and all ids in Gymnasium's registry.
 
-Deliberate differences from a typical `gymnasium.Env`: stepping on after the end of an episode is
-refused, and so is an action outside the space. `terminated` and `truncated` are never both true.
+Deliberate differences from a typical `gymnasium.Env`: a step after the end of an episode and an
+action outside the space raise errors. `terminated` and `truncated` are never both true.
 """
 
 import functools
@@ -24,22 +24,22 @@ from .spaces import gymnasium_space
 NAMESPACE = "jaxenvs"
 RENDER_MODES = ("rgb_array",)
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
-MASK = "action_mask"  # in `info`, where actions may be illegal: int8, as `Discrete.sample` takes it
+MASK = "action_mask"  # in `info`, if actions may be illegal: int8, as `Discrete.sample` takes it
 
 
 class Seen(NamedTuple):
-    """What the host fetches of a step."""
+    """Results of a step that the host fetches."""
 
     obs: PyTree[Array]
     reward: Array
     terminated: Array
     truncated: Array
     info: dict[str, Any]
-    mask: Array | None  # of the state after it
+    mask: Array | None  # of the state after the step
 
 
 class GymnasiumEnv(common.Adapter, gymnasium.Env):
-    """What `to_gymnasium` returns. Made by `gymnasium.make("jaxenvs/ID")`, too."""
+    """Adapter made by `to_gymnasium` and by `gymnasium.make("jaxenvs/ID")`."""
 
     metadata: dict[str, Any] = METADATA
 
@@ -64,15 +64,15 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        self._number = 0  # of the step: folded into its key
-        self._fresh = True  # whether the number has made a world already
+        self._number = 0  # of the step, folded into its key
+        self._fresh = True  # whether the number was already used for a reset
         self._state: Any = None
         self._over = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; `seed` (from 0) starts the stream of random numbers anew."""
+        """Start an episode; `seed` (from 0) restarts the stream of random numbers."""
         super().reset(seed=seed)
         refuse_options(options, ())
         if seed is not None or self._key is None:
@@ -89,7 +89,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Advance by an action of the space; `gymnasium.error.InvalidAction` for any other."""
+        """Advance by an action; raise `gymnasium.error.InvalidAction` if it is not in the space."""
         if self._state is None or self._over:
             when = "the episode has ended" if self._over else "no episode has begun"
             raise gymnasium.error.ResetNeeded(f"step: {when}; call reset() first")
@@ -127,14 +127,14 @@ def to_gymnasium(
     render_tile_size: int = 16,
     **fields: Any,
 ) -> GymnasiumEnv:
-    """Return an environment (or an id's, with its fields) as a `gymnasium.Env`.
+    """Return an environment, or an id with its fields, as a `gymnasium.Env`.
 
-    `params` are those of all episodes, `render_mode` is None or "rgb_array" (with tiles of
-    `render_tile_size` pixels). Where actions may be illegal, `info["action_mask"]` marks the legal
+    `params` apply to all episodes. `render_mode` is None or "rgb_array", with tiles of
+    `render_tile_size` pixels. If actions may be illegal, `info["action_mask"]` marks the legal
     ones. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
 
-    JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it; in a
-    process that has used JAX it needs `context="spawn"`. Use either Gymnasium's
+    JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it. In a
+    process that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
     `RecordEpisodeStatistics` or our `EpisodeStatistics`, not both: each writes `info["episode"]`.
     """
     return GymnasiumEnv(
@@ -145,7 +145,7 @@ def to_gymnasium(
 def register_in_gymnasium() -> list[str]:
     """Register every id as `jaxenvs/ID` for `gymnasium.make` and `make_vec`; return these names.
 
-    A second call registers the ids that are new since the first.
+    A second call registers ids added since the first.
     """
     names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
     home = __name__.rpartition(".")[0]
@@ -162,7 +162,7 @@ def register_in_gymnasium() -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def compiled(env: Env) -> tuple[Any, Any]:
-    """The compiled `reset` and `step`, shared by all adapters of an environment."""
+    """Return the compiled `reset` and `step`, shared by all adapters of an environment."""
 
     def mask(state: Any, params: Any) -> Array | None:
         return env.action_mask(state, params).astype(jnp.int8) if has_illegal(env) else None
@@ -182,7 +182,7 @@ def compiled(env: Env) -> tuple[Any, Any]:
 def checked_render_mode(
     env: Env, mode: str | None, render_tile_size: int, where: str
 ) -> str | None:
-    """Return the render mode; `ValueError` for one that cannot be drawn."""
+    """Return the render mode; raise `ValueError` if it is unknown or nothing can be drawn."""
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
     if mode and not drawing.is_drawn(env):
@@ -191,7 +191,7 @@ def checked_render_mode(
 
 
 def can_render(mode: str | None, state: Any) -> bool:
-    """Whether there is something to draw; if not, warn and say how to get it."""
+    """Return whether a state can be drawn; warn if the environment has no render mode."""
     if mode is None:
         gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
         return False
@@ -201,13 +201,13 @@ def can_render(mode: str | None, state: Any) -> bool:
 
 
 def metadata_of(env: Env) -> dict[str, Any]:
-    """Gymnasium's `metadata`: render modes and speed."""
+    """Return Gymnasium's `metadata`: render modes and frames per second."""
     modes = METADATA["render_modes"] if drawing.is_drawn(env) else []
     return {**METADATA, "render_modes": list(modes)}
 
 
 def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> None:
-    """Raise `ValueError` for options of `reset` that do not exist."""
+    """Raise `ValueError` for unknown options of `reset`."""
     for name in options or {}:
         if name not in known:
             allowed = " and ".join(map(repr, known)) or "none"
@@ -220,12 +220,12 @@ def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, 
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Keys of these words, the same whatever JAX's default generator is."""
+    """Return the keys of these words, for any default generator of JAX."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 
 def on_host(space: gymnasium.Space, value: Any) -> Any:
-    """A writable copy of an observation (or a batch) in the dtypes of its space."""
+    """Return a writable copy of an observation (or a batch) in the dtypes of its space."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: on_host(part, value[name]) for name, part in space.items()}
     if isinstance(space, gymnasium.spaces.Discrete):
@@ -234,7 +234,7 @@ def on_host(space: gymnasium.Space, value: Any) -> Any:
 
 
 def plain(info: Any) -> Any:
-    """A copy of an info, of bools, NumPy scalars and arrays."""
+    """Return a copy of an info as bools, NumPy scalars and arrays."""
     if isinstance(info, dict):
         return {name: plain(value) for name, value in info.items()}
 

@@ -1,8 +1,8 @@
 """A batch of one environment as a `gymnasium.vector.VectorEnv`, in all three autoreset modes.
 
-Environment i of a batch with seed s plays as `to_gymnasium` with seed s + i does. Infos have the
-form that `gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are not
-changed, and without autoreset a step after an end raises an error that names the environments.
+Environment i of a batch with seed s behaves like `to_gymnasium` with seed s + i. Infos have the
+form of `gymnasium.vector.SyncVectorEnv`. Deliberate differences: `options` are not modified, and
+without autoreset a step after an episode's end raises an error that names the environments.
 """
 
 import functools
@@ -46,9 +46,9 @@ Mask = Bool[np.ndarray, " num_envs"]
 
 
 class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
-    """What `to_gymnasium_vec` returns. Made by `gymnasium.make_vec("jaxenvs/ID", n)`, too."""
+    """Adapter made by `to_gymnasium_vec` and by `gymnasium.make_vec("jaxenvs/ID", n)`."""
 
-    MADE_BY = "to_gymnasium_vec"  # as messages name it
+    MADE_BY = "to_gymnasium_vec"  # name in messages
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         seed: int | list[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in every environment, or in those of `options["reset_mask"]`.
+        """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        Environment i gets the seed `seed + i`, or `seed[i]`; None continues the current streams of
-        random numbers.
+        Environment i gets the seed `seed + i`, or `seed[i]`; None continues its stream of random
+        numbers.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -114,8 +114,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return on_host(self.observation_space, obs), info
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
-        """Advance every environment by its action; an invalid one raises `InvalidAction`."""
-        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only begin anew
+        """Advance every environment by its action; raise `InvalidAction` for an invalid one."""
+        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only restart
         seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))
         if seen.mask is not None:
@@ -132,9 +132,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         )
 
     def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
-        """Step all rows; those in `begins` only begin anew.
+        """Step all rows; those in `begins` only restart.
 
-        Returns what the host fetched, which episodes ended, and the last observations of these
+        Returns the results on the host, the done flags, and the last observations of done episodes
         (still on the device).
         """
         self._ready()
@@ -162,7 +162,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._reset, self._reset_rows, self._step = compiled(self.venv)
 
     def _rows_of(self, options: dict[str, Any] | None) -> Mask:
-        """The rows that a reset is for."""
+        """Return the mask of rows to reset."""
         if not options:
             return np.ones(self.num_envs, np.bool_)
         rows = options["reset_mask"]
@@ -179,7 +179,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return rows
 
     def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:
-        """Give new keys to rows with a seed, and to all if there are none; return these rows."""
+        """Give new keys to rows with a seed, or to all rows at first; return these rows."""
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
             seeds = [int(seed) + i for i in range(self.num_envs)]
@@ -203,7 +203,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return changed
 
     def _ready(self) -> None:
-        """Refuse a step that has no episode to advance."""
+        """Raise `ResetNeeded` if there is no episode to advance."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("step: no episode has begun; call reset() first")
         if self.mode is AutoresetMode.DISABLED and self._over.any():
@@ -214,7 +214,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
             )
 
     def _final(self, done: Mask, final_obs: Any, info: dict[str, Any]) -> dict[str, Any]:
-        """The last observation and info of the episodes that ended, as Gymnasium wraps them."""
+        """Return the last observation and info of done episodes in Gymnasium's form."""
         if not done.any():
             return {}
         last = on_host(self.observation_space, jax.device_get(final_obs))
@@ -242,8 +242,8 @@ def to_gymnasium_vec(
 ) -> GymnasiumVectorEnv:
     """Return `num_envs` copies of an environment as a `gymnasium.vector.VectorEnv`.
 
-    `autoreset_mode` is Gymnasium's (NEXT_STEP by default, as there); leaves of `params` may have a
-    first axis of `num_envs`; `reset_source` is that of `make_vec`. Raises as `make_vec` does.
+    `autoreset_mode` is Gymnasium's, NEXT_STEP by default. Leaves of `params` may have a leading
+    axis of `num_envs`. `reset_source` is an argument of `make_vec`. Raises as `make_vec` does.
     """
     return GymnasiumVectorEnv(
         env,
@@ -259,8 +259,8 @@ def to_gymnasium_vec(
 
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
-    """The compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
-    folded = jax.vmap(jax.random.fold_in)  # keys of the rows, with the numbers of their steps
+    """Return the compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
+    folded = jax.vmap(jax.random.fold_in)  # from the keys and step numbers of the rows
 
     def mask(state: Any, params: Any) -> Array | None:
         if not has_illegal(venv.env):
@@ -291,7 +291,7 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
-    """Gymnasium's form of a batch's info: each entry with a mask, and zero in the other rows."""
+    """Return a batch's info in Gymnasium's form: each entry with a mask, zero in other rows."""
     found: dict[str, Any] = {}
     if not rows.any():
         return found
@@ -307,7 +307,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Gymnasium's mode, also by its value."""
+    """Return Gymnasium's mode, given itself or its value."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])
@@ -315,7 +315,7 @@ def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
 
 
 def row_of(space: gymnasium.Space, batch: Any, i: int) -> Any:
-    """One row of a batch of observations, as one environment gives it."""
+    """Return one row of a batch of observations, as a single environment would."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: row_of(part, batch[name], i) for name, part in space.items()}
     return on_host(space, batch[i])

@@ -1,9 +1,9 @@
-"""One environment with gymnax's interface: `vmap` is outside, auto-reset (or none) in `step`.
+"""One environment with gymnax's interface: `step` resets itself, and the caller applies `vmap`.
 
-Two interfaces: that of gymnax 1.0 (six values) and that of gymnax 0.0 (five values, `done` only).
+Two versions of the interface: gymnax 1.0 (six values) and gymnax 0.0 (five values, `done` only).
 Deliberate differences: `terminated` and `truncated` are never both true; under `vmap`, levels are
-generated only for the environments whose episode ended (gymnax: for all, in every step). There is
-no `is_terminated` and no `is_terminal`, because termination does not follow from the state alone.
+generated only for environments whose episode is done (gymnax: for all, in every step). There is no
+`is_terminated` or `is_terminal`, because termination does not follow from the state alone.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ from .spaces import as_box, ends
 
 @dataclasses.dataclass(unsafe_hash=True)  # not frozen: wrappers of gymnax write to a copy of it
 class GymnaxEnv(environment.Environment):
-    """What `to_gymnax` returns: the interface of gymnax 1.0."""
+    """Adapter made by `to_gymnax`: the interface of gymnax 1.0."""
 
     env: Env
-    auto_reset: bool = True  # False: `step` stays in the ended episode, and a wrapper resets
+    auto_reset: bool = True  # False: `step` stays in the done episode, and a wrapper resets
 
     @property
     def default_params(self) -> Any:
-        """Numbers of the environment, with `max_steps_in_episode`."""
+        """Params of the environment, with `max_steps_in_episode`."""
         return self.env.default_params
 
     @property
@@ -45,16 +45,16 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def num_actions(self) -> int:
-        """Number of actions, or of entries where an action is a vector."""
+        """Number of actions, or of components if an action is a vector."""
         space = self.env.action_space
         return space.n if isinstance(space, Discrete) else math.prod(space.shape)
 
     def action_space(self, params: Any = None) -> Any:
-        """The space of one action, of gymnax."""
+        """Return gymnax's space of one action."""
         return gymnax_space(self.env.action_space)
 
     def observation_space(self, params: Any = None) -> Any:
-        """The space of one observation, of gymnax."""
+        """Return gymnax's space of one observation."""
         return gymnax_space(self.env.observation_space)
 
     @functools.partial(jax.jit, static_argnames=("self",))
@@ -64,9 +64,9 @@ class GymnaxEnv(environment.Environment):
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance, and begin anew after the end: obs, state, reward, terminated, truncated, info.
+        """Advance and reset after the end: obs, state, reward, terminated, truncated, info.
 
-        `info["final_observation"]` is the true successor. Without `auto_reset` it is `obs`.
+        `info["final_observation"]` is the true successor; without `auto_reset` it equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -82,15 +82,15 @@ class GymnaxEnv(environment.Environment):
         return step.obs, step.state, step.reward, step.terminated, step.info
 
     def observe(self, key: Any, state: Any, action: Any = None, params: Any = None) -> Any:
-        """Return what is seen of a state."""
+        """Return the observation of a state."""
         return self.env.observe(state, self.env.checked_params(params, "observe"))
 
     def get_obs(self, state: Any, params: Any = None, key: Any = None) -> Any:
-        """Return what is seen of a state."""
+        """Return the observation of a state."""
         return self.observe(key, state, None, params)
 
     def is_truncated(self, state: Any, params: Any = None) -> Bool[Array, ""]:
-        """Tell whether the time is up (also where the task ended in this very step)."""
+        """Return whether the time limit is reached, even if the same step terminated."""
         params = self.env.checked_params(params, "is_truncated")
         return jnp.asarray(state.time >= self.env.time_limit(state, params))
 
@@ -111,19 +111,19 @@ class GymnaxEnv(environment.Environment):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class LegacyGymnaxEnv(GymnaxEnv):
-    """What `to_gymnax(env, legacy=True)` returns: the interface of gymnax 0.0."""
+    """Adapter made by `to_gymnax(env, legacy=True)`: the interface of gymnax 0.0."""
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance, and begin anew after the end: obs, state, reward, done, info.
+        """Advance and reset after the end: obs, state, reward, done, info.
 
-        `info["truncated"]` distinguishes the time limit from the end of the task. The info holds
-        scalars only: learners for this interface average every entry over the steps that end an
-        episode, and keep those of all steps. Only the other interface has the true successor.
+        `info["truncated"]` distinguishes truncation from termination. The info contains only
+        scalars: learners for this interface store the entries of all steps and average each over
+        the steps that end an episode. Only the gymnax 1.0 interface has the true successor.
 
-        Achievements are reported as craftax does: `Achievements/<name>` is 100 in the last step of
-        an episode that reached it, else 0; `score` is then Crafter's score of this one episode:
-        their geometric mean with an offset of 1.
+        Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
+        episode that reached it, else 0. `score` is Crafter's score of this single episode: the
+        geometric mean of these entries with an offset of 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -135,7 +135,7 @@ class LegacyGymnaxEnv(GymnaxEnv):
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
 
     def _numbers(self, step: Step) -> dict[str, Any]:
-        """The scalar entries of the info, and achievements in craftax's form."""
+        """Return the scalar entries of the info, and achievements in craftax's form."""
         arrays = {name: value for name, value in step.info.items() if not isinstance(value, dict)}
         numbers = {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
         names = self.env.achievements
@@ -149,47 +149,47 @@ class LegacyGymnaxEnv(GymnaxEnv):
 def to_gymnax(
     env: Env | str, *, legacy: bool = False, auto_reset: bool = True, **fields: Any
 ) -> GymnaxEnv:
-    """Return an environment (or an id's, with its fields) with the interface of gymnax.
+    """Return an environment, or an id with its fields, with the interface of gymnax.
 
     `legacy` returns gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
-    expect; `auto_reset=False` leaves resets to a wrapper around it, such as the optimistic one
-    of craftax. Both work with any gymnax from 0.0.9: only its spaces and its base class are used.
+    expect. `auto_reset=False` leaves resets to a wrapper, such as craftax's optimistic resets. Both
+    work with gymnax 0.0.9 and later: only its spaces and its base class are used.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that samples like the space it replaces: all integers, and both flags."""
+    """A `Box` of gymnax that samples like ours, including all integers and both booleans."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)
         self.box = box
 
     def sample(self, key: Array) -> Array:
-        """Draw an element; every element of the space can come."""
+        """Draw an element; every element of the space is possible."""
         return self.box.sample(key)
 
 
 def gymnax_space(space: Space) -> Any:
-    """The same space of gymnax, which has no `MultiDiscrete`: that becomes a `Box` of integers."""
+    """Return gymnax's equivalent of a space; a `MultiDiscrete` becomes a `Box` of integers."""
     if isinstance(space, Dict):
         return spaces.Dict({name: gymnax_space(part) for name, part in space.spaces.items()})
     return spaces.Discrete(space.n) if isinstance(space, Discrete) else Drawn(as_box(space))
 
 
 def _end_of(step: Step) -> dict[str, Array]:
-    """Entries of an info for whether and how a step ends the episode."""
+    """Return the entries of an info about the end of the episode."""
     names = ("terminated", "truncated", "discount")
     return {name: getattr(step, name) for name in names}
 
 
 @functools.lru_cache(maxsize=64)
 def restarting(env: Env) -> Any:
-    """The function (ended, key, state, params) to the state, or to a new episode's if it ended.
+    """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
-    A single call generates a level only after an end. Under `vmap` the batch layer does, for the
-    environments whose episode ended; the levels are the same.
+    A single call generates a level only if `ended`. Under `vmap`, `make_vec` generates levels for
+    the done environments; the levels are the same.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

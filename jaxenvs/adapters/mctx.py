@@ -1,9 +1,9 @@
-"""Search with mctx in a true environment: its root and its recurrent function.
+"""Search with mctx in the true environment: root and recurrent functions.
 
-The search steps true states, hidden parts included: unless `env.fully_observed`, its plans use what
-the agent cannot know. It cannot foresee random outcomes, because its steps use separate keys. A
-terminal state stays as it is, with value 0. The time limit does not end an episode here: the
-evaluation gives the value of what follows. Illegal actions have prior probability 0.
+The search steps true states, hidden parts included: unless `env.fully_observed`, its plans use
+information that the agent cannot have. It cannot foresee random outcomes, because its steps use
+separate keys. A terminal state is absorbing, with value 0. The time limit does not end an episode
+here: the evaluation estimates the value beyond it. Illegal actions have prior probability 0.
 """
 
 import functools
@@ -27,25 +27,25 @@ class Node(NamedTuple):
     """The embedding of a node in the search tree."""
 
     state: Any
-    ended: Bool[Array, " nodes"]  # the task ended here or before: the state stays as it is
+    ended: Bool[Array, " nodes"]  # terminated here or before: the state is absorbing
 
 
 def mctx_root_fn(
     env: Env | str, evaluate: Evaluate, *, params: Any = None
 ) -> Callable[[Any, PyTree[Array], Any], Any]:
-    """Return the function (weights, obs, state) to mctx's root, of a batch of states.
+    """Return the function from (weights, obs, state) to mctx's root, for a batch of states.
 
-    The first axis of observations and states is the batch. Give the search
-    `invalid_actions=~jax.vmap(env.action_mask)(state)` as well.
+    The first axis of observations and states is the batch. Also pass
+    `invalid_actions=~jax.vmap(env.action_mask)(state)` to the search.
     """
     import mctx
 
-    world = common.environment(env, {}, "mctx_root_fn")
+    game = common.environment(env, {}, "mctx_root_fn")
 
     def root(weights: Any, obs: PyTree[Array], state: Any) -> mctx.RootFnOutput:
         logits, value = evaluate(weights, obs, state)
         known: dict[str, Any] = {
-            "prior_logits": legal(logits, _mask(world, state, params)),
+            "prior_logits": legal(logits, _mask(game, state, params)),
             "value": value,
             "embedding": Node(state, jnp.zeros(value.shape, jnp.bool_)),
         }
@@ -59,14 +59,14 @@ def mctx_recurrent_fn(
 ) -> Callable[[Any, Array, Array, Node], tuple[Any, Node]]:
     """Return mctx's recurrent function, which steps the environment in every node.
 
-    `evaluate` gives prior logits and values of a batch of new states, from weights, observations
-    and states; `discount` is that of a step before the end. Plans use all of the true state: where
-    not `env.fully_observed`, also what the agent cannot know.
+    `evaluate` returns prior logits and values of a batch of new states, from weights, observations
+    and states. `discount` applies to steps that do not terminate. Unless `env.fully_observed`,
+    plans use information that the agent cannot have.
     """
     import mctx
 
-    world = common.environment(env, {}, "mctx_recurrent_fn")
-    advance = jax.vmap(lambda key, state, action: world.step(key, state, action, params))
+    game = common.environment(env, {}, "mctx_recurrent_fn")
+    advance = jax.vmap(lambda key, state, action: game.step(key, state, action, params))
     keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
 
     def recurrent(
@@ -79,7 +79,7 @@ def mctx_recurrent_fn(
         known = {
             "reward": jnp.where(node.ended, 0.0, step.reward),
             "discount": jnp.where(ended, 0.0, jnp.float32(discount)),
-            "prior_logits": legal(logits, _mask(world, state, params)),
+            "prior_logits": legal(logits, _mask(game, state, params)),
             "value": jnp.where(ended, 0.0, value),
         }
         return mctx.RecurrentFnOutput(**known), Node(state, ended)

@@ -1,9 +1,8 @@
 """A batch of one environment as a `VecEnv` of Stable-Baselines3.
 
-Environment i of a batch with seed s plays as `to_gymnasium` with seed s + i does, as in SB3's
-`DummyVecEnv`, but the batch is one compiled program. Deliberate differences from `DummyVecEnv`:
-the batch is not made of single environments, so `set_attr` sets params, and `env_is_wrapped` is
-false.
+Environment i of a batch with seed s behaves like `to_gymnasium` with seed s + i, as in SB3's
+`DummyVecEnv`, but the batch is one compiled program. Deliberate differences from `DummyVecEnv`: the
+batch has no single environments, so `set_attr` sets params, and `env_is_wrapped` returns False.
 """
 
 import inspect
@@ -25,25 +24,25 @@ from ..core.starts import param_axes
 from .gymnasium import MASK, on_host, refuse_options
 from .gymnasium_vec import GymnasiumVectorEnv, row_of
 
-MASKS = "action_masks"  # what sb3-contrib's MaskablePPO calls
+MASKS = "action_masks"  # method that sb3-contrib's MaskablePPO calls
 
 
 class _Batch(GymnasiumVectorEnv):
-    """The batch; its error messages name the caller's function."""
+    """The batch; its error messages name `to_sb3_vec`."""
 
     MADE_BY = "to_sb3_vec"
 
     def states(self) -> Any:
-        """State of every environment, on the host."""
+        """Return the state of every environment, on the host."""
         return jax.device_get(self._state.env)
 
     def action_masks(self) -> Bool[np.ndarray, "num_envs actions"]:
-        """Which actions are legal in each environment."""
+        """Return the mask of legal actions in each environment."""
         return np.asarray(self.venv.action_mask(self._state, self.params))
 
 
 class SB3VecEnv(VecEnv):
-    """What `to_sb3_vec` returns."""
+    """Adapter made by `to_sb3_vec`."""
 
     def __init__(self, env: Env | str, num_envs: int, **settings: Any) -> None:
         """See `to_sb3_vec`."""
@@ -55,7 +54,7 @@ class SB3VecEnv(VecEnv):
         self._actions: Any = None
 
     def reset(self) -> Any:
-        """Start an episode in every environment, with the seeds of `seed()` if they are new."""
+        """Start an episode in every environment, with the seeds of a preceding `seed()`."""
         for options in self._options:
             refuse_options(options, ())
         obs, info = self.batch.reset(seed=list(self._seeds))
@@ -67,11 +66,11 @@ class SB3VecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of the next `step_wait`."""
+        """Store the actions for the next `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Advance every environment; where an episode ended, the next one has already started."""
+        """Advance every environment; done episodes restart in the same step."""
         seen, done, final_obs = self.batch.advance(self._actions)
         infos = _rows(seen.info, self.num_envs)
         truncated = (seen.truncated & ~seen.terminated).tolist()
@@ -89,7 +88,7 @@ class SB3VecEnv(VecEnv):
         return obs, seen.reward.astype(np.float32), done.copy(), infos
 
     def close(self) -> None:
-        """Let go of the batch."""
+        """Close the batch."""
         self.batch.close()
 
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
@@ -97,7 +96,7 @@ class SB3VecEnv(VecEnv):
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return a param of each environment, or else an attribute that all share."""
+        """Return a param of each environment, or a shared attribute."""
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
             return [lambda row=row: self.batch.action_masks()[row] for row in rows]
@@ -111,10 +110,10 @@ class SB3VecEnv(VecEnv):
         return [value[()] if is_shared else value[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set a param of some environments, or of all; it holds from the next step on.
+        """Set a param of some or all environments, from the next step on.
 
-        Raises `AttributeError` for anything else (other settings are fields of `to_sb3_vec`), and
-        what `make_vec` raises for a value that the param cannot have.
+        Raises `AttributeError` for any other name (other settings are fields of `to_sb3_vec`), and
+        the errors of `make_vec` for a bad value.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if attr_name not in vars(defaults):
@@ -139,8 +138,11 @@ class SB3VecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call a method for each environment; its state and params are passed if the method takes
-        them and they are not given."""
+        """Call a method for each environment.
+
+        `state` and `params` of the environment are passed if the method takes them and they are not
+        given.
+        """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:
             return list(self.batch.action_masks()[rows])
@@ -157,13 +159,13 @@ class SB3VecEnv(VecEnv):
         return found
 
     def _params(self, row: int) -> Any:
-        """Params of one environment."""
+        """Return the params of one environment."""
         params = self.batch.params
         axes = param_axes(self.jaxenv, params)
         return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[row], params, axes)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """False: no environment has a wrapper of Gymnasium; put `VecMonitor` around the batch."""
+        """Return False: the batch has no Gymnasium wrappers; wrap it in `VecMonitor` instead."""
         return [False for _ in self._get_indices(indices)]
 
 
@@ -179,11 +181,11 @@ def to_sb3_vec(
 ) -> SB3VecEnv:
     """Return `num_envs` copies of an environment as a `VecEnv` for Stable-Baselines3's learners.
 
-    Ended episodes start again in the same step: `terminal_observation` and `TimeLimit.truncated`
-    are in the infos. Where actions may be illegal, `env_method("action_masks")` marks the
-    legal ones, as sb3-contrib's `MaskablePPO` expects. Put `VecMonitor` around the batch for
-    episode statistics. Leaves of `params` may have a first axis of `num_envs`; `reset_source` is
-    that of `make_vec`. Raises as `make_vec` does.
+    Done episodes restart in the same step: `terminal_observation` and `TimeLimit.truncated` are in
+    the infos. If actions may be illegal, `env_method("action_masks")` marks the legal ones, as
+    sb3-contrib's `MaskablePPO` expects. Wrap the batch in `VecMonitor` for episode statistics.
+    Leaves of `params` may have a leading axis of `num_envs`. `reset_source` is an argument of
+    `make_vec`. Raises as `make_vec` does.
     """
     return SB3VecEnv(
         env,
@@ -197,7 +199,7 @@ def to_sb3_vec(
 
 
 def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Copies of each environment's info, of bools, NumPy scalars and arrays."""
+    """Return a copy of each environment's info, as bools, NumPy scalars and arrays."""
     columns = [_cells(value, count) for value in info.values()]
     if not columns:
         return [{} for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Our spaces as spaces or specs of other packages."""
+"""Conversion of spaces to spaces and specs of other packages."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gymnasium_space(space: Space) -> "gymnasium.Space":
-    """The same space of Gymnasium; a `Discrete` holds int64, as Gymnasium wants it."""
+    """Return Gymnasium's equivalent of a space; its `Discrete` has dtype int64."""
     import gymnasium
 
     if isinstance(space, Dict):
@@ -28,7 +28,7 @@ def gymnasium_space(space: Space) -> "gymnasium.Space":
 
 
 def dm_spec(space: Space, name: str) -> Any:
-    """The same space as a spec of dm_env, or a dict of specs."""
+    """Return dm_env's equivalent of a space: a spec, or a dict of specs."""
     from dm_env import specs
 
     if isinstance(space, Dict):
@@ -40,15 +40,14 @@ def dm_spec(space: Space, name: str) -> Any:
 
 
 def as_box(space: Space) -> Box:
-    """The space, if it is a `Box`."""
+    """Return the space; raise `TypeError` if it is not a `Box`."""
     if not isinstance(space, Box):
-        raise TypeError(f"no other package has a space like {space}; it takes a Box or a Dict")
+        raise TypeError(f"the space {space} cannot be converted; use a Box or a Dict of them")
     return space
 
 
 def ends(box: Box) -> tuple[Any, Any]:
-    """Low and high, each as one number if all entries share it: shorter, and what most agents
-    expect."""
+    """Return low and high, each as one number if all entries share it, as most agents expect."""
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
         return pair

@@ -1,17 +1,11 @@
-"""BabyAI worlds with the rules of MiniGrid; importing the package registers all ids."""
+"""BabyAI levels with the rules of MiniGrid; importing the package registers all ids."""
 
-from . import goto, levelgen, mission, opening, other, pickup, putnext, unlock
+import importlib
+import pkgutil
+
 from .env import BabyEnv, BabyState
 
-__all__ = [
-    "BabyEnv",
-    "BabyState",
-    "goto",
-    "levelgen",
-    "mission",
-    "opening",
-    "other",
-    "pickup",
-    "putnext",
-    "unlock",
-]
+__all__ = ["BabyEnv", "BabyState"]
+
+for _module in pkgutil.iter_modules(__path__):  # files of levels register their ids
+    importlib.import_module(f"{__name__}.{_module.name}")

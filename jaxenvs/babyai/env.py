@@ -1,9 +1,8 @@
-"""BabyAI worlds: rooms, a mission as data, and the verifier of missions (MiniGrid 3.2
-`envs/babyai/core`).
+"""Base classes of BabyAI's levels and the verifier of missions (MiniGrid 3.2 `envs/babyai/core`).
 
-What a description means is fixed when the episode begins: objects that fit it then are marked, and
-carry their marks wherever they are taken. As upstream, a cell from which an object was taken (or
-where a box was opened) keeps its marks until the next drop action.
+At the start of an episode, the objects that fit a description are marked, and they keep their marks
+when they are moved. As upstream, a cell from which an object was taken, or where a box was opened,
+keeps its marks until the next drop action.
 """
 
 from abc import abstractmethod
@@ -16,28 +15,28 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.env import Ending, Params, Transition
+from ..core.gridworld import direction_vector
 from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
 from ..grid import tiles
 from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
-from ..grid.rooms import RoomGrid
+from ..grid.rooms import Ranges, RoomGrid
 from ..grid.rules import act
 from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
-from ..grid.view import direction_vector
 from . import mission as m
 
-TRIES = 200  # `level_budget` where levels may be rejected: at worst 3 of 4 are
-LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # instructions, as bits
+TRIES = 200  # `level_budget` where levels may be rejected, at worst three of four
+LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bits of the instructions
 
 
 @struct
 class BabyLevel(Level):
-    """Where an episode begins; `task` is the mission."""
+    """Level with a mission as `task`."""
 
-    # Bit d of a cell: description d of the mission means the object in it.
+    # Bit d of a cell: the object in it fits description d of the mission.
     marks: UInt8[Array, "height width"]
 
 
@@ -45,22 +44,23 @@ class BabyLevel(Level):
 class BabyState(GridState):
     """The grid, the agent, and the progress of the mission."""
 
-    # Bit d of a cell: description d means the object in it, or the one taken from it.
+    # Bit d of a cell: the object in it, or the one taken from it, fits description d.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions done; 4-7: instructions checked before; 8-15: marks of what is carried.
+    # Bits 0-3: instructions done; 4-7: checked before; 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
 class BabyEnv(RoomGrid):
-    """A BabyAI level: rooms, objects, and a mission in words; each level adds `draw`.
+    """Base class of BabyAI's levels: rooms, objects and a mission; a subclass adds `draw`.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): as in every grid world (`GridEnv`); the `mission` of `dict` is uint8
-        (76,), word ids in which every part of a sentence has a fixed place, 0 where it is absent.
+        (76,), word ids; each part of a sentence has a fixed place, 0 where it is absent.
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
-    Episode ends: on success, in some levels on the wrong action, or at the time limit: that of the
-        level, or room_size**2 * rooms for each place that the mission sends the agent to. The
-        param `max_steps_in_episode` is the limit of the longest mission; shorter ones get a share.
+    Episode ends: on success, in some levels on the wrong action, or at the time limit. The limit is
+        fixed by the level, or room_size**2 * rooms for each place that the mission sends the agent
+        to. The param `max_steps_in_episode` is the limit of the longest mission; shorter missions
+        get a share of it.
     """
 
     room_size: int = 8
@@ -69,34 +69,36 @@ class BabyEnv(RoomGrid):
     mission_length: ClassVar[int] = m.LENGTH
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
-    verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
-    max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have the same limit
+    verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that missions of the level can have
+    max_navigations: ClassVar[int] = 1  # places in the longest mission; 1: one limit for all
+    steps_per_cell: ClassVar[int] = 0  # 0: `max_navigations` sets the limit
 
-    # A level's part.
+    # For subclasses.
 
     @abstractmethod
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the level and return its mission; may clear `plan.accepted`."""
         raise NotImplementedError
 
-    # What follows is the same for all levels.
+    # The same for all levels.
 
     @property
     def max_steps(self) -> int:
-        """Limit of the longest mission."""
-        return self.max_navigations * self.room_size**2 * self.num_rows * self.num_cols
+        """Time limit of the longest mission."""
+        by_mission = self.max_navigations * self.num_rows * self.num_cols
+        return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """This mission's share of the limit."""
+        """Return this mission's share of the limit."""
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit
         share, rest = limit // self.max_navigations, limit % self.max_navigations
-        ways = m.navigations(state.task)
-        return share * ways + rest * ways // self.max_navigations
+        places = m.navigations(state.task)
+        return share * places + rest * places // self.max_navigations
 
     def shortest_limit(self, params: Params) -> int:
-        """The share of a mission that sends the agent to one place."""
+        """Return the limit of a mission that sends the agent to one place."""
         return int(np.min(params.max_steps_in_episode)) // self.max_navigations
 
     def generate(self, key: Key) -> Level:
@@ -107,46 +109,36 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Mark the objects of a level that the mission's descriptions mean."""
-        level = jax.lax.optimization_barrier(level)  # as data: it is read for every description
+        """Mark the objects that fit the descriptions of the level's mission."""
+        # Every description reads the level; the barrier makes XLA generate it once.
+        level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        step = 1 if m.PUT_NEXT in self.verbs else 2  # every second description is where to put
+        step = 1 if m.PUT_NEXT in self.verbs else 2  # every second one is a destination
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
         bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
         unique = meant.sum(axis=(1, 2), dtype=jnp.int32) == 1
-        return BabyLevel(
-            grid=level.grid,
-            pose=level.pose,
-            task=m.told(level.task, jnp.repeat(unique, step)),
-            accepted=level.accepted,
-            marks=(meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8),
-        )
+        task = m.with_articles(level.task, jnp.repeat(unique, step))
+        marks = (meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8)
+        return BabyLevel(**vars(level.replace(task=task)), marks=marks)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Begin the mission; a level without marks (drawn by hand) gets them."""
+        """Start the mission; mark the objects of a level without marks, such as a handmade one."""
         level = level if isinstance(level, BabyLevel) else self.marked(level)
         base = super().reset_state(key, level, params)
-        return BabyState(
-            time=base.time,
-            grid=base.grid,
-            agent=base.agent,
-            task=base.task,
-            marks=level.marks,
-            progress=jnp.int32(0),
-        )
+        return BabyState(**vars(base), marks=level.marks, progress=jnp.int32(0))
 
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
-        """Act, follow the marked objects, then judge the mission."""
+        """Apply the action, move the marks with the objects, then check the mission."""
         after, _ = act(state, action, self.contents(state))
-        after, scene = _followed(state, after, action)
-        after, success, failure = self._judged(after, scene, action)
+        after, scene = _moved_marks(state, after, action)
+        after, success, failure = self._check(after, scene, action)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
 
     def ending(self, level: Level) -> Ending:
-        """Accomplish a mission of one instruction in a bare room."""
+        """Accomplish a mission of one instruction in an empty room."""
         ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
         red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
         blue_box = Kind.BOX | Colour.BLUE << 4
@@ -162,23 +154,23 @@ class BabyEnv(RoomGrid):
         }[self.verbs[0]]
         bare = jnp.full_like(level.grid, tiles.WALL).at[1:-1, 1:-1].set(tiles.EMPTY)
         task = jnp.zeros_like(level.task).at[0].set(word)
-        # A plain level: it is marked when the episode begins.
+        # A level without marks: `reset_state` marks it.
         plain = Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
         return Ending(plain.facing(*things), actions)
 
     def mission_words(self, state: Any) -> UInt8[Array, "76"]:
-        """Mission as word ids."""
+        """Return the mission as word ids."""
         return m.words(state.task)
 
-    def _judged(
+    def _check(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Check the instructions whose turn it is: (state, success, failure)."""
+        """Check the instructions that are due; return (state, success, failure)."""
         mission = state.task
         exists, good, bad = 0, jnp.int32(0), jnp.int32(0)
         for i, word in enumerate(mission):
             begun = (state.progress >> (4 + i) & 1) != 0
-            fine, wrong = self._look(word, i, begun, scene, action)
+            fine, wrong = self._check_one(word, i, begun, scene, action)
             exists = exists | ((m.verb(word) != m.NOTHING).astype(jnp.int32) << i)
             good = good | (fine.astype(jnp.int32) << i)
             bad = bad | (wrong.astype(jnp.int32) << i)
@@ -192,15 +184,15 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # has a partner by "and"
+        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # joined to another by "and"
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
         return state.replace(progress=progress), success, failure
 
-    def _look(
+    def _check_one(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Whether this step accomplishes an instruction, and whether it makes it fail."""
+        """Return whether this step accomplishes an instruction, and whether it fails it."""
         first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
         good, bad = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_)
         verb = m.verb(word)
@@ -228,38 +220,46 @@ class OneRoom(BabyEnv):
     num_rows: int = 1
     num_cols: int = 1
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (1, 1))
+
+
+class TwoRooms(BabyEnv):
+    """A BabyAI level of two rooms side by side."""
+
+    num_rows: int = 1
+    num_cols: int = 2
+
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
-    """Tile of a uniformly drawn thing."""
+    """Return the tile of a uniformly drawn object."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
 
 
 @struct
 class _Scene:
-    """What decides an instruction, after the action."""
+    """Facts after the action that decide whether an instruction is accomplished."""
 
-    marks: UInt8[Array, ""]  # of the cell in front of the agent
-    marks_held: UInt8[Array, ""]  # of what it holds
-    marks_before: UInt8[Array, ""]  # of what it held before
-    marks_beside: UInt8[Array, ""]  # of the cells around the one in front
-    kind: UInt8[Array, ""]  # in front of the agent
+    marks: UInt8[Array, ""]  # marks of the cell in front of the agent
+    marks_held: UInt8[Array, ""]  # of the carried object
+    marks_before: UInt8[Array, ""]  # of the object carried before
+    marks_beside: UInt8[Array, ""]  # of the four cells around the one in front
+    kind: UInt8[Array, ""]  # of the tile in front of the agent
     faces_door: Bool[Array, ""]
     holds: Bool[Array, ""]
-    held: Bool[Array, ""]  # something, before the action
+    held: Bool[Array, ""]  # whether something was carried before the action
     dropped: Bool[Array, ""]
 
 
-def _followed(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Let the marks follow the objects that the action moved, and look around."""
+def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
+    """Move the marks with the objects that the action moved; return the state and the facts."""
     height, width = after.grid.shape
     d_row, d_column = direction_vector(after.direction)
     row = (after.row + d_row).clip(0, height - 1)
     column = (after.column + d_column).clip(0, width - 1)
-    here = row * width + column  # what was taken or dropped was there: such actions do not turn
+    here = row * width + column  # cell of a pick-up or drop: such actions do not turn
     marks, grid = before.marks.reshape(-1), after.grid.reshape(-1)
     held, holds = before.carried != 0, after.carried != 0
     dropped, taken = held & ~holds, holds & ~held
@@ -274,9 +274,9 @@ def _followed(before: BabyState, after: Any, action: Array) -> tuple[BabyState, 
     around = jnp.stack([here - width, here + width, here - 1, here + 1])
     beside = marks.at[around.clip(0, marks.size - 1)].get(mode="promise_in_bounds")
     kind = tiles.kind(front)
-    forgotten = (action == Action.DROP) & (front == tiles.EMPTY)
+    cleared = (action == Action.DROP) & (front == tiles.EMPTY)
     scene = _Scene(
-        marks=jnp.where(dropped, marks_before, jnp.where(forgotten, jnp.uint8(0), old)),
+        marks=jnp.where(dropped, marks_before, jnp.where(cleared, jnp.uint8(0), old)),
         marks_held=marks_held,
         marks_before=marks_before,
         marks_beside=beside[0] | beside[1] | beside[2] | beside[3],

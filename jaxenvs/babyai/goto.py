@@ -1,14 +1,14 @@
-"""Levels of going somewhere (MiniGrid 3.2 `envs/babyai/goto.py`)."""
+"""Levels with missions to go to an object or a door (MiniGrid 3.2 `envs/babyai/goto.py`)."""
 
 from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, UInt32
 
 from ..grid import tiles
 from ..grid.plan import Plan
+from ..grid.rooms import Ranges
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
@@ -24,12 +24,12 @@ class GoToRedBall(OneRoom):
     """Go to the red ball among other objects of one room."""
 
     num_dists: int = 7  # other objects
-    grey: bool = False  # they are grey
+    grey: bool = False  # the other objects are grey
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -73,7 +73,7 @@ class GoToLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -93,12 +93,12 @@ class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
     num_dists: int = 18  # objects
-    doors_open: bool = False  # all doors are open at first
+    doors_open: bool = False  # all doors are open at the start
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
+        """Reject a maze with an object out of reach."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -108,61 +108,68 @@ class GoTo(BabyEnv):
         return m.single(m.go_to(m.like(any_of(plan, objects))))
 
 
-@level("GoToImpUnlock-v0")
-class GoToImpUnlock(BabyEnv):
-    """Go to an object in a locked room; the mission does not say that the door must be unlocked.
+class LockedMaze(BabyEnv):
+    """A maze with a locked room.
 
-    Upstream compares numbers by identity, so the key may lie in the locked room (in 5 % of the
-    levels, which have no solution), and other objects lie there too. `key_outside` fixes both.
+    Upstream compares numbers by identity, so that the key and other objects may lie in the locked
+    room. `key_outside` prevents this.
     """
 
-    key_outside: bool = False  # key and other objects lie outside the locked room
+    key_outside: bool = False  # key and other objects are outside the locked room
 
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
 
-    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
-        locked, _ = locked_room(plan, key_outside=self.key_outside)
-        plan.connect_all()
-        distractors_in_rooms(plan, 2, locked if self.key_outside else None)
+    def lock_room(self, plan: Plan) -> tuple[Array, Array]:
+        """Lock a room and place its key; return (number of the room, tile of its door)."""
+        locked = plan.below(plan.num_rooms)
+        door = plan.add_door(locked, locked=True)
+        rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
+        room = plan.pick(rooms != locked) if self.key_outside else plan.below(plan.num_rooms)
+        plan.add_object(room, Kind.KEY, tiles.colour(door.tile))
+        return locked, door.tile
+
+    def fill(self, plan: Plan, locked: Array, count: int) -> None:
+        """Place `count` objects in each room, and the agent outside the locked room.
+
+        Reject a maze with an object out of reach.
+        """
+        number = plan.num_rooms - 1 if self.key_outside else plan.num_rooms
+        rooms = jnp.arange(number, dtype=np.int32)
+        if self.key_outside:
+            rooms = rooms + (rooms >= locked).astype(jnp.int32)
+        plan.add_distractors(number * count, jnp.repeat(rooms, count), unique=False)
         plan.place_agent(avoid_room=locked)
         plan.accepted = plan.accepted & plan.all_reachable()
+
+
+@level("GoToImpUnlock-v0")
+class GoToImpUnlock(LockedMaze):
+    """Go to an object in a locked room; the mission does not say that the door must be unlocked.
+
+    As upstream, the key lies in the locked room in 5 % of the levels, which have no solution, and
+    other objects lie there too. `key_outside` prevents both.
+    """
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Place the target after the other objects."""
+        locked, _ = self.lock_room(plan)
+        plan.connect_all()
+        self.fill(plan, locked, 2)
         target = plan.add_object(locked)
         return m.single(m.go_to(m.like(target.tile)))
 
 
-def locked_room(plan: Plan, *, key_outside: bool) -> tuple[Array, Array]:
-    """Lock a room and put its key into a room: (number of the room, tile of its door)."""
-    locked = plan.below(plan.num_rooms)
-    door = plan.add_door(locked, locked=True)
-    rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
-    room = plan.pick(rooms != locked) if key_outside else plan.below(plan.num_rooms)
-    plan.add_object(room, Kind.KEY, tiles.colour(door.tile))
-    return locked, door.tile
-
-
-def distractors_in_rooms(plan: Plan, count: int, but: ArrayLike | None) -> None:
-    """Put `count` objects into each room, or into all but one."""
-    if but is None:
-        rooms = jnp.repeat(jnp.arange(plan.num_rooms, dtype=np.int32), count)
-    else:
-        others = jnp.arange(plan.num_rooms - 1, dtype=np.int32)
-        rooms = jnp.repeat(others + (others >= but).astype(jnp.int32), count)
-    plan.add_distractors(len(rooms), rooms, unique=False)
-
-
 @level("GoToRedBlueBall-v0")
 class GoToRedBlueBall(OneRoom):
-    """Go to the red or blue ball, of which there is one, among other objects of one room."""
+    """Go to the only red or blue ball among other objects of one room."""
 
     num_dists: int = 7  # other objects
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a second red or blue ball, and a room in which an object cannot be reached."""
+        """Reject a second red or blue ball, and a room with an object out of reach."""
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -178,11 +185,10 @@ class GoToDoor(BabyEnv):
 
     room_size: int = 7
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Each door is locked or not, by a coin."""
+        """Lock each door with probability 1/2."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -192,12 +198,11 @@ class GoToDoor(BabyEnv):
 class GoToObjDoor(BabyEnv):
     """Go to an object or a door of one room."""
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room in which an object cannot be reached."""
+        """Reject a room with an object out of reach."""
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

@@ -1,7 +1,7 @@
-"""Levels with sentences of every kind (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
+"""Levels with generated missions (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
 
-Upstream draws descriptions of objects until one fits something (and gives up the level after 100
-failures); here one of the fitting descriptions is drawn, with the same probabilities.
+Upstream draws descriptions until one fits an object, and rejects the level after 100 failures. Here
+one of the fitting descriptions is drawn, with the same probabilities.
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ from . import mission as m
 from .env import TRIES, BabyEnv, level
 
 VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
-SHAPES = ("action", "and", "seq")  # of missions
+SHAPES = ("action", "and", "seq")  # of missions, see `shapes`
 KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR], np.int32)
 SEQUENCE, JOINED = "seq", "and"
 
@@ -47,12 +47,12 @@ class LevelGen(BabyEnv):
     """A maze of rooms, perhaps one of them locked, and a mission of one to four instructions."""
 
     num_dists: int = 18  # objects
-    locked_prob: float = 0.5  # of a locked room
+    locked_prob: float = 0.5  # probability of a locked room
     locations: bool = True  # descriptions may say where an object is
-    unblocking: bool = True  # objects may block the way and have to be moved
-    implicit_unlock: bool = True  # all objects that a description means may be in the locked room
-    actions: tuple[str, ...] = tuple(VERBS)  # that an instruction can ask for
-    shapes: tuple[str, ...] = SHAPES  # of missions: one instruction, two, or a sequence
+    unblocking: bool = True  # objects may block the way and must be moved
+    implicit_unlock: bool = True  # a description may fit objects of the locked room only
+    actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
+    shapes: tuple[str, ...] = SHAPES  # one instruction, two joined by "and", or a sequence
 
     level_budget: ClassVar[int] = TRIES
 
@@ -80,12 +80,12 @@ class LevelGen(BabyEnv):
 
     @property
     def instructions(self) -> int:
-        """Instructions of the longest mission."""
+        """Number of instructions of the longest mission."""
         return 4 if SEQUENCE in self.shapes else 2 if JOINED in self.shapes else 1
 
     @property
     def max_navigations(self) -> int:  # type: ignore[override]  # it depends on the missions
-        """Places to which the longest mission sends the agent."""
+        """Number of places that the longest mission sends the agent to."""
         return self.instructions * (2 if "putnext" in self.actions else 1)
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
@@ -99,7 +99,7 @@ class LevelGen(BabyEnv):
         return self._mission(plan, locked, colour)
 
     def _locked_room(self, plan: Plan) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-        """Perhaps lock a room and put the key elsewhere: room and colour, or -1 and a colour."""
+        """Lock a room, or none, and place its key elsewhere; return (room or -1, colour)."""
         if self.locked_prob == 0.0:
             return jnp.int32(-1), jnp.int32(0)
         threshold = jnp.uint32(min(round(self.locked_prob * 2**32), 2**32 - 1))
@@ -122,7 +122,7 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # no description may mean a key to the door
+        if self.unblocking:  # no description may name a key to the door
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()
@@ -132,7 +132,7 @@ class LevelGen(BabyEnv):
         return words if count < 4 else words.at[2].add(after.astype(jnp.uint32) << m.AFTER)
 
     def _shape(self, plan: Plan) -> tuple[Bool[Array, " n"], Bool[Array, ""]]:
-        """Draw which instructions there are, and whether the right side comes first."""
+        """Draw which instructions exist, and whether the right side comes first."""
         index = jnp.asarray([SHAPES.index(s) for s in self.shapes])[plan.below(len(self.shapes))]
         one, sequence = index == SHAPES.index("action"), index == SHAPES.index(SEQUENCE)
         left = jnp.where(sequence, plan.coin(), ~one)
@@ -142,8 +142,8 @@ class LevelGen(BabyEnv):
     def _descriptions(
         self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
     ) -> UInt32[Array, " two_n"]:
-        """Draw both descriptions of each instruction, among those that fit something."""
-        # Half of the descriptions name a place, all four equally often.
+        """Draw both descriptions of each instruction among those that fit an object."""
+        # Half of the descriptions name a place, each of the four with equal probability.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(
@@ -156,7 +156,7 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # to pick up, to put
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # for pick up and put next
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
         plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()
@@ -166,7 +166,7 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Whether an object is to be put next to itself, or already lies there."""
+    """Return whether an object is to be put next to itself, or is already there."""
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)
     beside = (what[:, :, None] & where[:, None, :] & (apart == 1)).any(axis=(1, 2))

@@ -1,14 +1,14 @@
 """Missions of BabyAI as data: up to four instructions, each one word of bits.
 
-A mission is one instruction, or two joined by "and", or two such sides in a sequence: the left
-side, then the right side; or the left side after the right one. Instructions 0 and 1 are the left
-side, 2 and 3 the right side; one that does not exist is 0.
+A mission has one or two sides. A side is one instruction, or two joined by "and". Two sides form a
+sequence: the left side, then the right one; or the left side after the right one. Instructions 0
+and 1 are the left side, 2 and 3 the right side; an absent instruction is 0.
 
-An instruction word holds, from the lowest bit: verb (3), strict (1), description of what it is done
-to (10), description of what that is put next to (10), `AFTER` (1, in instruction 2), contents of
-plain boxes as a tile (7, in instruction 0).
-A description holds: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for any),
-and whether exactly one object fits it ("the", 1).
+Layout of an instruction word, from the lowest bit, with numbers of bits: verb (3), strict (1),
+description of the object (10), description of the object to put it next to (10), `AFTER` (1, in
+instruction 2), contents of plain boxes as a tile (7, in instruction 0).
+Layout of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
+any), and whether exactly one object fits it ("the", 1).
 """
 
 from typing import NamedTuple
@@ -18,16 +18,16 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from ..core.gridworld import direction_vector
 from ..grid import missions, tiles
 from ..grid.tiles import Colour, Kind
-from ..grid.view import direction_vector
 
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
 ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
 STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # first bits of the fields
 UNIQUE = 9  # bit of a description
-LENGTH = 4 * 18 + 4  # words of a mission in the observation
+LENGTH = 4 * 18 + 4  # word ids of a mission in the observation
 
 
 def description(
@@ -53,65 +53,65 @@ def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
 def instruction(
     verb: ArrayLike, first: Array, second: Array | None = None, *, strict: bool = False
 ) -> UInt32[Array, "*batch"]:
-    """One instruction; `second` is what the first is put next to."""
+    """Return an instruction word; `second` describes the object to put the first one next to."""
     word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
     return word if second is None else word | (second << SECOND)
 
 
 def go_to(what: Array) -> UInt32[Array, "*batch"]:
-    """Stand before it."""
+    """Return the instruction to go to an object: to face it on the next cell."""
     return instruction(GO_TO, what)
 
 
 def open_door(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Open it; `strict`: toggling another door fails."""
+    """Return the instruction to open a door; `strict`: toggling another door fails."""
     return instruction(OPEN, what, strict=strict)
 
 
 def pick_up(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Pick it up; `strict`: picking up something else fails."""
+    """Return the instruction to pick up an object; `strict`: picking up another one fails."""
     return instruction(PICK_UP, what, strict=strict)
 
 
 def put_next(what: Array, where: Array) -> UInt32[Array, "*batch"]:
-    """Drop it in a cell beside the other."""
+    """Return the instruction to drop an object in a cell next to another one."""
     return instruction(PUT_NEXT, what, where)
 
 
 def single(a: Array) -> UInt32[Array, "1"]:
-    """Mission of one instruction."""
+    """Return the mission of one instruction."""
     return jnp.stack([a])
 
 
 def sequence(a: Array, b: Array, *, after: ArrayLike = False) -> UInt32[Array, "3"]:
-    """`a`, then `b`; or `a` after `b`."""
+    """Return the mission `a`, then `b`; or `a` after `b`."""
     bit = jnp.asarray(after).astype(jnp.uint32) << AFTER
     return jnp.stack([a, jnp.zeros_like(a), b | bit])
 
 
 def verb(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Verb of an instruction."""
+    """Return the verb of an instruction."""
     return word & 7
 
 
 def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
-    """Whether doing it to the wrong object fails."""
+    """Return whether acting on the wrong object fails the mission."""
     return ((word >> STRICT) & 1) != 0
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Tile in plain boxes; empty unless said otherwise."""
+    """Return the tile inside plain boxes, `tiles.EMPTY` by default."""
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
 
 
 def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
-    """Whether the right side is to be done first."""
+    """Return whether the right side must be done first."""
     return ((mission[2] >> AFTER) & 1) != 0 if len(mission) > 2 else jnp.zeros((), jnp.bool_)
 
 
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
-    """Number of places that the agent must go to: BabyAI's measure of a mission's length."""
+    """Return how many places the agent must go to: BabyAI's measure of a mission's length."""
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
         dtype=jnp.int32
@@ -119,13 +119,13 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 
 
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
-    """Both descriptions of each instruction in turn; the second only has meaning for `PUT_NEXT`."""
+    """Return both descriptions of each instruction; the second is used by `PUT_NEXT` only."""
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
 
 
 class Pose(NamedTuple):
-    """Where the agent starts, and the room within which descriptions name places."""
+    """The agent's pose at the start; descriptions name places in its room."""
 
     row: Array
     column: Array
@@ -140,9 +140,10 @@ def fits(
     column: ArrayLike,
     pose: Pose,
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
-    """Which tiles fit which descriptions. Shut doors count as doors; walls belong to their room.
+    """Return which tiles fit which descriptions.
 
-    As upstream, walls are grey objects where a description names no kind.
+    Closed and locked doors count as doors, and walls belong to their room. As upstream, a wall fits
+    as a grey object where a description names no kind.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -154,7 +155,7 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Kind and colour as MiniGrid numbers them: every door is a door, every box a box."""
+    """Return kind and colour in MiniGrid's numbers: all doors are doors, all boxes boxes."""
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)
@@ -163,7 +164,7 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Bit p: whether the cell lies at place p; every cell is `ANYWHERE`."""
+    """Return the places of a cell: bit p is set if it lies at place p, bit `ANYWHERE` always."""
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
     ahead, right = down * d_row + across * d_column, down * d_column - across * d_row
@@ -177,8 +178,13 @@ def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."
     return bits
 
 
-def told(mission: UInt32[Array, " instructions"], unique: Array) -> UInt32[Array, " instructions"]:
-    """Note in the mission which descriptions (both of each instruction in turn) fit one object."""
+def with_articles(
+    mission: UInt32[Array, " instructions"], unique: Array
+) -> UInt32[Array, " instructions"]:
+    """Set the bit `UNIQUE` of the descriptions that fit exactly one object.
+
+    unique: flags in the order of `descriptions`.
+    """
     bits = unique.reshape(-1, 2).astype(jnp.uint32)
     return mission | (bits[:, 0] << (FIRST + UNIQUE)) | (bits[:, 1] << (SECOND + UNIQUE))
 
@@ -197,9 +203,9 @@ _AND, _NEXT_TO = missions.ids("and"), missions.ids("next to")
 
 
 def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
-    """Mission as word ids: each part of a sentence has a fixed place, 0 where it is absent.
+    """Return the mission as word ids; absent parts of a sentence are 0.
 
-    Raises nothing; the articles come from `told`.
+    `with_articles` sets the bits that choose between "a" and "the".
     """
     slots = [_phrase(word) for word in mission]
     slots += [jnp.zeros(18, jnp.uint8)] * (4 - len(slots))
@@ -215,7 +221,7 @@ def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
 
 
 def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
-    """Words of one instruction."""
+    """Return the word ids of one instruction."""
     put = verb(word) == PUT_NEXT
     parts = [
         jnp.asarray(_VERBS)[verb(word).astype(jnp.int32)],
@@ -227,7 +233,7 @@ def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
 
 
 def _noun(what: UInt32[Array, ""], present: Array) -> UInt8[Array, "7"]:
-    """Words of a description: article, colour, kind, place."""
+    """Return the word ids of a description: article, colour, kind, place."""
     index = [(what >> shift & mask).astype(jnp.int32) for shift, mask in ((UNIQUE, 1), (3, 7))]
     kind, place = (what & 7).astype(jnp.int32), (what >> 6 & 7).astype(jnp.int32)
     head = [jnp.asarray(_ARTICLES)[index[0]], jnp.asarray(_COLOURS)[index[1]]]

@@ -1,4 +1,4 @@
-"""Levels of opening doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
+"""Levels with missions to open doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
 
 from typing import ClassVar
 
@@ -7,10 +7,10 @@ from jaxtyping import Array, UInt32
 
 from ..core import checks
 from ..grid.plan import Plan
-from ..grid.rooms import LEFT, RIGHT
+from ..grid.rooms import LEFT, RIGHT, Ranges
 from ..grid.tiles import Colour, Kind
 from . import mission as m
-from .env import TRIES, BabyEnv, level
+from .env import TRIES, BabyEnv, TwoRooms, level
 
 COLOURS = tuple(colour.name.lower() for colour in Colour)
 
@@ -21,13 +21,12 @@ class Open(BabyEnv):
 
     num_dists: int = 18  # objects
 
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
+        """Reject a maze with an object out of reach."""
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -37,15 +36,11 @@ class Open(BabyEnv):
 
 
 @level("OpenRedDoor-v0")
-class OpenRedDoor(BabyEnv):
+class OpenRedDoor(TwoRooms):
     """Open the red door between two rooms."""
 
     room_size: int = 5
-    num_rows: int = 1
-    num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -62,11 +57,10 @@ class OpenRedDoor(BabyEnv):
 class OpenDoor(BabyEnv):
     """Open one of four doors of a room, named by its colour or by where it is."""
 
-    select_by: str = "any"  # "color", "loc" or "any" (a fair coin)
+    select_by: str = "any"  # "color", "loc" or "any" (either, with equal probability)
     debug: bool = False  # toggling another door fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -75,7 +69,7 @@ class OpenDoor(BabyEnv):
         checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Four doors of different colours."""
+        """Add four doors of different colours."""
         colours = plan.colours(4)
         doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
         by_colour = m.like(doors[0].tile)
@@ -93,12 +87,12 @@ class OpenTwoDoors(BabyEnv):
     """Open one door, then the opposite one."""
 
     room_size: int = 6
-    first_color: str = "any"  # of the left door; "any": drawn
-    second_color: str = "any"  # of the right door; "any": drawn
+    first_color: str = "any"  # of the left door; "any": random
+    second_color: str = "any"  # of the right door; "any": random
     strict: bool = False  # toggling the wrong door first fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    steps_per_cell: ClassVar[int] = 20
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -107,13 +101,8 @@ class OpenTwoDoors(BabyEnv):
         for name in ("first_color", "second_color"):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.room_size**2
-
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Doors on the left and on the right."""
+        """Add a door on the left and one on the right."""
         drawn = plan.colours(2)
         doors = []
         names = (self.first_color, self.second_color)
@@ -134,24 +123,15 @@ class OpenDoorsOrder(BabyEnv):
 
     room_size: int = 6
     num_doors: int = 2  # of the room, of different colours
-    debug: bool = False  # toggling any door but the next fails
+    debug: bool = False  # toggling another door than the next one fails
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    steps_per_cell: ClassVar[int] = 20
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_doors": (2, 4)}
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("OpenDoorsOrder", "num_doors", self.num_doors, 2, 4)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.room_size**2
-
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Doors of different colours; one of three missions."""
+        """Add doors of different colours and draw one of three missions."""
         colours = plan.colours(self.num_doors)
         doors = [plan.add_door(plan.middle, None, colour, locked=False) for colour in colours]
         plan.place_agent(plan.middle)

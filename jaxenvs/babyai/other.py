@@ -8,6 +8,7 @@ from jaxtyping import Array, UInt32
 from ..grid import tiles
 from ..grid.keycorridor import corridor
 from ..grid.plan import Plan
+from ..grid.rooms import Ranges
 from ..grid.tiles import Kind
 from . import mission as m
 from .env import BabyEnv, OneRoom, any_of, level
@@ -19,8 +20,7 @@ class ActionObjDoor(BabyEnv):
 
     room_size: int = 7
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO, m.OPEN, m.PICK_UP)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -42,12 +42,8 @@ class FindObj(BabyEnv):
 
     room_size: int = 5
 
+    steps_per_cell: ClassVar[int] = 20
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Place object, agent and doors."""
@@ -69,18 +65,13 @@ class KeyCorridor(BabyEnv):
 
     room_size: int = 6
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    steps_per_cell: ClassVar[int] = 30
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (3, 3))
     min_room_size: ClassVar[int] = 3
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 30 * self.room_size**2
-
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a corridor."""
+        """Draw a corridor, see `grid.keycorridor`."""
         return m.single(m.pick_up(m.kind_of(corridor(plan).tile)))
 
 

@@ -1,4 +1,4 @@
-"""Levels of picking things up (MiniGrid 3.2 `envs/babyai/pickup.py`)."""
+"""Levels with missions to pick up objects (MiniGrid 3.2 `envs/babyai/pickup.py`)."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from jaxtyping import Array, UInt32
 
 from ..grid import tiles
 from ..grid.plan import Plan
-from ..grid.rooms import UP
+from ..grid.rooms import UP, Ranges
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
@@ -18,13 +18,13 @@ class Pickup(BabyEnv):
     """Pick up an object somewhere in a maze; with `unblock`, some are blocked by others."""
 
     num_dists: int = 18  # objects
-    unblock: bool = False  # some object can be reached only by moving others
+    unblock: bool = False  # some objects can be reached only by moving others
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached; with `unblock`, accept only these."""
+        """Reject a maze with an object out of reach; with `unblock`, accept only such mazes."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -44,7 +44,7 @@ class PickupDist(OneRoom):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Five different objects."""
+        """Place five different objects."""
         objects = plan.add_distractors(5, 0)
         plan.place_agent(0)
         tile = any_of(plan, objects)
@@ -59,17 +59,12 @@ class PickupAbove(BabyEnv):
 
     room_size: int = 6
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    steps_per_cell: ClassVar[int] = 8
+    rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 8 * self.room_size**2
-
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """A door leads up from the agent's room."""
+        """Place the object above the agent's room, and a door between the rooms."""
         target = plan.add_object(self.room(1, 0))
         plan.add_door(plan.middle, UP, locked=False)
         plan.place_agent(plan.middle)

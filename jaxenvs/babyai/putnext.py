@@ -1,4 +1,4 @@
-"""Levels of putting one thing next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
+"""Levels with missions to put one object next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
 `other.py`)."""
 
 from typing import Any, ClassVar
@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree, UInt32
 
-from ..core import checks
 from ..core.env import Params
 from ..core.random import Key
 from ..grid import tiles
@@ -14,7 +13,7 @@ from ..grid.plan import Plan, Thing
 from ..grid.rooms import RIGHT
 from ..grid.state import Level
 from . import mission as m
-from .env import TRIES, BabyEnv, BabyState, OneRoom, level
+from .env import TRIES, BabyState, OneRoom, TwoRooms, level
 
 
 @level("PutNextLocal-v0")
@@ -28,14 +27,10 @@ class PutNextLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
     max_navigations: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("PutNextLocal", "num_objs", self.num_objs, 2, 18)
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach, and two objects side by side."""
+        """Reject a room with an object out of reach, and targets that are already adjacent."""
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
@@ -44,25 +39,14 @@ class PutNextLocal(OneRoom):
         return m.single(m.put_next(m.like(a.tile), m.like(b.tile)))
 
 
-class TwoRooms(BabyEnv):
+class OpenRooms(TwoRooms):
     """Two rooms with different objects and no wall between them."""
 
-    num_rows: int = 1
-    num_cols: int = 2
     objs_per_room: int = 1  # objects in each room
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (1, 9)}
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        owner = type(self).__name__
-        checks.integer_field(owner, "objs_per_room", self.objs_per_room, self.least, 9)
-
-    least: ClassVar[int] = 1  # objects of a room
 
     def both(self, plan: Plan) -> tuple[Array, Array]:
         """Draw agent and objects; return the tiles on the left and on the right."""
@@ -77,16 +61,13 @@ class TwoRooms(BabyEnv):
 @level("PutNextS5N2-v0", room_size=5, objs_per_room=2)
 @level("PutNextS6N3-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4-v0", room_size=7, objs_per_room=4)
-class PutNext(TwoRooms):
+class PutNext(OpenRooms):
     """Put an object next to one in the other room."""
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 8 * self.room_size**2
+    steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """The object to move is on the left or on the right."""
+        """Draw an object of each room, in random order."""
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
         swapped = plan.coin()
@@ -100,13 +81,13 @@ class PutNext(TwoRooms):
 class PutNextCarrying(PutNext):
     """`PutNext`, but the agent carries the object to move from the start.
 
-    Upstream hands the object over after making the first observation, which therefore shows it in
-    its place. Observations that upstream's wrappers draw (`full`, `rgb`, `rgb_full`) are made later
-    and already show it carried.
+    Upstream gives the agent the object after it has made the first observation, which therefore
+    shows the object on the floor. Upstream's wrappers (`full`, `rgb`, `rgb_full`) observe later and
+    already show the object as carried.
     """
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Begin with the mission's first object, the one that description 0 means, in hand."""
+        """Start with the mission's first object, the one that fits description 0, in hand."""
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
         tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
@@ -118,7 +99,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; in the first one nothing is picked up yet."""
+        """Return the observation; the first one shows the object on the floor, as upstream."""
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)
@@ -131,20 +112,16 @@ class PutNextCarrying(PutNext):
 
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
-class MoveTwoAcross(TwoRooms):
-    """Put an object next to one in the other room, then one of that room next to one in this."""
+class MoveTwoAcross(OpenRooms):
+    """Put an object next to one in the other room, then one of the other room next to one here."""
 
     objs_per_room: int = 2
 
-    least: ClassVar[int] = 2
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 16 * self.room_size**2
+    steps_per_cell: ClassVar[int] = 16
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Two objects of each room take part."""
+        """Draw two objects of each room."""
         left, right = self.both(plan)
         a, d = m.like(left[plan.sample(self.objs_per_room, 2)])
         b, c = m.like(right[plan.sample(self.objs_per_room, 2)])

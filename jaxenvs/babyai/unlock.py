@@ -1,4 +1,4 @@
-"""Levels of unlocking doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
+"""Levels with missions to unlock doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
 
 from typing import Any, ClassVar
 
@@ -7,49 +7,41 @@ from jaxtyping import Array, UInt8, UInt32
 
 from ..grid import tiles
 from ..grid.plan import NUM_COLOURS, Plan
-from ..grid.rooms import RIGHT
+from ..grid.rooms import RIGHT, Ranges
 from ..grid.tiles import Kind
 from ..grid.unlock import lock
 from . import mission as m
-from .env import TRIES, BabyEnv, level
-from .goto import distractors_in_rooms, locked_room
+from .env import BabyEnv, TwoRooms, level
+from .goto import LockedMaze
 
 
 @level("Unlock-v0")
-class Unlock(BabyEnv):
+class Unlock(LockedMaze):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
-    Upstream compares numbers by identity, so the key may lie in the locked room (in 4 % of the
-    levels, which have no solution), and other objects lie there too. `key_outside` fixes both.
+    As upstream, the key lies in the locked room in 4 % of the levels, which have no solution, and
+    other objects lie there too. `key_outside` prevents both.
     """
 
-    key_outside: bool = False  # key and other objects lie outside the locked room
-
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached."""
-        locked, door = locked_room(plan, key_outside=self.key_outside)
+        """With probability 1/2, no other door has the locked door's colour."""
+        locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
-        distractors_in_rooms(plan, 3, locked if self.key_outside else None)
-        plan.place_agent(avoid_room=locked)
-        plan.accepted = plan.accepted & plan.all_reachable()
+        self.fill(plan, locked, 3)
         return m.single(m.open_door(m.like(door)))
 
 
 @level("UnlockLocal-v0")
 @level("UnlockLocalDist-v0", distractors=True)
 class UnlockLocal(BabyEnv):
-    """Open the locked door of a room with the key that lies there."""
+    """Open the locked door of a room with the key in the room."""
 
     distractors: bool = False  # three other objects
 
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -66,8 +58,7 @@ class UnlockLocal(BabyEnv):
 class KeyInBox(BabyEnv):
     """Open the locked door of a room with the key that is in a box."""
 
-    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -79,25 +70,21 @@ class KeyInBox(BabyEnv):
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
     def contents(self, state: Any) -> UInt8[Array, ""]:
-        """The key."""
+        """Return the key."""
         return m.contents(state.task)
 
 
 @level("UnlockPickup-v0")
 @level("UnlockPickupDist-v0", distractors=True)
-class UnlockPickup(BabyEnv):
-    """Open the locked door between two rooms and pick up the box behind it.
+class UnlockPickup(TwoRooms):
+    """Open the locked door between two rooms and pick up the box in the other room.
 
-    The time limit is 72 steps: upstream means it to be 288 but never sets that.
+    The time limit is 72 steps: upstream intends 288 but never sets it.
     """
 
     room_size: int = 6
-    num_rows: int = 1
-    num_cols: int = 2
     distractors: bool = False  # four other objects
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -111,21 +98,13 @@ class UnlockPickup(BabyEnv):
 
 
 @level("BlockedUnlockPickup-v0")
-class BlockedUnlockPickup(BabyEnv):
+class BlockedUnlockPickup(TwoRooms):
     """`UnlockPickup` with a ball in front of the door."""
 
     room_size: int = 6
-    num_rows: int = 1
-    num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    steps_per_cell: ClassVar[int] = 16
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 16 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Draw box, door, ball, key and agent."""
@@ -142,14 +121,9 @@ class UnlockToUnlock(BabyEnv):
     room_size: int = 6
     num_rows: int = 1
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    steps_per_cell: ClassVar[int] = 30
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (3, 3))
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 30 * self.room_size**2
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Draw doors, keys, ball and agent."""

@@ -18,7 +18,7 @@ class Background(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """Whether no job is running or waiting for `take`."""
+        """True if no job is running and no result waits for `take`."""
         return self._job is None
 
     def begin(self, job: Callable[[], T]) -> None:
@@ -32,7 +32,7 @@ class Background(Generic[T]):
         return self._job is not None and bool(wait([self._job], patience).done)
 
     def take(self) -> T:
-        """Wait for the job and return its result, or raise what it raised."""
+        """Wait for the job and return its result, or raise its exception."""
         if self._job is None:
             raise RuntimeError("there is no job to take the result of")
         job, self._job = self._job, None
@@ -44,9 +44,9 @@ class Background(Generic[T]):
 
 
 def is_busy() -> bool:
-    """Whether a job is still running.
+    """Return whether a job is still running.
 
-    Python waits for it before it exits, which may take as long as a compilation; a finished command
-    exits with `os._exit` instead.
+    Python would wait for it before exiting, which may take as long as a compilation; a finished
+    command exits with `os._exit` instead.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

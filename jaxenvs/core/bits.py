@@ -1,4 +1,4 @@
-"""Small numbers side by side in 32-bit words: fields of one word, or an array of equal widths."""
+"""Small integers packed into 32-bit words: fields of one word, or an array of equal widths."""
 
 import functools
 import operator
@@ -33,14 +33,14 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values as they are, see `settled`: together in one word, flags as flags."""
+    """Return the values unchanged, computed once (see `settled`): they pass through one word."""
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
 
 
 def any_of(words: Iterable[Array]) -> Array:
-    """Bits that any of some words has, or whether any of some flags is set."""
+    """Return the bitwise or of words, or the logical or of flags."""
     return functools.reduce(operator.or_, [*words])
 
 
@@ -53,8 +53,10 @@ def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*bat
 def nth_bit(
     words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
 ) -> Int32[Array, "*batch"]:
-    """Number of the bit with this rank, from the lowest of the first word, in words of `width`
-    bits, 16 or 32. Meaningless if there is none.
+    """Return the position of the set bit with this rank, in words of `width` bits (16 or 32).
+
+    Ranks and positions count from the lowest bit of the first word. Undefined if there are fewer
+    set bits.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)
@@ -75,7 +77,7 @@ def nth_bit(
 
 
 def words_for(count: int, bits: int) -> int:
-    """Number of words that `pack` needs for `count` values; none is split between two words."""
+    """Return the words that `pack` needs for `count` values; no value spans two words."""
     return -(-count // (32 // bits))
 
 
@@ -86,7 +88,7 @@ def pack(
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # A sum of slices and not over an axis: it fuses with what reads the words.
+    # Slices are combined one by one: unlike a reduction over an axis, that fuses with its readers.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))

@@ -1,4 +1,4 @@
-"""Checks made while tracing: each says what was given, what is allowed and how to fix it."""
+"""Checks made while tracing. Messages give the bad value, the allowed ones and the fix."""
 
 import contextlib
 import contextvars
@@ -20,7 +20,7 @@ _drawn: contextvars.ContextVar[bool] = contextvars.ContextVar("level_is_drawn", 
 
 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
-    """Names of `allowed` that look most like `given`, best first; case does not count."""
+    """Return the allowed names most similar to `given`, best first, ignoring case."""
     folded: dict[str, str] = {}
     for name in allowed:
         folded.setdefault(name.lower(), name)
@@ -30,13 +30,13 @@ def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """`; did you mean 'x' or 'y'?`, or nothing when no name is near."""
+    """Return `; did you mean 'x' or 'y'?`, or "" if no name is similar."""
     names = closest(given, allowed)
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 seed`, `2 seeds`."""
+    """Return a number with its noun: `1 seed`, `2 seeds`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -61,7 +61,10 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
 
 
 def number(where: str, name: str, given: Any, low: float, high: float) -> None:
-    """Raise `ValueError` for a number, or one of an array, out of range, unless it is traced."""
+    """Raise `ValueError` if a number, or an entry of an array, is out of range.
+
+    Traced values are not checked.
+    """
     if isinstance(given, Tracer) or not isinstance(
         given, (int, float, np.generic, np.ndarray, jax.Array)
     ):
@@ -87,7 +90,7 @@ def single_key(key: Any, where: str) -> Key:
 
 
 def any_key(key: Any, where: str) -> Keys:
-    """Return `key` (typed, or raw uint32 words of `jax.random.PRNGKey`) as typed PRNG keys."""
+    """Return `key` as typed PRNG keys; it may be raw uint32 words of `jax.random.PRNGKey`."""
     if isinstance(key, (jax.Array, np.ndarray)):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             return key  # type: ignore[return-value]
@@ -100,9 +103,10 @@ def any_key(key: Any, where: str) -> Keys:
 
 
 def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
-    """Return `given` with the structure, shapes and dtypes of `wanted`, or say which leaf differs.
+    """Return `given` with the structure, shapes and dtypes of `wanted`.
 
-    Numbers are cast to the dtype of the default (an int where a float is wanted, a Python number).
+    Numbers are cast to the dtype of the default: an int to a float, a Python number to an array.
+    Raises `TypeError` that names the first leaf that does not fit.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:
@@ -139,7 +143,7 @@ def _number(leaf: Any, dtype: np.dtype, where: str) -> Array:
     if integers and array.dtype != dtype and not isinstance(leaf, Tracer):
         most, least = np.iinfo(dtype).max, np.iinfo(dtype).min
         if ((np.asarray(array) > most) | (np.asarray(array) < least)).any():
-            _refuse_number(leaf, dtype, where)  # a cast would make another number of it
+            _refuse_number(leaf, dtype, where)  # a cast would change its value
     return given.astype(dtype)
 
 
@@ -172,9 +176,9 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 
 @contextlib.contextmanager
 def level_is_drawn() -> Iterator[None]:
-    """Within this context, levels come from the environment itself: `level_like` checks nothing.
+    """Disable `level_like` in this context, where levels come from the environment itself.
 
-    Otherwise the first reset of each environment would trace the generator of its levels twice.
+    Otherwise the first reset of each environment would trace its level generator twice.
     """
     before = _drawn.set(True)
     try:
@@ -184,10 +188,10 @@ def level_is_drawn() -> Iterator[None]:
 
 
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
-    """Raise `TypeError` unless a level has the shapes of those that the environment draws.
+    """Raise `TypeError` unless a level has the shapes of the levels that the environment draws.
 
-    `wanted` returns one, or its shapes. Leaves are compared by name: a level made by hand may lack
-    parts that the environment can add.
+    `wanted` returns such a level or its shapes. Leaves are compared by name: a level made by hand
+    may lack parts that the environment can add.
     """
     if _drawn.get():
         return
@@ -212,8 +216,10 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
 
 
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
-    """Return an action as arrays of the space's shapes, with integers where the space has them.
-    Errors name the part of a dict."""
+    """Return an action as arrays that fit the space's shapes and kinds of dtypes.
+
+    Raises `TypeError`; for a Dict space the message names the part.
+    """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):
             names, given = sorted(space.spaces), _describe(action)
@@ -239,7 +245,10 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
 
 
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
-    """Author's check: a step must keep structure, shapes and dtypes; weak types are made strong."""
+    """Return the state after a step, strongly typed.
+
+    Raises `TypeError` if an author's `step_state` changed its structure, shapes or dtypes.
+    """
     leaves, structure = jax.tree_util.tree_flatten_with_path(before)
     if jax.tree.structure(after) != structure:
         raise TypeError(f"{where} returned {jax.tree.structure(after)} for a state {structure}")
@@ -257,7 +266,7 @@ def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
 
 
 def _describe(value: Any) -> str:
-    """Shape and dtype of an array, else the type and the value itself in short."""
+    """Describe a value for a message: dtype and shape of an array, else type and short repr."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return f"an array {value.dtype}{list(value.shape)}"
     text = " ".join(repr(value).split())

@@ -1,4 +1,4 @@
-"""Controls as data: the keys of each action, and what pointing at the board does.
+"""Controls as data: the keys of each action, and the actions of pointing at the board.
 
 Keys have pygame's names ("left", "space", "a"); a capital letter is the letter with Shift.
 """
@@ -10,42 +10,42 @@ Place = tuple[int, int]  # row, column
 
 
 class ActionKeys(NamedTuple):
-    """One action: its name and its keys, the best one first.
+    """One action: its name and its keys, the main key first.
 
-    While a policy plays, arrows and Space move in time, so a letter should be among the keys.
+    While a policy plays, arrows and Space step through time, so the keys should include a letter.
     """
 
     name: str
     keys: tuple[str, ...] = ()
-    does: str = ""  # for the help, where the name does not say it
+    does: str = ""  # description in the help, if the name is not enough
 
 
 class Pointing(NamedTuple):
-    """How pointing at places on the board, with the mouse or a cursor, becomes actions.
+    """Map from places on the board, chosen with the mouse or a cursor, to actions.
 
     The board is divided evenly into places, such as the lamps of a board or the pegs of a tower.
     """
 
-    rows: int  # of places
+    rows: int  # rows and columns of places
     columns: int
-    # The action of (state, place), or None where there is none. With `pair` of (state, from, to),
-    # with `writes` of (state, place, digit).
+    # From (state, place) to an action, or None if there is none. Arguments with `pair`: (state,
+    # from, to); with `writes`: (state, place, digit).
     action: Callable[..., int | None]
-    does: str  # for the help
-    pair: bool = False  # whether it takes two places
-    writes: bool = False  # whether the digits 1 to 9 act at the cursor
+    does: str  # description in the help
+    pair: bool = False  # an action takes two places
+    writes: bool = False  # the digits 1 to 9 act at the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
-        """Return the place beside, around the edge."""
+        """Return the place this many rows down and columns to the right; edges wrap around."""
         return (place[0] + down) % self.rows, (place[1] + right) % self.columns
 
 
 class Controls(NamedTuple):
-    """What a person can do in an environment."""
+    """Keys and pointing of a person who plays."""
 
-    actions: tuple[ActionKeys, ...] = ()  # by their numbers; none where keys cannot play it
+    actions: tuple[ActionKeys, ...] = ()  # indexed by action; empty if keys cannot play it
     pointing: Pointing | None = None
-    # Elements of the action space that they stand for; () where actions are their numbers.
+    # Element of the action space for each of `actions`; () if the index itself is the action.
     values: tuple[Any, ...] = ()
 
     @property
@@ -65,12 +65,12 @@ ARROWS = {"up": ("up", "w"), "right": ("right", "d"), "down": ("down", "s"), "le
 
 
 def keyed(*rows: tuple[str, ...]) -> tuple[ActionKeys, ...]:
-    """Return the actions in order, each from its name, its keys ("a, left") and what it does."""
+    """Return actions in order, each from its name, its keys ("a, left") and its description."""
     return tuple(ActionKeys(name, tuple(keys.split(", ")), *does) for name, keys, *does in rows)
 
 
 def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
-    """Arrows and letters for actions named `up`, `right`, `down` or `left`; digits for others."""
+    """Assign arrows and letters to `up`, `right`, `down` and `left`, and digits to other names."""
     digit = {i: (str(i),) for i in range(10)}
     return tuple(
         ActionKeys(name, ARROWS.get(name, digit.get(i, ()))) for i, name in enumerate(names)
@@ -78,17 +78,17 @@ def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
 
 
 def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
-    """Return controls of actions that are places: they have names and no keys."""
+    """Return controls for actions that are places: named actions without keys."""
     return Controls(tuple(map(ActionKeys, names)), pointing)
 
 
 def cell_names(rows: int, columns: int) -> tuple[str, ...]:
-    """Row and column, from 0, of each cell of a board."""
+    """Return the names "row,column" of a board's cells, both counted from 0."""
     return tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
 
 
 def cells(rows: int, columns: int, does: str) -> Controls:
-    """Return controls of actions that are the cells of a board, row by row."""
+    """Return controls for actions that are the cells of a board, row by row."""
 
     def action(state: Any, cell: Place) -> int:
         return cell[0] * columns + cell[1]
@@ -97,7 +97,7 @@ def cells(rows: int, columns: int, does: str) -> Controls:
 
 
 def sign(key: str) -> str:
-    """What is written on a key; `Shift U` for a capital letter."""
+    """Return the label of a key; `Shift U` for a capital letter."""
     if len(key) == 1 and key.isupper():
         return f"Shift {key}"
     return SIGNS.get(key, key.capitalize())

@@ -1,9 +1,9 @@
-"""Distributions of actions: what the outputs of a policy's network mean in an action space.
+"""Action distributions, parametrised by the outputs of a policy network.
 
-Discrete: a logit for each action. MultiDiscrete: the same for each number, one after another. Box:
-the means and spreads of a Gaussian, which tanh and the bounds turn into an action (Haarnoja et al.,
-2018). What is drawn is what `log_prob` takes, for a Box the number before tanh: taken from the
-action again, it would lose its digits near the bounds.
+Discrete: one logit per action. MultiDiscrete: the logits of each component, concatenated. Box: mean
+and raw standard deviation of a Gaussian, squashed by tanh and scaled to the bounds (Haarnoja et
+al., 2018). `log_prob` takes the sample that `draw` returns. For a Box this is the value before
+tanh: recovered from the action, it would lose precision near the bounds.
 """
 
 import dataclasses
@@ -18,137 +18,137 @@ from jaxtyping import Array, Float, Float32
 from .random import Key
 from .spaces import Box, Discrete, MultiDiscrete, Space
 
-LEAST_SPREAD = 1e-3  # of a Gaussian before tanh
-NODES = 16  # of the quadrature of an entropy
+LEAST_DEVIATION = 1e-3  # lower bound on the standard deviation of a Gaussian, before tanh
+NODES = 16  # quadrature nodes for the entropy
 
 
 @dataclasses.dataclass(frozen=True)
 class Categorical:
-    """One of `space.n` actions, by logits."""
+    """Categorical distribution over `space.n` actions, from logits."""
 
     space: Discrete
 
     @property
     def outputs(self) -> int:
-        """Numbers that a network says of one observation."""
+        """Network outputs for one observation."""
         return self.space.n
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Draw by the probabilities, int32 (*batch,)."""
+        """Sample actions, int32 (*batch,)."""
         return jax.random.categorical(key, outputs).astype(jnp.int32)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """The likeliest."""
+        """Return the most likely actions."""
         return outputs.argmax(axis=-1).astype(jnp.int32)
 
     def action(self, drawn: Array) -> Array:
-        """Elements of the space."""
+        """Turn samples into elements of the space."""
         return drawn
 
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Logarithm of the probability of each action."""
+        """Return the log-probability of each action."""
         actions = jnp.arange(outputs.shape[-1], dtype=drawn.dtype)
-        # Not by an index, whose gradient is written apart.
+        # A one-hot sum instead of a gather: the gradient of a gather is a separate scatter.
         known = jnp.where(drawn[..., None] == actions, jax.nn.log_softmax(outputs), 0.0)
         return known.sum(axis=-1)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """In nats."""
+        """Return the entropy in nats."""
         log_probs = jax.nn.log_softmax(outputs)
         return -(jnp.exp(log_probs) * log_probs).sum(axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiCategorical:
-    """A vector of independent choices; their logits lie one after another."""
+    """Vector of independent categorical choices; their logits are concatenated."""
 
     space: MultiDiscrete
 
     @property
     def outputs(self) -> int:
-        """Numbers that a network says of one observation."""
+        """Network outputs for one observation."""
         return int(self.space.nvec.sum())
 
     def parts(self, outputs: Array) -> list[tuple[Categorical, Array]]:
-        """Each choice with its logits."""
+        """Return the distribution of each choice with its logits."""
         counts = self.space.nvec.ravel()
         logits = jnp.split(outputs, np.cumsum(counts)[:-1], axis=-1)
         choices = [Categorical(Discrete(int(count))) for count in counts]
         return list(zip(choices, logits, strict=True))
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Draw every choice, int32 (*batch, choices)."""
+        """Sample every choice, int32 (*batch, choices)."""
         parts = self.parts(outputs)
         keys = jax.random.split(key, len(parts))
         drawn = [one.draw(k, logits) for k, (one, logits) in zip(keys, parts, strict=True)]
         return jnp.stack(drawn, axis=-1)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """The likeliest."""
+        """Return the most likely choices."""
         return jnp.stack([one.best(logits) for one, logits in self.parts(outputs)], axis=-1)
 
     def action(self, drawn: Array) -> Array:
-        """Elements of the space."""
+        """Turn samples into elements of the space."""
         return drawn.reshape(*drawn.shape[:-1], *self.space.shape)
 
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Logarithm of the probability of all choices together."""
+        """Return the joint log-probability of the choices."""
         parts = enumerate(self.parts(outputs))
         return sum_of(one.log_prob(logits, drawn[..., i]) for i, (one, logits) in parts)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """In nats."""
+        """Return the entropy in nats."""
         return sum_of(one.entropy(logits) for one, logits in self.parts(outputs))
 
 
 @dataclasses.dataclass(frozen=True)
 class TanhGaussian:
-    """Numbers between bounds: a Gaussian for each, through tanh, stretched to the bounds."""
+    """Independent Gaussians squashed by tanh and scaled to the bounds of a Box."""
 
     space: Box
 
     @property
     def outputs(self) -> int:
-        """Numbers that a network says of one observation: means, then what spreads come from."""
+        """Network outputs for one observation: means, then raw standard deviations."""
         return 2 * self.numbers
 
     @property
     def numbers(self) -> int:
-        """Numbers of an action."""
+        """Components of an action."""
         return math.prod(self.space.shape)
 
     @property
     def half(self) -> np.ndarray:
-        """Half the distance between the bounds of each number."""
+        """Half the distance between the bounds of each component."""
         return (self.space.high.ravel() - self.space.low.ravel()) / self.space.dtype.type(2)
 
     def moments(self, outputs: Float[Array, "*batch outputs"]) -> tuple[Array, Array]:
-        """Mean and standard deviation of each Gaussian, (*batch, numbers)."""
+        """Return mean and standard deviation of each Gaussian, (*batch, numbers)."""
         mean, raw = jnp.split(outputs, 2, axis=-1)
-        return mean, jax.nn.softplus(raw) + LEAST_SPREAD
+        return mean, jax.nn.softplus(raw) + LEAST_DEVIATION
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Draw before tanh, float32 (*batch, numbers)."""
+        """Sample values before tanh, float32 (*batch, numbers)."""
         shape = (*outputs.shape[:-1], self.numbers)
         return self.spread_out(jax.random.normal(key, shape, outputs.dtype), outputs)
 
     def spread_out(
         self, noise: Float[Array, "*batch numbers"], outputs: Float[Array, "*batch outputs"]
     ) -> Array:
-        """What is drawn before tanh if standard normal numbers are these."""
-        mean, spread = self.moments(outputs)
-        return mean + spread * noise
+        """Return the sample before tanh for the given standard normal noise."""
+        mean, deviation = self.moments(outputs)
+        return mean + deviation * noise
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """The means, before tanh."""
+        """Return the means, before tanh."""
         return self.moments(outputs)[0]
 
     def action(self, drawn: Array) -> Array:
-        """Elements of the space."""
+        """Turn samples into elements of the space."""
         low, high = self.space.low.ravel(), self.space.high.ravel()
         stretched = low + self.half * (jnp.tanh(drawn) + 1)
         return jnp.clip(stretched, low, high).reshape(*drawn.shape[:-1], *self.space.shape)
@@ -156,23 +156,26 @@ class TanhGaussian:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Logarithm of the density of each action, by the change of variables."""
-        mean, spread = self.moments(outputs)
-        normal = -0.5 * jnp.square((drawn - mean) / spread) - jnp.log(spread)
+        """Return the log-density of each action, by the change of variables."""
+        mean, deviation = self.moments(outputs)
+        normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)
         return (normal - 0.5 * math.log(2 * math.pi) - self.log_slope(drawn)).sum(axis=-1)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """Differential entropy in nats; the mean of the slope's logarithm by Gauss and Hermite."""
-        mean, spread = self.moments(outputs)
+        """Return the differential entropy in nats.
+
+        Gauss-Hermite quadrature gives the expected log-slope of tanh.
+        """
+        mean, deviation = self.moments(outputs)
         points, weights = np.polynomial.hermite_e.hermegauss(NODES)
         points, weights = np.float32(points), np.float32(weights / weights.sum())
-        slopes = self.log_slope(mean + spread * points.reshape(-1, *[1] * mean.ndim))
+        slopes = self.log_slope(mean + deviation * points.reshape(-1, *[1] * mean.ndim))
         stretched = jnp.tensordot(weights, slopes, axes=1)
-        normal = 0.5 * math.log(2 * math.pi * math.e) + jnp.log(spread)
+        normal = 0.5 * math.log(2 * math.pi * math.e) + jnp.log(deviation)
         return (normal + stretched).sum(axis=-1)
 
     def log_slope(self, drawn: Array) -> Array:
-        """Logarithm of how much `action` stretches lengths at each number, without overflow."""
+        """Return the log-derivative of `action` at each component, without overflow."""
         tanh = 2.0 * (math.log(2.0) - drawn - jax.nn.softplus(-2.0 * drawn))
         return tanh + np.log(self.half)
 
@@ -181,9 +184,9 @@ Distribution = Categorical | MultiCategorical | TanhGaussian
 
 
 def of(space: Space) -> Distribution:
-    """The distribution of a policy over an action space.
+    """Return the distribution of a policy over an action space.
 
-    Raises `ValueError` for a space that no policy has: a Dict, a Box of integers, or one without
+    Raises `ValueError` for an unsupported space: a Dict, a Box of integers, or a Box without finite
     bounds.
     """
     if isinstance(space, Discrete):
@@ -192,24 +195,24 @@ def of(space: Space) -> Distribution:
         return MultiCategorical(space)
     if not isinstance(space, Box) or not np.issubdtype(space.dtype, np.floating):
         raise ValueError(
-            f"no policy has the action space {space}; it takes a Discrete, a MultiDiscrete or a "
-            f"Box of float numbers"
+            f"policies do not support the action space {space}; use a Discrete, a MultiDiscrete or "
+            f"a Box of floats"
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ValueError(
-            f"no policy has the action space {space}: tanh needs a lowest and a highest value of "
-            f"each number; give the Box finite bounds"
+            f"policies do not support the action space {space}: tanh needs finite bounds; give the "
+            f"Box a finite low and high"
         )
     if not (space.low < space.high).all():
         raise ValueError(
-            f"no policy has the action space {space}: a number with equal bounds is no choice; "
-            f"leave it out of the Box"
+            f"policies do not support the action space {space}: a component with equal bounds "
+            f"leaves no choice; remove it from the Box"
         )
     return TanhGaussian(space)
 
 
 def sum_of(terms: Any) -> Array:
-    """Sum of arrays of one shape."""
+    """Return the sum of arrays of one shape."""
     first, *rest = terms
     for term in rest:
         first = first + term

@@ -1,4 +1,4 @@
-"""Pictures of states, as players, adapters, notebooks and pages draw them."""
+"""Pictures of states, for players, adapters, notebooks and pages."""
 
 import functools
 from collections.abc import Callable
@@ -23,28 +23,28 @@ def unwrapped(env: Env) -> Env:
 
 
 def is_drawn(env: Env) -> bool:
-    """Tell whether the environment can be drawn: by its tiles or by what is observed."""
+    """Tell whether the environment can be drawn, by its tiles or by its observation."""
     return has_tiles(env) or observed.canvas(unwrapped(env).observation_space) is not None
 
 
 def has_tiles(env: Env) -> bool:
-    """Tell whether the environment draws itself: it has both tiles and their sprites."""
+    """Tell whether the environment has both tiles and an atlas of sprites."""
     kind = type(unwrapped(env))
     return kind.tiles is not Env.tiles and kind.atlas is not Env.atlas
 
 
 def has_picture(env: Env) -> bool:
-    """Tell whether more is drawn than tiles."""
+    """Tell whether pictures show more than tiles."""
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
 
 @functools.lru_cache(maxsize=64)
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
-    """Return the compiled function from (state, params) to uint8 pixels: the environment's
-    `picture` if it has one, else its tiles from the atlas; without tiles, its observation.
+    """Return the compiled function from (state, params) to uint8 pixels (height, width, 3).
 
-    `batched` draws states with a leading axis, whose params may have one too; None stands for the
-    default params.
+    It draws the environment's `picture` if it has one, else its tiles, else its observation. With
+    `batched`, states have a leading axis and params may have one. None stands for the default
+    params.
     """
     # The atlas is an argument: as a constant it would be compiled into the program.
     sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
@@ -78,7 +78,7 @@ def _canvas(env: Env) -> observed.Canvas:
 
 @functools.lru_cache(maxsize=64)
 def board_shape(env: Env) -> tuple[int, int]:
-    """Rows and columns of the world, in tiles."""
+    """Return rows and columns of the picture, in tiles."""
     if not has_tiles(env):
         return _canvas(env).shape
     shape = jax.eval_shape(env.tiles, env.state_shape).shape

@@ -31,7 +31,7 @@ def compiled(method: Method) -> Method:
 
     The object is static and every argument is a pytree of arrays or numbers. The program is shared
     by equal objects with fields of the same types, and recompiled only for new shapes, dtypes or
-    structures. An object with `check_values` checks params before, as a trace has no values.
+    structures. If the object has `check_values`, it checks params first, as a trace has no values.
     """
     signature = inspect.signature(method)
 
@@ -53,8 +53,8 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # A mistake of the caller, or something that cannot be compiled. The plain call raises an
-        # error about the values as they were given, and its traceback shows no compilation.
+        # A mistake of the caller, or code that cannot be compiled. The plain call raises an error
+        # about the values as given, and its traceback shows no compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 
@@ -63,7 +63,7 @@ def compiled(method: Method) -> Method:
 
 
 def shared(method: Method) -> Method:
-    """The program behind a bound method of `compiled`, so that several traces share one body."""
+    """Return the program of a bound method of `compiled`, so that several traces share one body."""
     program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
     return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]
 
@@ -78,7 +78,7 @@ def compile_overrides(cls: type) -> None:
 
 @contextlib.contextmanager
 def op_by_op() -> Iterator[None]:
-    """Within this context, eager calls run one operation at a time, as JAX itself would."""
+    """Run eager calls in this context one operation at a time, as JAX itself would."""
     before = _off.set(True)
     try:
         yield
@@ -88,9 +88,9 @@ def op_by_op() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=MOST_PROGRAMS)
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
-    """The jitted function of (positional, keyword) arguments that eager calls of a method run.
+    """Return the jitted function of (args, kwargs) that eager calls of a method run.
 
-    kinds: types of the owner's fields, which keep apart owners that are equal (1 and 1.0).
+    kinds: types of the owner's fields. They distinguish owners that compare equal (1 and 1.0).
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -101,7 +101,7 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 
 
 def _kinds(value: Any) -> Hashable:
-    """Types of a value and its parts: 1, 1.0 and True are equal, as are 0.0 and -0.0."""
+    """Return the types of a value and its parts, as 1, 1.0 and True are equal, and 0.0 and -0.0."""
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
         return type(value), *map(_kinds, parts)
@@ -111,7 +111,7 @@ def _kinds(value: Any) -> Hashable:
 
 
 def _is_eager() -> bool:
-    """Whether a call would run immediately, and may be compiled.
+    """Return whether a call runs immediately, so that it may be compiled.
 
     False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
     """
@@ -123,7 +123,7 @@ def _is_eager() -> bool:
 
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
-    """A function that returns a token of the current trace, and the token outside of any."""
+    """Return a function that gives the current trace's token, and the token outside any trace."""
     try:  # not at import, where it would take a tenth of a second
         from jax.extend.core import get_opaque_trace_state
     except ImportError:  # before jax 0.10
@@ -134,16 +134,16 @@ def _trace_state() -> tuple[Callable[[], Any], Any]:
 
 
 def _arrays(tree: PyTree) -> PyTree:
-    """Strongly typed arrays, so that `2`, `np.int32(2)` and `jnp.asarray(2)` are one program.
+    """Return strongly typed arrays: `2`, `np.int32(2)` and `jnp.asarray(2)` share one program.
 
-    Raises `TypeError` for a leaf that is no number, or an integer that JAX would cut to 32 bits.
+    Raises `TypeError` for a leaf that is not a number, or an integer that does not fit JAX's dtype.
     """
     return jax.tree.map(_array, tree)
 
 
 def _array(leaf: Any) -> jax.Array | np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
-        raise TypeError("a value of a trace outside of it")
+        raise TypeError("a traced value outside its trace")
     if isinstance(leaf, jax.Array):
         weak = getattr(leaf, "weak_type", False)
         return jax.lax.convert_element_type(leaf, leaf.dtype) if weak else leaf

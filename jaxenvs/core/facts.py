@@ -1,4 +1,4 @@
-"""Facts of a state for panels and text, and the features that a network reads."""
+"""Facts of a state for panels and text, and the input features of networks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -9,9 +9,9 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # in an observation whose numbers are written, at most
+MOST_NUMBERS = 400  # larger observations are described by their shape only
 RGB = tuple[int, int, int]
-# How a panel draws a fact; text shows the label and the value of each.
+# How a panel draws a fact; text shows its label and value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
@@ -20,7 +20,7 @@ class Fact(NamedTuple):
 
     A `sentence` needs no label; a `bar` is filled to `amount` of `most`; a `count` is an icon with
     a number; a `clock` is a dial, `amount` the share of the day that has passed since noon; an
-    `icon` is a picture of what the value names.
+    `icon` is a picture of the thing that the value names.
     """
 
     label: str
@@ -33,21 +33,21 @@ class Fact(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """What an action set off besides itself, for players to highlight."""
+    """Side effects of an action, for players to highlight."""
 
     facts: tuple[int, ...] = ()  # indices into the facts of the state after it
     cells: tuple[tuple[int, int], ...] = ()  # (row, column) in `Env.tiles`
 
 
 class Features(NamedTuple):
-    """What a network reads of an observation."""
+    """Network inputs computed from an observation."""
 
     space: Space
-    of: Callable[[Any], PyTree[Array]]  # from one observation, traceable
+    of: Callable[[Any], PyTree[Array]]  # from one observation to its features, traceable
 
 
 def identity(obs: PyTree[Array]) -> PyTree[Array]:
-    """The observation itself."""
+    """Return the observation itself."""
     return obs
 
 
@@ -57,12 +57,12 @@ def bar(label: str, amount: int, most: int, icon: str = "", colour: RGB | None =
 
 
 def count(label: str, amount: int, icon: str = "") -> Fact:
-    """Return a number of things, such as an item of an inventory."""
+    """Return a count, such as an item of an inventory."""
     return Fact(label, f"{amount}", "count", amount, icon=icon)
 
 
 def listed(parts: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words as in `a`, `a and b`, `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -89,12 +89,15 @@ def _begun(words: str) -> str:
 
 
 def a(noun: str) -> str:
-    """`a key`, `an open door`."""
+    """Put the indefinite article before a noun: `a key`, `an open door`."""
     return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
 
 
 def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -> str:
-    """Say where something is: `2 steps ahead and 1 to the left`; -1 is behind or to the left."""
+    """Describe a relative position: `2 steps ahead and 1 to the left`.
+
+    Negative numbers are behind or to the left.
+    """
     parts = []
     if ahead:
         parts.append(f"{counted(abs(ahead), 'step')} {names[ahead < 0]}")

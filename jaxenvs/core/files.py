@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the folder of those that can be made again."""
+"""Atomic file replacement, and the cache folder."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ OFF = ("off", "0", "no", "false")
 
 
 def cache_folder(variables: Mapping[str, str]) -> Path | None:
-    """Return the folder named by the environment variables; None for nowhere."""
+    """Return the cache folder that the environment variables name; None if caching is off."""
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
         return None
@@ -24,7 +24,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def is_private(path: Path) -> bool:
-    """Whether the folder exists, or can be made, and nobody else can write to it."""
+    """Return whether only this user can write to the folder, which is made if needed."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
@@ -36,9 +36,9 @@ def is_private(path: Path) -> bool:
 
 
 def target(path: str | os.PathLike[str]) -> Path:
-    """Where a file is to be written, links followed; `OSError` for anything but an ordinary file.
+    """Return the path of a file to write, links followed.
 
-    Writing would replace a device, a pipe or a socket by a file.
+    Raises `FileExistsError` for a device, pipe, socket or folder, which writing would replace.
     """
     found = Path(path)
     if found.is_symlink():
@@ -52,8 +52,8 @@ def target(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write to; it replaces `path` if nothing is raised.
 
-    If `path` is a link, the file it points to is replaced. `OSError` as in `target`; it names the
-    path, not the temporary one.
+    If `path` is a link, the file it points to is replaced. Raises `OSError` as `target` does; the
+    error names `path`, not the temporary file.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -69,12 +69,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Temporary files in a folder, left by processes that died while writing."""
+    """Return the temporary files in a folder, left by processes that died while writing."""
     return sorted(folder.glob(".*.part"))
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """Read a text file (UTF-8) of at most `most` bytes, a pipe as well; else `ValueError`."""
+    """Read a text file or pipe (UTF-8); raise `ValueError` if it has more than `most` bytes."""
     with Path(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

@@ -1,10 +1,10 @@
 """Flags with which XLA runs environments faster on NVIDIA GPUs.
 
-XLA runs a program as CUDA graphs ("command buffers"). By default loops whose number of iterations
-depends on data are not part of a graph: the host waits for the GPU in each of them to learn
-whether to go on. A step with resets from `exact` or `stock` has such a loop. By default the
-kernels of a graph also run one after another, though few of a step depend on each other, and
-`scan` fills its outputs with zeros first.
+XLA runs a program as CUDA graphs ("command buffers"). By default a graph contains no loop whose
+number of iterations depends on data: in each iteration the host waits for the GPU to learn whether
+to continue. A step with resets from `exact` or `stock` has such a loop. By default the kernels of a
+graph also run one after another, although few kernels of a step depend on each other, and `scan`
+fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with a stock takes 52 us without the flags and
 32 us with them; one of 1,048,576 of DoorKey-8x8 takes 840 us and 644 us (H200, jax 0.11.2).
@@ -24,8 +24,8 @@ class Flag(NamedTuple):
 
     name: str
     value: str
-    # The first jaxlib that was seen to accept it. XLA ends a process that gives it a flag or a
-    # value that it does not know, so older releases must not see it.
+    # Oldest jaxlib known to accept it. XLA ends a process that sets an unknown flag or value, so
+    # older releases must not see it.
     since: tuple[int, ...]
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Looks that worlds of tiles share: floors, walls, doors, things and the agent, and their sprites.
+"""Sprites shared by tile worlds: floors, walls, doors, objects and the agent.
 
-A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths, so the pictures
-are crisp from 8 pixels on. Doors differ by shape as well as by colour: an open one has a hole, a
-closed one a knob, a locked one a padlock.
+A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths of a tile, so
+pictures are crisp from 8 pixels per tile on. Doors differ by shape as well as by colour: an open
+door has a hole, a closed one a knob, a locked one a padlock.
 """
 
 import functools
@@ -29,19 +29,19 @@ from .paint import (
     union,
 )
 
-NUM_AGENTS = 5  # nobody, or the agent facing right, down, left, up
+NUM_AGENTS = 5  # no agent, or an agent facing right, down, left, up
 
 
 class Look(NamedTuple):
-    """How the tiles of one kind look."""
+    """Appearance of the tiles of one kind."""
 
     layers: tuple[Layer, ...]
-    codes: Mapping[int, RGB]  # tile bytes that look like this, each with its colour
-    ground: bool = True  # whether the floor shows around the layers
-    agent: str = ""  # how an agent is drawn with it: "on" it, or "hands" that carry it
+    codes: Mapping[int, RGB]  # tile bytes of this kind, each with its colour
+    ground: bool = True  # the floor shows around the layers
+    agent: str = ""  # an agent drawn with it: "on" it, or "hands" that carry it
 
 
-# Colours (chosen to differ in lightness too) and the paints made of them.
+# Colours, chosen to differ in lightness too, and paints.
 
 COLOURS = {
     "red": (224, 72, 66),
@@ -56,11 +56,11 @@ COLOURS = {
     "brown": (142, 94, 58),
     "pink": (250, 156, 200),
 }
-LIGHT = np.array((255.0, 246.0, 222.0))  # what a cell in sight is blended with
-LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # how much of it
+LIGHT = np.array((255.0, 246.0, 222.0))  # colour blended into cells in sight
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # its opacity
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}  # towards, how far
+SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}  # (blended colour, share)
 
 WHOLE = block(0, 0, 1, 1)
 FRAME = minus(WHOLE, block(1 / 8, 1 / 8, 7 / 8, 7 / 8))
@@ -124,14 +124,11 @@ AGENT = (  # facing right
 )
 
 
-# Painting.
-
-
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
-    """Paint sprites, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3): not in sight and in sight,
-    then agents, then tile bytes.
+    """Paint the sprites, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    Bytes that are no tile, and agents on tiles that they cannot enter, are magenta chequerboards.
+    The first axis joins (out of sight, in sight), agents and tile bytes. Bytes that are no tile,
+    and agents on tiles that they cannot enter, are magenta chequerboards.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)
@@ -161,13 +158,13 @@ def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> li
 
 @functools.lru_cache(maxsize=16)
 def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer, ...]:
-    """The agent of that size at that place."""
+    """Return the agent, scaled and placed."""
     return changed(AGENT, lambda shape: shrunk(turned(shape, turns), scale, left, top))
 
 
 @functools.lru_cache(maxsize=16)
 def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """A thing above an agent that carries it."""
+    """Return an object above the agent that carries it."""
     return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
 
 
@@ -184,7 +181,7 @@ def _paint(
 
 
 def _rgb(paint: Paint, colour: RGB) -> np.ndarray:
-    """Resolve a shade of the tile's colour."""
+    """Return RGB for a paint, which may be a shade of the tile's colour."""
     if not isinstance(paint, str):
         return np.array(paint, float)
     towards, amount = SHADES[paint]

@@ -16,10 +16,10 @@ Mask = Bool[Array, "*batch actions"] | None  # legal actions; None: all of them,
 
 
 def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
-    """Logits, or action values, with `NEVER` for the illegal actions.
+    """Return logits, or action values, with `NEVER` for the illegal actions.
 
-    They get no probability and no gradient, and are never the best. Where no action is legal all
-    count as legal, so that nothing becomes NaN; `None` as the mask changes nothing.
+    Illegal actions get no probability and no gradient, and are never the best. If no action is
+    legal, all count as legal, so that nothing becomes NaN. A mask of None changes nothing.
     """
     if mask is None:
         return logits
@@ -27,16 +27,16 @@ def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*
 
 
 def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
-    """`env.action_mask` of one state, or `None` if `env` has no illegal actions in any state."""
+    """Return `env.action_mask` of one state, or None if `env` never forbids an action."""
     return env.action_mask(state, params) if has_illegal(env) else None
 
 
 @functools.lru_cache(maxsize=256)
 def has_illegal(env: Env) -> bool:
-    """Whether `env` may forbid an action in some state.
+    """Return whether `env` may forbid an action in some state.
 
-    Found by tracing, once for each environment. Programs for environments that always allow every
-    action then contain no mask at all.
+    Found by tracing, once per environment. Programs for environments that always allow every action
+    then contain no mask at all.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False
@@ -48,7 +48,7 @@ def has_illegal(env: Env) -> bool:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # Compiled ahead of its call, which computes it at once also while something else is traced.
+    # Compiled ahead of time, so that the call computes values even inside another trace.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

@@ -1,18 +1,21 @@
-"""Memory of this machine and of a device, in bytes."""
+"""Memory sizes of this machine and its devices, in bytes."""
 
 import os
 from typing import Any
 
 
 def machine_memory() -> int | None:
-    """Bytes of main memory; None where the operating system does not say."""
+    """Return the bytes of main memory; None if the operating system does not report them."""
     if not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def device_memory(device: Any) -> int | None:
-    """Bytes that a program may use on a `jax.Device`, of a CPU the main memory; None if unknown."""
+    """Return the bytes that a program may use on a `jax.Device`; None if unknown.
+
+    For a CPU this is the main memory.
+    """
     if device.platform == "cpu":
         return machine_memory()
     return (device.memory_stats() or {}).get("bytes_limit")

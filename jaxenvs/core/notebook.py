@@ -1,4 +1,4 @@
-"""What a notebook shows of an environment: small, never an error, without waiting for XLA."""
+"""HTML summary of an environment for notebooks: never raises and hardly waits for XLA."""
 
 import dataclasses
 import functools
@@ -13,9 +13,9 @@ import numpy as np
 from . import drawing, png
 from .env import Env
 
-SIDE, LARGEST = 192, 512  # pixels: what the picture should fit into, and its side at most
-PATIENCE = 5.0  # seconds to wait for the picture, which goes on being drawn after that
-LETTERS, ROWS = 200, 24  # at most: of a value, and of the table
+SIDE, LARGEST = 192, 512  # pixels: target size of the picture, and upper limit of a side
+PATIENCE = 5.0  # seconds to wait for the picture, which a thread draws to the end anyway
+LETTERS, ROWS = 200, 24  # upper limits of a value's length and of the table's rows
 WAITING = "The level is still being compiled: show this again in a few seconds."
 
 
@@ -49,7 +49,7 @@ def _names(env: Env) -> list[str]:
 
 
 def _param(env: Env, name: str) -> Any:
-    """A number of the params, or the dtypes and shapes of arrays."""
+    """Return a number of the params, or the dtypes and shapes of arrays."""
     value = getattr(env.default_params, name)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
     if all(leaf.ndim == 0 for leaf in leaves):
@@ -58,7 +58,7 @@ def _param(env: Env, name: str) -> Any:
 
 
 def _text(value: Callable[[], Any]) -> str:
-    """Return the result of a function as text for HTML; nothing where the function fails."""
+    """Return the result of a function as HTML text, or "" if the function raises."""
     try:
         text = str(value())
     except Exception:
@@ -71,14 +71,14 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # it cannot be drawn, say
+    except Exception:  # such as an environment that cannot be drawn
         return ""
     return f'<img alt="a level" src="{png.address(file)}">'
 
 
 @functools.lru_cache(maxsize=32)
 def _drawn(env: Env) -> Future[bytes]:
-    """Draw a level in a thread, once for each environment."""
+    """Draw a level in a thread, once per environment."""
     pool = ThreadPoolExecutor(1, "picture of a level")
     future = pool.submit(_level, env)
     pool.shutdown(wait=False)
@@ -86,7 +86,7 @@ def _drawn(env: Env) -> Future[bytes]:
 
 
 def _level(env: Env) -> bytes:
-    """Draw the level of seed 0; the reset is eager, and so is compiled for the user's first one."""
+    """Draw the level of seed 0. The reset is eager: its program serves the user's first reset."""
     state = env.reset(jax.random.key(0)).state
     paint = drawing.painter(
         env, drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)

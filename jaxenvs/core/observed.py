@@ -1,6 +1,6 @@
 """Pictures of observations, for environments without tiles: matrices as cells, and images.
 
-Integers with few values get a colour each, as categories do; other numbers are shades of grey.
+Integers with few values are drawn as categories, one colour each, other numbers as shades of grey.
 """
 
 import functools
@@ -15,7 +15,7 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# Of categories, in the order of their numbers; black would look like the first one.
+# Colours of categories 0, 1, 2 and so on; black is left out, as it resembles the first one.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
 MOST_CELLS, MOST_BLOCKS = 32, 16  # tiles along the longer side: of a matrix, of an image
 
@@ -29,9 +29,9 @@ class Canvas(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def canvas(space: Space) -> Canvas | None:
-    """Return how observations of a space are drawn; None if they are neither matrix nor image.
+    """Return the canvas for observations of a space; None if they are neither matrix nor image.
 
-    Of a dict, the first part that can be drawn is.
+    For a Dict it draws the first part that can be drawn.
     """
     if isinstance(space, Dict):
         found = ((name, canvas(part)) for name, part in space.spaces.items())
@@ -86,7 +86,7 @@ def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
 
 
 def _stretched(picture: Pixels, height: int, width: int) -> Pixels:
-    """Repeat pixels, or leave some out, up to a size."""
+    """Resize by repeating or skipping pixels."""
     rows, columns = (
         np.arange(n) * old // n for n, old in zip((height, width), picture.shape, strict=False)
     )

@@ -1,6 +1,6 @@
 """Sprites drawn by code: shapes in the unit square (x to the right, y down), painted in layers.
 
-A shape tells which points are inside; a pixel takes the share of its samples that are.
+A shape is a predicate on points; a pixel's coverage is the share of its samples inside the shape.
 """
 
 import functools
@@ -24,12 +24,12 @@ class Layer(NamedTuple):
 
 
 def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
-    """Return a rectangle with round corners."""
+    """Return a rectangle with rounded corners."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
         over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        away = np.hypot if radius else np.maximum  # the same at 0, and ten times faster
+        away = np.hypot if radius else np.maximum  # equivalent for radius 0, ten times faster
         return away(over_x.clip(0), over_y.clip(0)) <= radius
 
     return inside
@@ -55,7 +55,7 @@ def polygon(*points: tuple[Length, Length]) -> Shape:
 
 
 def wave(height: Length, swing: Length, width: Length) -> Shape:
-    """Return a wavy line of one period, which meets itself in the next tile."""
+    """Return a wavy line of one period, which continues in the next tile."""
     return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
 
 
@@ -104,7 +104,7 @@ def mirrored(shape: Shape) -> Shape:
 
 
 def changed(layers: Iterable[Layer], change: Callable[[Shape], Shape]) -> tuple[Layer, ...]:
-    """Return layers whose shapes are changed alike."""
+    """Return layers with `change` applied to each shape."""
     return tuple(layer._replace(shape=change(layer.shape)) for layer in layers)
 
 
@@ -118,9 +118,9 @@ def paint(
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # cached, since most sprites of an atlas share shapes
+@functools.lru_cache(maxsize=128)  # most sprites of an atlas share shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
-    """Share of each pixel inside the shape, (size, size), from several samples a side."""
+    """Return the share of each pixel inside the shape, (size, size), by supersampling."""
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)
     inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))

@@ -1,7 +1,7 @@
 """Params given when an environment is made: `make(id, max_steps_in_episode=50)`.
 
-They are a field of the environment, so that environments with different params are unequal and
-nothing that is compiled for one serves the other.
+They are a field of the environment, so environments with different params are unequal and never
+share a compiled program.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ def settings(env: Any) -> dict[str, Any]:
 def names(env: Any) -> tuple[str, ...]:
     """Return the names of params that are single numbers; others need an array or a struct.
 
-    Those of a wrapper come before those of the environment inside.
+    A wrapper's names come before the names of the environment inside.
     """
     params = env.default_params
     if not dataclasses.is_dataclass(params):
@@ -45,11 +45,11 @@ def names(env: Any) -> tuple[str, ...]:
 
 
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
-    """Return `env` with numbers by name in the place of its default params.
+    """Return `env` with named numbers in place of its default params.
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
-    value of another kind, and `ValueError` for a time limit below 1; `owner` begins the message.
-    A wrapper keeps the numbers of params that it adds, and passes the others inside.
+    value of another kind, and `ValueError` for a time limit below 1; messages begin with `owner`.
+    A wrapper keeps the params that it adds, and passes the others inside.
     """
     allowed = names(env)
     if _is_wrapper(env):
@@ -106,7 +106,7 @@ def _is_wrapper(env: Any) -> bool:
 
 
 def _number(value: Any, default: np.ndarray, where: str) -> Any:
-    """The value as a NumPy scalar with the dtype of the default."""
+    """Return the value as a NumPy scalar with the dtype of the default."""
     if isinstance(value, float) and value.is_integer() and default.dtype.kind in "iu":
         value = int(value)
     if value is None:

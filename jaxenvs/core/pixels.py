@@ -1,4 +1,4 @@
-"""The tile compositor: pictures from tile numbers by one gather from a sprite atlas."""
+"""Tile compositor: pictures from sprite indices by one gather from an atlas."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,7 @@ from jaxtyping import Array, Int, UInt8
 def compose(
     tiles: Int[Array, "rows columns"], atlas: np.ndarray | UInt8[Array, "sprites size size 3"]
 ) -> UInt8[Array, "pixel_rows pixel_columns 3"]:
-    """Draw a map of sprite numbers; a number outside the atlas draws the nearest sprite."""
+    """Draw a map of sprite indices; an index outside the atlas is clipped."""
     rows, columns = tiles.shape
     size = atlas.shape[1]
     sprites = jnp.asarray(atlas).at[tiles].get(mode="clip")

@@ -1,4 +1,4 @@
-"""Code of which one form suits CPUs and another accelerators; both give the same results."""
+"""Choose between code for CPUs and code for accelerators, with the same results."""
 
 import functools
 import importlib.util
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) -> T:
-    """Apply `cpu` to the arguments where the program runs on a CPU, else `default`.
+    """Apply `cpu` to the arguments if the program runs on a CPU, else `default`.
 
-    JAX traces both, for it learns of the platform later. Where it can use CPUs alone only `cpu` is
-    traced, which takes half as long for a batch of Craft or one whose levels are drawn anew.
+    JAX traces both, because it learns the platform after tracing. If only CPUs are available, only
+    `cpu` is traced, which halves the tracing time of a batch of Craft or with fresh levels.
     """
     if is_cpu_alone():
         return cpu(*args)
@@ -22,16 +22,16 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
 
 def is_cpu_alone() -> bool:
-    """Whether JAX was told to use CPUs alone (`JAX_PLATFORMS=cpu`) and cannot compile for others.
+    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and has no other compiler.
 
-    With a plugin it can, ahead of time, whatever it was told.
+    With a plugin, JAX can compile ahead of time for an accelerator in spite of `JAX_PLATFORMS`.
     """
-    told = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
-    return told and not _has_plugin()
+    only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
+    return only_cpu and not _has_plugin()
 
 
 def has_accelerator() -> bool:
-    """Whether JAX computes on something else than a CPU by default; starts JAX where it may."""
+    """Return whether JAX computes on an accelerator by default; may start JAX's backend."""
     return _has_plugin() and jax.default_backend() != "cpu"
 
 

@@ -1,4 +1,4 @@
-"""Pictures as PNG files, by the standard library alone: a notebook needs no extra to show them."""
+"""PNG files written with the standard library: notebooks show pictures without an extra."""
 
 import base64
 import struct
@@ -12,18 +12,17 @@ MOST_COLOURS = 256  # of a palette
 
 
 class Picture(np.ndarray):
-    """A uint8 array (height, width, 3) of red, green and blue that a notebook shows.
+    """RGB array, uint8 (height, width, 3), that notebooks show as a picture.
 
-    Otherwise it is an ordinary array. A part of it is shown, too; the result of a computation is a
-    plain array.
+    Slices are pictures, too; results of computations are plain arrays.
     """
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """Return what a NumPy function computed, a scalar if it has no axes."""
+        """Return the result of a NumPy function as a plain array, or as a scalar."""
         return np.asarray(array)[()]
 
     def _repr_png_(self) -> bytes | None:
-        """Return the file, or None where this is no longer a picture."""
+        """Return the PNG file, or None if the array no longer has a picture's shape."""
         is_picture = self.dtype == np.uint8 and self.ndim == 3 and self.shape[2] == 3
         return encoded(np.asarray(self)) if is_picture and self.size else None
 
@@ -46,12 +45,12 @@ def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
 
 
 def address(content: bytes, kind: str = "png") -> str:
-    """Return the content of a picture file as an address that HTML can show."""
+    """Return the content of a picture file as a data URL."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape"]:
-    """Colours as one number each."""
+    """Pack each colour into one integer."""
     red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
     return red << 16 | green << 8 | blue
 
@@ -62,12 +61,12 @@ def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape
 
 
 def _unfiltered(rows: np.ndarray) -> bytes:
-    """Rows of palette numbers, each after the number of its filter: none."""
+    """Return rows of palette indices, each after its filter type 0 (none)."""
     return np.pad(rows, ((0, 0), (1, 0))).tobytes()
 
 
 def _subtracted(picture: np.ndarray) -> bytes:
-    """Rows of colours, each less the row above it (filter 2): what repeats becomes zeros."""
+    """Return rows of colours minus the row above (filter type 2): repetitions become zeros."""
     rows = picture.reshape(len(picture), -1)
     above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
     return np.pad(rows - above, ((0, 0), (1, 0)), constant_values=2).tobytes()

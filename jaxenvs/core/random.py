@@ -1,7 +1,7 @@
-"""Randomness in few kernels: words are drawn once per level or step and cut by integer arithmetic.
+"""Randomness in few kernels: words are drawn once per level or step, then split arithmetically.
 
-A counter hash stands in for a second draw where independence of a cryptographic kind is not needed
-(finalizer constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
+A counter hash replaces further draws where cryptographic independence is not needed (finalizer
+constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
 """
 
 import functools
@@ -25,14 +25,14 @@ def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
 def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*batch"]:
     """Map a uniform word to a uniform integer in `[0, bound)`; `bound` may be traced.
 
-    The high half of the 64-bit product: each value's probability is off by less than 2**-32.
+    Takes the high half of the 64-bit product; each value's probability is off by less than 2**-32.
     """
     return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
 
 
 @functools.partial(jax.jit, inline=True)  # traced once for a shape
 def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
-    """High 32 bits of the 64-bit product, without 64-bit integers (absent when x64 is off)."""
+    """Return the high 32 bits of the 64-bit product, without 64-bit integers (x64 may be off)."""
     half, mask = jnp.uint32(16), jnp.uint32(0xFFFF)
     a_high, a_low, b_high, b_low = a >> half, a & mask, b >> half, b & mask
     middle = a_high * b_low + ((a_low * b_low) >> half)
@@ -67,11 +67,11 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 
 
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
-    """Uniform integers in `[0, count)`, no two alike, in random order.
+    """Draw distinct uniform integers in `[0, count)`, in random order.
 
-    Each is drawn among the remaining values: a rank, raised past the values that were taken before,
-    latest first. In this order each of them counts by its own rank (a Lehmer code is decoded so),
-    and no value waits for another.
+    Decodes a Lehmer code: each value is drawn as a rank among the remaining values, then raised
+    past the values taken before it, latest first. In this order each comparison uses the earlier
+    value's rank, so no value waits for another.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -85,7 +85,7 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
-    """Rank of each word among `n` (a uniform permutation): n*n comparisons that fuse, no sort."""
+    """Return the rank of each word, a uniform permutation: n*n fused comparisons, no sort."""
     index = jnp.arange(word.shape[0])
     before = (word[None, :] < word[:, None]) | (
         (word[None, :] == word[:, None]) & (index[None, :] < index[:, None])
@@ -94,11 +94,11 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 
 
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
-    """The numbers below `count` in a random order, by a sort of one array of words.
+    """Return the numbers below `count` in random order, for minibatches.
 
-    For minibatches: one array of words is sorted, whose low bits are the numbers and whose others
-    are random (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Numbers with
-    the same random bits stay in order: for 8,192 one neighbour in 64, for 65,536 about half.
+    Sorts one array of words whose low bits are the numbers and whose high bits are random
+    (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Numbers with equal
+    random bits stay in order: one neighbour in 64 for 8,192 numbers, about half for 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

@@ -1,4 +1,4 @@
-"""Ranks of the rows that a mask selects, by reductions alone: a few small kernels on a GPU."""
+"""Ranks of the rows that a mask selects, by reductions only: a few small kernels on a GPU."""
 
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Ranks(NamedTuple):
         # As data: each reduction below would otherwise read the mask again.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # Computed, for of many blocks it would be a large constant. One more, for the total.
+        # Computed, as a table for many blocks would be a large constant. One more for the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -59,9 +59,9 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return `slots` entries of a list of rows, from `first` on.
+    """Return `slots` entries of a list of rows, from index `first` on.
 
-    From `count` on they are distinct numbers beyond the last row, so that writes there are dropped.
+    Entries from index `count` on are distinct and beyond the last row, where writes are dropped.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

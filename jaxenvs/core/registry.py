@@ -1,4 +1,4 @@
-"""Ids and what they make: `Family-Name[-Size][-Variant]-vN`, with the upstream's ids as aliases."""
+"""Registry of environments: `Family-Name[-Size][-Variant]-vN`, with upstream ids as aliases."""
 
 import dataclasses
 import importlib
@@ -15,18 +15,18 @@ from .env import Env
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # not every package has versions
-# A full stop after two letters or a closing mark: that of "..." and of "e.g." ends no sentence.
+# A full stop after two letters or a closing mark; "..." and "e.g." do not end a sentence.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
-_absent: dict[str, str] = {}  # id of an upstream package that is not here -> the reason
+_absent: dict[str, str] = {}  # upstream id without an environment here -> the reason
 _modules: dict[str, str] = {}  # first word of ids -> module that registers them
 _plugins_loaded = False
 
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Public methods by abstract ones that they call: an override makes the abstract one needless.
+# Abstract method -> public method that calls it; overriding the public one replaces the abstract.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -55,19 +55,19 @@ class EnvSpec:
 
     @property
     def upstream(self) -> str:
-        """Id in the package that is reproduced: the first alias of this environment, or its id."""
+        """Id in the upstream package: the first alias of this environment, or its id."""
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
         return next((alias for row in (self, *same) for alias in row.aliases), self.id)
 
     @property
     def reset_source(self) -> str:
-        """Where `make_vec` takes new levels from by default."""
+        """Default reset source of `make_vec`."""
         return self.make().reset_source
 
     @property
     def achievements(self) -> tuple[str, ...]:
-        """Names of the flags in `info["achievements"]`, in order; empty where there are none."""
+        """Names of the flags in `info["achievements"]`, in order; empty if there are none."""
         return self.make().achievements
 
     @property
@@ -79,8 +79,10 @@ class EnvSpec:
         return sentence[0] if sentence else line
 
     def make(self, **settings: Any) -> Env:
-        """Build the environment; keywords are constructor fields, which override those that the id
-        sets, or params, such as `max_steps_in_episode`.
+        """Build the environment.
+
+        Keywords are constructor fields, which override the id's fields, or params such as
+        `max_steps_in_episode`.
         """
         check_complete(self.env_class, f"make({self.id!r})")
         allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
@@ -96,7 +98,7 @@ class EnvSpec:
         return param_values.with_params(env, f"make({self.id!r})", given)
 
     def _unknown(self, name: str, fields: Iterable[str], numbers: Iterable[str]) -> str:
-        """The message for a keyword that is neither a field nor a param."""
+        """Return the message for a keyword that is neither a field nor a param."""
         near = checks.suggestion(name, [*fields, *numbers])
         return (
             f"make({self.id!r}): {self.env_class.__name__} has no field or param {name!r}; its "
@@ -110,8 +112,8 @@ def register(
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
     `representative` makes the id stand for its class, see `representatives`. An alias, the id of
-    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`;
-    something other than a subclass of `Env` raises `TypeError`.
+    another package, needs no version. Raises `ValueError` for a malformed or taken id, and
+    `TypeError` if the decorated object is not a subclass of `Env`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -137,9 +139,10 @@ def register(
 
 
 def spec(id: str) -> EnvSpec:
-    """Return the registry's entry for an id or an alias; `UnknownIdError` names the closest ids.
+    """Return the registry's entry for an id or an alias.
 
-    Of `module:Id` the module is imported first, which registers its ids.
+    For `module:Id`, the module is imported first to register its ids. Raises `UnknownIdError`,
+    which names the closest ids.
     """
     if not isinstance(id, str):
         raise TypeError(
@@ -170,17 +173,17 @@ def _import(id: str, module: str) -> None:
 
 
 def make(id: str, **settings: Any) -> Env:
-    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"` and
-    params such as `max_steps_in_episode=50`.
+    """Build the environment registered under `id`.
 
-    Raises `UnknownIdError`, `TypeError` for an unknown name, `ValueError` for a bad value, and
-    `IncompleteError` if the class lacks a required method.
+    Keywords are constructor fields such as `obs="rgb"` and params such as
+    `max_steps_in_episode=50`. Raises `UnknownIdError`, `TypeError` for an unknown name,
+    `ValueError` for a bad value, and `IncompleteError` if the class lacks a required method.
     """
     return spec(id).make(**settings)
 
 
 def check_complete(env_class: type[Env], where: str) -> None:
-    """Raise `IncompleteError` if a class lacks abstract methods of its bases, and name them."""
+    """Raise `IncompleteError` that names the abstract methods which a class has not written."""
 
     def inherits(name: str) -> bool:
         return getattr(env_class, name) is getattr(Env, name)
@@ -216,8 +219,8 @@ def classes(family: str | None = None) -> dict[type[Env], list[str]]:
 def representatives(family: str | None = None) -> list[str]:
     """Return one id of each class, for benchmarks and pictures, in the order of `list`.
 
-    It is the id registered with `representative=True`, such as the size that papers quote; else the
-    one that sets no fields; else the last in order, usually the largest.
+    The id registered with `representative=True`, such as the size that papers quote; else the id
+    that sets no fields; else the last in order, usually the largest.
     """
     found = []
     for ids in classes(family).values():
@@ -242,15 +245,15 @@ def _natural(id: str) -> tuple[str | int, ...]:
 
 
 def absent(ids: Iterable[str], reason: str) -> None:
-    """Register why ids of an upstream package are missing here, and what to use instead.
+    """Give the reason why upstream ids are missing here, and what to use instead.
 
-    The error for an unknown id ends with `reason`; for registered ids it has no effect.
+    The error for such an unknown id ends with `reason`. No effect for registered ids.
     """
     _absent.update(dict.fromkeys(ids, reason))
 
 
 def absences() -> dict[str, str]:
-    """Return the ids of upstream packages that are not here, with the reason of each."""
+    """Return the upstream ids that are missing here, each with the reason."""
     _load_all()
     return {id: why for id, why in _absent.items() if id not in _specs and id not in _aliases}
 
@@ -268,7 +271,7 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Declare which module registers the ids of each first word; it is imported when needed."""
+    """Declare the module that registers the ids of each first word; imported when needed."""
     _modules.update(modules)
 
 

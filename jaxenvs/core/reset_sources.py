@@ -1,4 +1,4 @@
-"""Reset sources: where the environments of a batch whose episode ended get their next level."""
+"""Reset sources: next levels for the environments of a batch whose episode is done."""
 
 import functools
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from .platforms import by_platform
 from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
-# States of a batch, in bytes, up to which a GPU selects between old and new rows faster than it
-# lists the rows that ended: a list costs six small kernels and a wait for the host.
+# Largest states of a batch, in bytes, for which a GPU selects between old and new rows faster than
+# it lists the done rows: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
-# The same where a level is also generated for each row: at 65,536 rows DoorKey (5 MB) is as fast
+# The same limit if a level is also generated for each row: at 65,536 rows DoorKey (5 MB) is as fast
 # with `fresh`, and rule worlds (11 MB) are twice as fast with `exact` (H200).
 GENERATED_BYTES = 8 << 20
 
@@ -25,49 +25,34 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every row, and use it where the episode ended."""
+    """Generate a level for every row, and use it where the episode is done."""
     return select(ended, starts.new_rows(starts.rows).state, states)
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, where work counts, and `fresh` elsewhere, where kernels count.
+    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to save kernels.
 
     A large batch is `exact` everywhere: levels and a selection for all rows would take longer.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
-
-    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return exact(starts._replace(key=key, params=params), states, ended)
-
-    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return fresh(starts._replace(key=key, params=params), states, ended)
-
-    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, states, ended, cpu=exact, default=fresh)
 
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Give each row that ended one of the prepared levels, drawn with replacement."""
+    """Give each done row one of the prepared levels, drawn with replacement."""
     if tree_bytes(states) <= SELECTED_BYTES:
         return pool_by_selection(starts, levels, states, ended)
-
-    def on_cpu(key: Any, params: Any, *given: Any) -> Any:
-        return pool_by_selection(starts._replace(key=key, params=params), *given)
-
-    def elsewhere(key: Any, params: Any, *given: Any) -> Any:
-        return pool_by_list(starts._replace(key=key, params=params), *given)
-
-    given = (starts.key, starts.params, levels, states, ended)
-    return by_platform(*given, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, levels, states, ended, cpu=pool_by_selection, default=pool_by_list)
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Begin in every row, and use it where the episode ended."""
+    """Make a first state for every row, and use it where the episode is done."""
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
 
 def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Begin in the rows whose episode ended."""
+    """Make first states for the done rows only."""
     slots = _slots(starts.num_envs, 64)
     return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
 
@@ -83,26 +68,36 @@ def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
 
 
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
-    """Generate levels for the rows that ended, `chunk` at a time: the same levels as `fresh`."""
+    """Generate levels for the done rows, `chunk` at a time: the same levels as `fresh`."""
     count = starts.num_envs
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
     wide = chunk or _slots(count, 192 if starts.env.level_budget == 1 else 8)
 
-    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        return _by_lane(starts._replace(key=key, params=params), narrow, states, ended)
+    def on_cpu(starts: Starts, states: Any, ended: Ended) -> Any:
+        return _by_lane(starts, narrow, states, ended)
 
-    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
-        given = starts._replace(key=key, params=params)
+    def elsewhere(starts: Starts, states: Any, ended: Ended) -> Any:
         if starts.env.level_budget == 1:
-            draw = functools.partial(_first_candidates, given)
+            draw = functools.partial(_first_candidates, starts)
             return _listed(min(wide, count), draw, states, ended, always=False)
-        return _by_candidate(given, min(wide, count), states, ended)
+        return _by_candidate(starts, min(wide, count), states, ended)
 
-    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+    return _by_platform(starts, states, ended, cpu=on_cpu, default=elsewhere)
+
+
+def _by_platform(
+    starts: Starts, *given: Any, cpu: Callable[..., Any], default: Callable[..., Any]
+) -> Any:
+    """Apply `by_platform` to functions of `starts` and `given`; keys and params are arguments."""
+
+    def form(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda key, params, *given: function(starts._replace(key=key, params=params), *given)
+
+    return by_platform(starts.key, starts.params, *given, cpu=form(cpu), default=form(default))
 
 
 def _slots(num_envs: int, share: int) -> int:
-    """Rows served together on a GPU: a share of the batch."""
+    """Return the rows served together on a GPU, the batch divided by `share`."""
     return min(num_envs, max(8, num_envs // share))
 
 
@@ -113,10 +108,10 @@ def _listed(
     ended: Ended,
     always: bool = True,
 ) -> Any:
-    """Begin episodes in the rows that ended, `slots` at a time.
+    """Begin episodes in the done rows, `slots` at a time.
 
-    `always`: the first trip is no trip of the loop, whose conditions a GPU's host waits for. It
-    costs compiling `begin` twice.
+    `always` runs the first trip outside the loop, because the host of a GPU waits for each of the
+    loop's conditions. `begin` is then compiled twice.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -133,7 +128,7 @@ def _listed(
 
 
 def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
-    """First states of rows whose first candidate level is accepted, whatever it is."""
+    """Return first states of rows in their first candidate level, accepted or not."""
     levels, _ = starts.candidates(
         starts.keys(LEVEL, rows), jnp.zeros_like(rows), starts.params_of(rows)
     )
@@ -141,10 +136,10 @@ def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
 
 
 def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels that may be rejected: several candidates of each row that ended at a time.
+    """Generate levels that may be rejected: several candidates at a time for each done row.
 
-    Lane l draws a candidate for the row of rank l // each. Of the candidates of a row the first
-    accepted one counts, as if they were drawn one after another.
+    Lane l draws a candidate for the row of rank l // each. The first accepted candidate of a row
+    counts, as if candidates were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -173,10 +168,10 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 
 
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels for the rows that ended, `lanes` at a time, and write those rows in place.
+    """Generate levels for the done rows, `lanes` at a time, and write those rows in place.
 
-    Lane `lane` serves the rows `group * lanes + lane`, so a trip of the loop finds its rows by a
-    maximum over the groups, without a sort or a prefix sum over the batch.
+    Lane `lane` serves the rows `group * lanes + lane`. A trip of the loop therefore finds its rows
+    by a maximum over the groups, without a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)

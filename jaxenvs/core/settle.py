@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 def settled(tree: T) -> T:
-    """Return the pytree of arrays, unchanged: on a CPU what follows reads its values from memory.
+    """Return the pytree of arrays unchanged; on a CPU, its consumers read the values from memory.
 
-    Elsewhere nothing is done: a kernel with many results computes them together.
+    On other platforms it does nothing: a kernel with many results computes them together.
     """
     return by_platform(tree, cpu=_by_loop, default=_as_it_is)
 
 
 def stored(tree: T) -> T:
-    """Return the pytree of arrays, unchanged: what follows reads its values from memory.
+    """Return the pytree of arrays unchanged; its consumers read the values from memory.
 
-    On a CPU `settled`. A GPU needs it where a larger array is made of a smaller one: each element
-    would compute all that it depends on.
+    The same as `settled` on a CPU. A GPU needs it where a larger array is made from a smaller one:
+    each element would compute everything that it depends on.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 
@@ -36,10 +36,10 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _by_loop(tree: Any) -> Any:
-    """Pass the values through a loop of zero trips, a number that the compiler cannot know.
+    """Pass the values through a loop of zero trips, a number unknown to the compiler.
 
-    On a CPU a barrier alone is removed before fusion. A trip would swap values of one type, which
-    compiles to nothing.
+    On a CPU, XLA removes a plain barrier before fusion. The loop's body only swaps values of one
+    type, which costs nothing.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
@@ -48,7 +48,7 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        group.append(jnp.zeros_like(group[0]))  # so that none is alone
+        group.append(jnp.zeros_like(group[0]))  # so that each has a partner to swap with
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):
             leaves[i] = leaf

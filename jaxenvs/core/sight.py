@@ -1,4 +1,4 @@
-"""What an agent sees of a grid: its egocentric window and MiniGrid's occlusion, in closed form.
+"""Egocentric view of a grid and MiniGrid's occlusion, in closed form.
 
 A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
 right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,
@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
-TABLE_LIMIT = 7  # view size; a table over (seed, transparent) has 4**size bytes: 16 kB for 7
+TABLE_LIMIT = 7  # largest view size with a table, which has 4**size bytes: 16 kB for 7
 
 
-# Traced once for a shape, as is `visible`.
+# `jit` with `inline`: traced once per shape, as is `visible`.
 @functools.partial(jax.jit, static_argnames=("size", "outside"), inline=True)
 def window(
     grid: UInt8[Array, "height width"],
@@ -25,7 +25,7 @@ def window(
     size: int,
     outside: int,
 ) -> UInt8[Array, "{size} {size}"]:
-    """Tiles of the agent's view before occlusion; beyond the grid there is the tile `outside`.
+    """Return the tiles of the agent's view before occlusion; `outside` is the tile beyond the grid.
 
     Directions are 0 right, 1 down, 2 left, 3 up.
     """
@@ -34,7 +34,7 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # Ahead and sideways change one coordinate each, so all but the sum is computed once per line.
+    # Each of ahead and sideways changes one coordinate, so only the sum is computed per cell.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -52,9 +52,10 @@ def seen_cells(
     forward: tuple[Array, Array],
     shape: tuple[int, int],
 ) -> Bool[Array, "height width"]:
-    """Which cells of a grid of this shape are seen, given those of the view: `window` inverted.
+    """Return the mask of grid cells for a mask of view cells: the inverse of `window`.
 
-    `place` is the agent's (row, column), `forward` what one step changes of it.
+    place: the agent's (row, column). forward: the change of place by one step ahead. shape: rows
+    and columns of the grid.
     """
     size, (d_row, d_column) = seen.shape[0], forward
     rows = jnp.arange(shape[0], dtype=np.int32)[:, None] - place[0]
@@ -67,10 +68,10 @@ def seen_cells(
 
 @functools.partial(jax.jit, inline=True)
 def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
-    """Which cells of the view are lit.
+    """Return the mask of visible ("lit") cells of the view.
 
-    Row by row from the agent on: light runs sideways through transparent cells of a row and one
-    cell past them, and from transparent lit cells into the three cells ahead.
+    Row by row, starting at the agent: light spreads sideways through the transparent cells of a row
+    and one cell past them, and from transparent lit cells into the three cells ahead.
     """
     size = opaque.shape[0]
     return _lit_by_table(~opaque, size) if size <= TABLE_LIMIT else _lit_by_loop(~opaque, size)
@@ -79,8 +80,8 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
     """Follow the light with one table lookup per row.
 
-    The lit rows are packed into two words per view: as two scalars the chain is one kernel, and
-    behind the barrier they are data (fused into the image, every pixel would trace the chain).
+    The lit rows are packed into two words per view: as two scalars, the chain is one kernel. The
+    barrier makes them data: fused into the image, every pixel would compute the chain.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
@@ -110,15 +111,16 @@ def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "siz
 
 
 def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
-    """Cells of each row of the view as bits, `across` from the lowest."""
+    """Pack the cells of each row of the view into bits; `across` 0 is the lowest."""
     weights = np.left_shift(np.int32(1), np.arange(cells.shape[0], dtype=np.int32))
     return jnp.where(cells, weights[:, None], 0).sum(axis=0, dtype=jnp.int32)
 
 
 def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Cells of a row, as bits, beside or ahead of those that `seed` lights through `clear` ones.
+    """Return, as bits, the cells of a row and of the row ahead that `seed` lights.
 
-    The light fills the runs of clear cells that hold a seed (Kogge-Stone, both ways).
+    Light fills every run of clear cells that contains a seed (Kogge-Stone in both directions), and
+    one cell on each side.
     """
     up = down = seed & clear
     via_up = via_down = clear
@@ -133,6 +135,6 @@ def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
 
 @functools.cache
 def _reach_table(size: int) -> np.ndarray:
-    """`_reach` for every seed and row, indexed by `seed << size | clear`."""
+    """Tabulate `_reach` for every seed and row, indexed by `seed << size | clear`."""
     seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
     return _reach(seed, clear, size).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Spaces of actions and observations: arrays are sampled, checked and clipped in JAX."""
+"""Spaces of actions and observations, sampled, checked and clipped in JAX."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ class Space:
         raise NotImplementedError
 
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
-        """Tell whether `value` fits the shape and dtype and lies inside; never raises."""
+        """Return whether `value` has the shape and kind of dtype and lies inside; never raises."""
         raise NotImplementedError
 
     def clip(self, value: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, ""]]:
@@ -31,7 +31,7 @@ class Space:
         raise NotImplementedError
 
     def _fits(self, value: PyTree[ArrayLike]) -> bool:
-        """Shape and kind of dtype (an int64 is a good value for an int32 space)."""
+        """Return whether shape and kind of dtype fit; an int64 fits an int32 space."""
         try:
             array = (
                 np.asarray(value) if isinstance(value, (int, float, bool)) else jnp.asarray(value)
@@ -96,7 +96,7 @@ class Box(Space):
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Bounds cut to another dtype of the same kind, and whether its range overlaps the box."""
+        """Return the bounds clipped to a dtype of the same kind, and whether its range overlaps."""
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True
         most = min(np.iinfo(dtype).max, np.iinfo(np.int64).max)
@@ -112,7 +112,7 @@ class Box(Space):
     def __repr__(self) -> str:
         low, high = (self.low.min(), self.high.max()) if self.low.size else (None, None)
         alike = (self.low == low).all() and (self.high == high).all()
-        # As text: formatted, a float32 of 4.8 has all the digits of a float64.
+        # `!s`: without it, a float32 of 4.8 would be formatted with the digits of a float64.
         bounds = f"{low!s}, {high!s}" if alike else f"by element within [{low!s}, {high!s}]"
         return f"Box({bounds}, {self.shape}, {self.dtype})"
 
@@ -184,14 +184,14 @@ def batched(space: Space, count: int) -> Space:
 
 
 def _check_representable(low: Any, high: Any, dtype: np.dtype) -> None:
-    """Refuse an integer bound outside its dtype, which would wrap around silently."""
+    """Raise `ValueError` for an integer bound outside its dtype, which would silently wrap."""
     limits = np.iinfo(dtype)
     if np.min(np.asarray(low)) < limits.min or np.max(np.asarray(high)) > limits.max:
         raise ValueError(f"Box: {dtype} holds {limits.min}..{limits.max}, got {low}..{high}")
 
 
 def _sample_integers(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
-    """Integers with both ends included, the ends of the dtype too (`randint` excludes its high)."""
+    """Draw integers from low to high inclusive, up to the dtype's limit (unlike `randint`)."""
     word = jax.random.bits(key, low.shape, jnp.uint32)
     span = jnp.asarray((high.astype(np.int64) - low.astype(np.int64) + 1).astype(np.uint32))
     # A span of 2**32 wraps to zero: then every word is a value.
@@ -200,12 +200,12 @@ def _sample_integers(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
 
 
 def _sample_floats(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
-    """Uniform between finite ends, an exponential tail beyond a single one, normal without any."""
+    """Draw floats: uniform between two finite bounds, exponential beyond one, else normal."""
     key_uniform, key_tail, key_normal = jax.random.split(key, 3)
     dtype, shape = low.dtype, low.shape
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     start, stop = np.where(bounded_low, low, 0), np.where(bounded_high, high, 1)
-    step = 2.0**-23  # uniform over 2**23 + 1 points, so that the upper end can come as well
+    step = 2.0**-23  # uniform over 2**23 + 1 points, so that the upper bound is possible
     points = jax.random.randint(key_uniform, shape, 0, 2**23 + 1).astype(dtype) * dtype.type(step)
     uniform = start.astype(dtype) * (1 - points) + stop.astype(dtype) * points
     tail = jax.random.exponential(key_tail, shape, dtype)

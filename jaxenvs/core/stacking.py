@@ -1,4 +1,4 @@
-"""`stacked`: scalars of a batch written side by side, in the order that suits GPUs."""
+"""`stacked`: `jnp.stack` of scalars in the memory order that suits GPUs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from jaxtyping import Array
 
 
 def stacked(values: Sequence[Any]) -> Array:
-    """Stack scalars of one dtype: `jnp.stack` for GPUs.
+    """Stack scalars of one dtype, as `jnp.stack` does.
 
-    Under `vmap` the array is written scalar by scalar, then transposed. Written environment by
-    environment, neighbouring threads would compute different scalars: XLA branches between them,
-    and a warp runs all branches one after another.
+    Under `vmap`, the array is written scalar by scalar, then transposed. Written environment by
+    environment, neighbouring GPU threads would compute different scalars: XLA branches between
+    them, and a warp runs all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 
@@ -36,15 +36,15 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 @jax.custom_batching.custom_vmap
 def _by_columns(columns: list[Array]) -> Array:
     """Stack vectors as the columns of a matrix: first as its rows, then transposed."""
-    # The barriers keep two kernels, one of all scalars and a transposition. The layouts are asked
-    # for, or XLA would give the stack the layout of its transpose and write side by side after all.
+    # The barriers keep two kernels: one for all scalars and one transposition. Without the layout
+    # constraints XLA would give the stack the layout of its transpose, the order to avoid.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 
 
 @_by_columns.def_vmap
 def _over_columns(axis_size: int, batched: Any, columns: list[Array]) -> tuple[Array, bool]:
-    """Take all batches as one: a batch of matrices would be transposed in its middle."""
+    """Merge the batch axes: XLA would transpose a batch of matrices in its inner axes."""
     full = [
         column if is_batched else jnp.broadcast_to(column, (axis_size, *column.shape))
         for column, is_batched in zip(columns, batched[0], strict=True)

@@ -1,4 +1,4 @@
-"""Levels and first states of the rows of a batch: which key, which params, which candidate."""
+"""Levels and first states of the rows of a batch, from each row's key, params and candidates."""
 
 from typing import Any, NamedTuple
 
@@ -11,13 +11,13 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes of keys. A key is folded with a number: the purpose in the high bits, the row in the low.
+# Purposes of keys. A key is folded with one number: purpose in the high bits, row in the low bits.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 
 
 class Starts(NamedTuple):
-    """Everything that first states depend on, besides the row."""
+    """Inputs of first states, except for the row."""
 
     env: Env
     num_envs: int
@@ -36,8 +36,8 @@ class Starts(NamedTuple):
 
     @property
     def has_one_setting(self) -> bool:
-        """Return whether all environments have the same params."""
-        return not jax.tree.leaves(self.axes)  # None is no leaf
+        """True if all environments have the same params."""
+        return not jax.tree.leaves(self.axes)  # None is not a leaf
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
         """Return the keys of rows for a purpose."""
@@ -46,8 +46,8 @@ class Starts(NamedTuple):
         return self.shared_keys(purpose, rows)
 
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
-        """Return keys that depend on a number and not on a row."""
-        # One fold for both numbers: each is a threefry, a kernel or two.
+        """Return keys that depend on a number, not on a row."""
+        # One fold for both numbers: each fold is a threefry, one or two kernels.
         folded = numbers.astype(jnp.uint32) | jnp.uint32(purpose << PURPOSE_SHIFT)
         key = self.key.reshape(-1)[0]
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, folded)
@@ -97,15 +97,15 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        groups = -(-count // size)  # the last one is filled up with the last row
+        groups = -(-count // size)  # the last group is padded with the last row
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)
-        # Not by `batch_size`, which refuses arrays without elements.
+        # Not with `batch_size` of `lax.map`, which refuses arrays without elements.
         return jax.tree.map(lambda x: x.reshape(groups.size, *x.shape[2:])[:count], begun)
 
 
 def param_axes(env: Env, params: Any) -> Any:
-    """0 for leaves of `params` with one axis more than the defaults have, None for the others."""
+    """Return 0 for leaves of `params` with one axis more than the defaults, None for the others."""
 
     def axis(leaf: Any, default: Any) -> int | None:
         return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None

@@ -1,4 +1,4 @@
-"""The base of wrappers that remember something from step to step."""
+"""The base of wrappers with a state."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from .wrapper import Wrapper
 
 @struct
 class WrappedState(Struct):
-    """State of the environment inside, and the wrapper's memory."""
+    """State of the environment inside and the wrapper's state, called `memory`."""
 
     env: Any
     memory: Any
@@ -26,10 +26,10 @@ class WrappedState(Struct):
 
 
 class StatefulWrapper(Wrapper):
-    """Base of wrappers that remember something: a state is a `WrappedState`.
+    """Base of wrappers with a state ("memory"), stored in a `WrappedState`.
 
-    A subclass writes `begin` and `after`, and `shown` if the agent sees the memory. If
-    `begin` uses `ended`, so that something outlives episodes, it sets `remembers_episodes`.
+    A subclass writes `begin` and `after`, and `shown` if observations depend on the memory. It sets
+    `remembers_episodes` if `begin` uses `ended`, so that something outlives episodes.
     """
 
     remembers_episodes: ClassVar[bool] = False
@@ -37,7 +37,7 @@ class StatefulWrapper(Wrapper):
     def begin(self, obs: PyTree[Array], ended: Any | None) -> Any:
         """Return the memory at the start of an episode, as arrays.
 
-        obs: first observation inside. ended: memory in which the previous episode ended, or None.
+        obs: first observation inside. ended: memory at the end of the previous episode, or None.
         """
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ class StatefulWrapper(Wrapper):
         return state.env
 
     def observe(self, state: WrappedState, params: Any = None) -> PyTree[Array]:
-        """Return what the agent sees of `state`."""
+        """Return the agent's observation of `state`."""
         obs = self.env.observe(state.env, self.inner_params(params))
         return self.shown(obs, state.memory)
 
@@ -77,20 +77,20 @@ class StatefulWrapper(Wrapper):
         return Reset(self.shown(obs, memory), WrappedState(env=state, memory=memory))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance, and update the memory, which begins anew where `env` resets itself."""
+        """Advance and update the memory, which restarts where `env` resets itself."""
         check_wrapped(state, type(self).__name__)
         stepped = self.env.step(key, state.env, action, self.inner_params(params))
         if not self.env.resets_itself:
-            memory, told = self.after(state.memory, action, stepped)
+            memory, changed = self.after(state.memory, action, stepped)
             after = WrappedState(env=stepped.state, memory=memory)
-            return told._replace(obs=self.shown(stepped.obs, memory), state=after)
+            return changed._replace(obs=self.shown(stepped.obs, memory), state=after)
         last = stepped.info["final_obs"]
-        memory, told = self.after(state.memory, action, stepped._replace(obs=last))
-        info = {**told.info, "final_obs": self.shown(last, memory)}
+        memory, changed = self.after(state.memory, action, stepped._replace(obs=last))
+        info = {**changed.info, "final_obs": self.shown(last, memory)}
         begun = self.begin(stepped.obs, memory)
         memory = jax.tree.map(lambda new, old: jnp.where(stepped.done, new, old), begun, memory)
         after = WrappedState(env=stepped.state, memory=memory)
-        return told._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
+        return changed._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
 
     def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
         """Carry over the state inside and the memory."""
@@ -100,7 +100,7 @@ class StatefulWrapper(Wrapper):
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Refuse: the package does not show what this wrapper remembers."""
+        """Raise: an observation of the package does not contain this wrapper's state."""
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 

@@ -1,8 +1,8 @@
-"""Reset source `stock`: a ring of prepared first states, each of which begins one episode.
+"""Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
-They are made in large batches, at the rate at which episodes end. Each is drawn with a separate
-key, and none depends on what happened in an episode, so episodes are as independent as with
-`exact`. Which row gets which one depends on the other rows of the batch.
+States are made in large batches, at the rate at which episodes end. Each is drawn with a separate
+key and depends on no episode, so episodes are as independent as with `exact`. The assignment of
+states to rows depends on the other rows of the batch.
 """
 
 from typing import Any, NamedTuple
@@ -13,27 +13,27 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from . import random
-from .env import Env, varying_like
+from .carries import varying_like
+from .env import Env
 from .memory import device_memory
 from .ranks import Ranks, numbers_from
 from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Levels that are made at a time: (bytes of a state at most, levels). Small ones cost a GPU little
-# more than the launches of their kernels; with more large ones they no longer fit into its cache.
+# Levels made at a time: (largest state in bytes, levels). Small levels cost a GPU little more than
+# kernel launches; more large ones would not fit into its cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
-SERVED_SHARE = 128  # one of this many rows may end in a step and be served without a loop
+SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows without a loop
 
 
 @struct
 class Stock(Struct):
-    """A ring of first states."""
+    """A ring buffer of first states."""
 
-    states: Any  # first axis: the ring's size and one chunk, into which a full ring is written
-    # Place of the next unused state, unused states from there on, chunks made, and a hash of the
-    # params that the states were made with. In one array: each number alone would be copied by a
-    # separate kernel.
+    states: Any  # first axis: the ring's size, and one chunk that takes writes to a full ring
+    # Index of the next unused state, number of unused states, chunks made, and a hash of the params
+    # of the states. One array, because each separate number would be copied by its own kernel.
     counters: Int32[Array, "4"]
 
 
@@ -42,20 +42,20 @@ class _Trip(NamedTuple):
 
     rows: Any  # states of the batch
     states: Any  # of the ring
-    # Place of the next unused state, unused ones, chunks made, rows served, levels rejected since
-    # one was accepted.
+    # Index of the next unused state, number of unused states, chunks made, rows served, levels
+    # rejected since the last accepted one.
     counters: Int32[Array, "5"]
 
 
 def usual_chunk(env: Env, num_envs: int) -> int:
-    """Return how many levels are made at a time."""
+    """Return the default number of levels made at a time."""
     bytes = tree_bytes(env.state_shape)
     most = next(levels for limit, levels in CHUNKS if bytes <= limit)
     return min(most, 2 * num_envs if most > 1024 else max(1, num_envs // 4))
 
 
 def usual_size(chunk: int, num_envs: int) -> int:
-    """Return the size of the ring: two chunks, 4,096 states or a 16th of a large batch."""
+    """Return the default size of the ring: two chunks, 4,096 states or a 16th of a large batch."""
     return chunk * max(2, -(-min(num_envs, 4096) // chunk), num_envs // (16 * chunk))
 
 
@@ -72,7 +72,7 @@ def check_memory(env: Env, size: int, chunk: int) -> None:
 
 
 class Ring(NamedTuple):
-    """The ring of a batch: how it is filled and emptied."""
+    """Operations on the ring buffer of a batch."""
 
     starts: Starts
     size: int
@@ -92,9 +92,9 @@ class Ring(NamedTuple):
     def restart(
         self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
     ) -> tuple[Any, Stock]:
-        """Begin an episode in each row that ended, from the ring, and refill the ring.
+        """Begin an episode in each done row with a state of the ring, and refill the ring.
 
-        States made with other params count as used.
+        States made with other params are discarded.
         """
         self._check(stock)
         now, count = self._digest(), self.starts.num_envs
@@ -127,20 +127,20 @@ class Ring(NamedTuple):
             )
 
     def _digest(self) -> Int32[Array, ""]:
-        """Return a hash of all that the places and contents of prepared states depend on."""
+        """Return a hash of everything that determines the prepared states and their indices."""
         return digest((self.starts.params, self.size))
 
     def _has_room(self, trip: _Trip) -> Array:
         return trip.counters[1] + self.chunk <= self.size
 
     def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-        """Serve all rows, as far as the ring goes, by a selection."""
+        """Serve all done rows for which the ring has states, by a selection over the batch."""
         rank, ready = ranks.of_rows(), trip.counters[1]
         rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Serve the next rows, as far as the ring goes, and write only those."""
+        """Serve up to `slots` more done rows for which the ring has states; write only those."""
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
         places = numbers_from(ranks.rows(), served, slots, end)
@@ -148,7 +148,7 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), end - served)
 
     def _taken(self, trip: _Trip, number: Any) -> Any:
-        """Return the unused states of these numbers, counted from the next one."""
+        """Return the unused states at these offsets from the next one."""
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
@@ -162,13 +162,13 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states and append the accepted ones, if there is room for a chunk.
 
-        When the environment's budget of levels is rejected without a break, any is accepted.
+        After `level_budget` consecutive rejections every level is accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # Whole chunks in place: a scatter would find the place of every byte. A barrier,
-            # or a thread for each byte would also compute it.
+            # Whole chunks are written in place: a scatter would compute an index for every byte.
+            # Without the barrier each byte's thread would also compute the states.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -192,10 +192,9 @@ class Ring(NamedTuple):
         return trip._replace(states=states, counters=counters)
 
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
-        """Make the states of a chunk; tell whose levels are accepted.
+        """Make the states of a chunk; return them and whether each level is accepted.
 
-        `chunks` counts on from step to step, so that no level is made twice where two steps have
-        the same key.
+        `chunks` increases over all steps, so two steps with the same key make different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)
@@ -214,7 +213,7 @@ def _packed(trip: _Trip, hashed: Array) -> Stock:
 
 
 def digest(params: Any) -> Int32[Array, ""]:
-    """Return a hash of all numbers in params; a constant where they are constants."""
+    """Return a hash of all numbers in params; a compile-time constant if they are constants."""
     total = jnp.uint32(0)
     for leaf in jax.tree.leaves(params):
         words = _words(jnp.asarray(leaf)).reshape(-1)

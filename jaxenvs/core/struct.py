@@ -1,8 +1,8 @@
 """`struct`: a frozen dataclass that is a pytree, compared and hashed by value.
 
-JAX's `register_dataclass` rebuilds a struct through its constructor. A constructor with checked
-types refuses what JAX puts into trees besides arrays, such as the axes of `vmap`. The dataclasses
-of chex avoid this, but cost a quarter of the library's import time and write a temporary file.
+JAX's `register_dataclass` rebuilds a struct through its constructor. A type-checked constructor
+rejects the non-arrays that JAX puts into trees, such as the axes of `vmap`. The dataclasses of chex
+avoid this, but take a quarter of the library's import time and write a temporary file.
 """
 
 import dataclasses
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a class a frozen pytree with `replace`; its leaves come in the order of their names.
+    """Make a class a frozen pytree with `replace`; its leaves are ordered by name.
 
-    Structs are equal where their classes are, and their leaves in shape, dtype and every bit; a
-    Python number counts as the 32-bit array that JAX makes of it. `==` returns a bool, and equal
-    structs hash alike, so that params can be static arguments of `jit`. Either raises `TypeError`
-    for traced leaves, whose values are not known.
+    Structs are equal if they have the same class and their leaves agree in shape, dtype and every
+    bit. A Python number counts as the 32-bit array that JAX makes of it. `==` returns a bool, and
+    equal structs have equal hashes, so params can be static arguments of `jit`. Both raise
+    `TypeError` for traced leaves, whose values are unknown.
     """
     made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     names = tuple(sorted(field.name for field in dataclasses.fields(made)))  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def _hash(self: Any) -> int:
 
 
 def _value(it: Any) -> tuple[Any, ...]:
-    """What makes two structs equal: their structure and their leaves."""
+    """Return the structure and the leaves, by which structs are compared."""
     leaves, structure = jax.tree.flatten(it)
     return structure, *(_leaf_value(leaf, it) for leaf in leaves)
 

@@ -1,4 +1,4 @@
-"""Commands for messages, as a user can type them in this folder and with this Python."""
+"""Commands for messages, as a user can type them in the current folder with this Python."""
 
 import importlib.metadata
 import json
@@ -10,7 +10,7 @@ import urllib.parse
 from pathlib import Path
 
 PROGRAM = "jaxenvs"
-ROOT = Path(__file__).resolve().parents[2]  # of the checkout, or of installed packages
+ROOT = Path(__file__).resolve().parents[2]  # the checkout, or site-packages
 
 
 def program() -> str:
@@ -33,11 +33,11 @@ def pip() -> str:
 
 
 def _requirement(extra: str) -> str:
-    """The argument of pip: a package of an index only if an index is where jaxenvs came from."""
-    there = importlib.metadata.distributions(name=PROGRAM)  # a build leaves one in the checkout
+    """Return pip's argument; it names an index's package only if jaxenvs came from an index."""
+    there = importlib.metadata.distributions(name=PROGRAM)  # several: a build leaves an egg-info
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
-        is_checkout = (ROOT / "pyproject.toml").exists()  # which is on the path
+        is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, not installed
         return f'-e "{_here(ROOT)}[{extra}]"' if is_checkout else f'"{PROGRAM}[{extra}]"'
     found = json.loads(origin)
     if "vcs_info" in found:
@@ -50,13 +50,13 @@ def _requirement(extra: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """A program's name if PATH finds that very file, else its path."""
+    """Return a program's name if PATH finds that very file, else its path."""
     found = shutil.which(path.name)
     is_on_path = found is not None and os.path.abspath(found) == os.path.abspath(path)
     return path.name if is_on_path else shlex.quote(_here(path))
 
 
 def _here(path: Path) -> str:
-    """A path, relative to this folder if it is in it."""
+    """Return a path, relative to the current folder if it lies in it."""
     path = Path(os.path.abspath(path))  # not resolved: a virtual environment links to its Python
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
-from .env import BATCH, Env, Reset, Step
+from .env import Env, Reset, Step
 from .masking import has_illegal
+from .parts.batch import BATCH
 from .platforms import has_accelerator
 from .random import Keys
 from .registry import make
@@ -32,35 +33,35 @@ class VectorState(Struct):
     """State of a batch: every leaf of `env` has the batch as its first axis."""
 
     env: Any
-    ended: UInt8[Array, " num_envs"] | None  # next_step: the previous step ended the episode
-    pool: Any  # pool: prepared levels, first axis of length pool_size
-    stock: Stock | None = None  # stock: prepared first states
+    ended: UInt8[Array, " num_envs"] | None  # with `next_step`: the episode is done
+    pool: Any  # with `pool`: prepared levels, first axis of length pool_size
+    stock: Stock | None = None  # with `stock`: prepared first states
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorEnv:
     """`num_envs` copies of `env` that step together; made by `make_vec`, frozen and hashable.
 
-    `autoreset` says when the successor of an ended episode begins:
-      same_step  in the step that ended it: obs and state are the next episode's first, and
+    `autoreset` sets when the next episode begins after an episode is done:
+      same_step  in the same step: obs and state are the first of the next episode,
                  `info["final_obs"]` is the true successor (computed only if it is read), and
-                 `info["final_mask"]` its legal actions, where `env` ever forbids one;
-      next_step  in the step after, which ignores its action and has reward 0;
-      none       never; call `reset_rows` for the environments that should start again.
+                 `info["final_mask"]` its legal actions, if `env` ever forbids one;
+      next_step  in the next step, which ignores its action and has reward 0;
+      none       never; call `reset_rows` for the environments to restart.
 
-    `reset_source` says where its level comes from:
+    `reset_source` sets the source of its level:
       fresh  every step generates a level for every environment: for tiny levels on a GPU;
-      exact  levels are generated for ended episodes only, `chunk` at a time: the same levels as
+      exact  levels are generated for done episodes only, `chunk` at a time: the same levels as
              with `fresh`, bit for bit;
-      auto   `exact` on a CPU and for large batches, else `fresh`: for levels that are cheap;
-      pool   levels are drawn from `pool_size` prepared ones: the cheapest, but they repeat until
-             `refresh` (between rollouts, say) replaces the `refresh_size` oldest; by default
-             all;
+      auto   `exact` on a CPU and for large batches, else `fresh`: for cheap levels;
+      pool   levels are drawn from `pool_size` prepared ones: the cheapest source, but levels repeat
+             until `refresh`, between rollouts for example, replaces the `refresh_size` oldest (by
+             default all);
       stock  `stock_size` prepared first states, each of which begins one episode; `chunk` new ones
              are made whenever there is room. Episodes are as independent as with `exact` and cost
-             little more than with `pool`: for levels that are expensive to make, on a GPU. Which
-             row gets which level depends on the batch. Where params differ between environments
-             it is `exact`; where they change, what was prepared with the old ones is not used.
+             little more than with `pool`: for expensive levels on a GPU. The assignment of levels
+             to environments depends on the batch. If params differ between environments, `stock`
+             is the same as `exact`; if they change, states made with the old params are not used.
     """
 
     env: Env
@@ -94,18 +95,18 @@ class VectorEnv:
         if self.autoreset == "next_step":
             advice = (
                 "needs autoreset='same_step' or 'none': with 'next_step' some environments of a "
-                "batch only begin anew, and have no values"
+                "batch only restart in a step, and have no values"
             )
             refuse_shared(self.env, "make_vec", advice)
 
     @property
     def action_space(self) -> Space:
-        """Space of the actions of all environments."""
+        """Action space of the batch."""
         return batched(self.env.action_space, self.num_envs)
 
     @property
     def observation_space(self) -> Space:
-        """Space of the observations of all environments."""
+        """Observation space of the batch."""
         return batched(self.env.observation_space, self.num_envs)
 
     @property
@@ -120,7 +121,7 @@ class VectorEnv:
 
     @property
     def default_params(self) -> Any:
-        """Numbers of one environment; any leaf may be given a leading axis of `num_envs`."""
+        """Params of one environment; any leaf may get a leading axis of `num_envs`."""
         return self.env.default_params
 
     @eager.compiled
@@ -145,7 +146,7 @@ class VectorEnv:
     def step(
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
-        """Advance every environment by its action; restart those whose episode ended."""
+        """Advance every environment by its action; restart those whose episode is done."""
         action = _arrays(action)
         self._check_rows(state, action)
         key = self._key(key, "step")
@@ -154,8 +155,9 @@ class VectorEnv:
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
-        # Made once, as data: otherwise each selection reads the old state again, and a scan must
-        # then copy the state before it is overwritten (two kernels of fourteen in DoorKey).
+        # The barrier makes these values data. Otherwise each selection would read the old state
+        # again, and a scan would copy the state before overwriting it (two of DoorKey's fourteen
+        # kernels).
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -164,7 +166,7 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            if self.env.carries_over:  # nothing of the step that only begins anew
+            if self.env.carries_over:  # a step that only restarts does not count
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:
@@ -186,7 +188,7 @@ class VectorEnv:
         rows: Bool[Array, " num_envs"],
         params: Any = None,
     ) -> Reset:
-        """Restart the environments of the mask and leave the others as they are."""
+        """Restart the environments selected by the mask `rows`."""
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
         params = self.checked_params(params, "reset_rows")
@@ -206,9 +208,9 @@ class VectorEnv:
         return mask(state.env, params)
 
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
-        """Draw `refresh_size` levels of the pool anew, the oldest first, or all of them.
+        """Replace the `refresh_size` oldest levels of the pool, or all of them.
 
-        With another reset source there is nothing to do.
+        Does nothing with another reset source.
         """
         return self._refreshed(key, state, params) if self.reset_source == "pool" else state
 
@@ -229,7 +231,7 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each row that ended, and carry over its statistics."""
+        """Begin a new episode in each done row, and carry over its statistics."""
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun
@@ -264,7 +266,7 @@ class VectorEnv:
         return min(chunk, self.stock_size or chunk)
 
     def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
-        """Draw levels that ended rows will share."""
+        """Draw levels for all rows to share."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: environments share the levels of a pool, so they need the same params; "
@@ -287,7 +289,7 @@ class VectorEnv:
         return key
 
     def param_axes(self, params: Any) -> Any:
-        """0 for leaves of `params` that have a value for each environment, None for the others."""
+        """Return 0 for leaves of `params` with a value per environment, None for the others."""
         return param_axes(self.env, params)
 
     def checked_params(self, params: Any, where: str) -> Any:
@@ -307,7 +309,7 @@ class VectorEnv:
         return params
 
     def _check_rows(self, state: Any, rows: PyTree[Array]) -> None:
-        """The batch axes of the state and of the action (or the mask) must be this batch's."""
+        """Raise `TypeError` unless state and action (or mask) have this batch's leading axis."""
         if not isinstance(state, VectorState):
             kind = type(state).__name__
             raise TypeError(f"the state must come from this batch's reset or step, got {kind}")
@@ -334,9 +336,9 @@ def make_vec(
 ) -> VectorEnv:
     """Return `num_envs` copies of an environment (or of an id, with its fields) that step together.
 
-    `reset_source` defaults to what the environment's spec names, but to `stock` on an accelerator
-    where that is `exact` and episodes restart by themselves. Raises as `make` does, and
-    `ValueError` for an unknown mode or source.
+    `reset_source` defaults to the environment's reset source; on an accelerator, `stock` replaces
+    `exact` if episodes restart by themselves. Raises as `make` does, and `ValueError` for an
+    unknown mode or source.
     """
     if isinstance(env, str):
         env = make(env, **fields)
@@ -346,19 +348,19 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = reset_source
-    if source is None:  # a batch that never restarts would prepare levels for nothing
+    if source is None:  # a batch that never restarts needs no prepared levels
         source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 
 
 def usual_source(env: Env) -> str:
-    """Return the reset source of a batch that names none, on this machine."""
+    """Return the default reset source of a batch on this machine."""
     expensive = env.reset_source == "exact"
     return "stock" if expensive and has_accelerator() else env.reset_source
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Like `jax.vmap`, but a single row is compiled without a batch axis, in half the time."""
+    """Apply `jax.vmap`; a single row is compiled without a batch axis, in half the time."""
     if rows != 1:
         return jax.vmap(function, axes)
 
@@ -373,7 +375,7 @@ def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..
 
 
 def _arrays(action: Any) -> Any:
-    """Arrays of lists and tuples, which would be trees of single numbers."""
+    """Convert lists and tuples to arrays; JAX would treat them as pytrees of numbers."""
 
     def is_list(part: Any) -> bool:
         return isinstance(part, (list, tuple))
@@ -384,7 +386,7 @@ def _arrays(action: Any) -> Any:
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
-    """Undo the step of rows that only begin anew: no reward, no end, empty info."""
+    """Clear the step of rows that only restart: zero reward, not done, zero info."""
 
     def zero(leaf: Array) -> Array:
         return jnp.where(along(ended, leaf), jnp.zeros_like(leaf), leaf)

@@ -1,4 +1,4 @@
-"""Observations of whole numbers as categories, which a model can foretell one by one."""
+"""Integer observations as categories, which a model can predict one by one."""
 
 import functools
 from collections.abc import Callable
@@ -10,22 +10,23 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-PICTURE = 255  # highest value of a picture; smaller whole numbers are categories
+PICTURE = 255  # highest value of a picture; integers with a smaller range are categories
 
 
 class Vocabulary(NamedTuple):
-    """An observation as cells of a map, and numbers beside it."""
+    """An observation as a map of categorical cells and a vector of further categories."""
 
     map: tuple[int, int]  # rows and columns
-    cells: tuple[int, ...]  # categories of each channel of a cell, from 0
-    rest: tuple[int, ...]  # categories of each number beside the map, from 0
+    cells: tuple[int, ...]  # number of categories of each channel of a cell
+    rest: tuple[int, ...]  # number of categories of each entry of the vector
+    # From one observation to int32 (rows, columns, channels) and (entries,), counted from 0;
+    # traceable.
     read: Callable[[Any], tuple[Array, Array]]
-    """From one observation to int32 (rows, columns, channels) and (numbers,); traceable."""
-    write: Callable[[Array, Array], Any]  # the inverse
+    write: Callable[[Array, Array], Any]  # inverse of `read`
 
 
 def of_map(space: Space) -> Vocabulary | None:
-    """The vocabulary of a map of whole numbers from 0; None for a picture or anything else."""
+    """Return the vocabulary of a map of non-negative integers; None for any other space."""
     if not isinstance(space, Box) or len(space.shape) not in (2, 3):
         return None
     if not np.issubdtype(space.dtype, np.integer) or space.low.min() < 0:
@@ -46,14 +47,14 @@ def of_map(space: Space) -> Vocabulary | None:
 
 
 def of_bytes(map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...]) -> Vocabulary:
-    """The vocabulary of a vector of bytes: a map for each channel, row by row, then numbers."""
+    """Return the vocabulary of a byte vector: a map per channel, row by row, then the rest."""
     return Vocabulary(map, cells, rest, functools.partial(_read, map, cells, rest), _write)
 
 
 def _read(
     map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...], obs: UInt8[Array, " bytes"]
 ) -> tuple[Int32[Array, "rows columns channels"], Int32[Array, " numbers"]]:
-    """Cells and numbers; those beyond their categories count as the last one."""
+    """Split bytes into cells and the rest; values beyond the last category are clipped to it."""
     numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
     planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)
     last_cells, last_rest = (np.array(sizes, np.int32) - 1 for sizes in (cells, rest))

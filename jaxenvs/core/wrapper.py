@@ -1,43 +1,41 @@
-"""The base of all wrappers: it passes every member of the environment inside on."""
+"""The base of all wrappers: it forwards every member to the environment inside."""
 
 import dataclasses
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any, dataclass_transform
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, PyTree
 
+from . import eager
 from .controls import Controls
-from .env import Ending, Env, Reset, Step
-from .facts import RGB, Effects, Fact, Features
+from .env import Env, Reset, Step
+from .facts import Features
+from .parts.part import members
 from .random import Key
 from .spaces import Space
 from .vocabulary import Vocabulary
 
-_STATES = ("state", "before", "after")  # parameters of methods that take a state
-
-
-def _inside(name: str) -> Any:
-    """A property of the environment inside."""
-    return property(lambda wrapper: getattr(wrapper.env, name), doc=f"`{name}` of `env`.")
+# Members that a wrapper does not forward: the first two call forwarded members, the next two are
+# written by authors of environments, and the last one is a field.
+COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 class Wrapper(Env, kw_only=False):
-    """An environment that passes everything on to `env`; the base of all wrappers.
+    """An environment that forwards everything to `env`; the base of all wrappers.
 
     `env` and the fields of subclasses may be given by position. A subclass overrides the members
     that change: `transform` for an observation that follows from the one inside; `step` and
     `reset_to`, perhaps with `inner`; `default_params` and `inner_params` if it adds params;
     `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
-    wrappers that remember something.
+    wrappers with a state.
 
-    Members of a family that `Env` does not have, such as `mission_text`, come from `env` too. They
-    take states and params of the wrapper.
+    All other members of `Env` are forwarded by `_forwarded`, and members that only a family has,
+    such as `mission_text`, by `__getattr__`. They take states and params of the wrapper.
     """
 
     env: Env
@@ -65,22 +63,6 @@ class Wrapper(Env, kw_only=False):
         """The environment at the bottom."""
         return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
 
-    reset_source = _inside("reset_source")
-    observations = _inside("observations")
-    rows_per_lane = _inside("rows_per_lane")
-    levels_at_once = _inside("levels_at_once")
-    level_budget = _inside("level_budget")
-    achievements = _inside("achievements")
-    idle_action = _inside("idle_action")
-    reward_range = _inside("reward_range")
-    success_is = _inside("success_is")
-    task_sets = _inside("task_sets")
-    fully_observed = _inside("fully_observed")
-    package = _inside("package")
-    status_rows = _inside("status_rows")
-    carries_over = _inside("carries_over")
-    resets_itself = _inside("resets_itself")
-
     @property
     def default_params(self) -> Any:
         """Params of the environment inside."""
@@ -90,11 +72,6 @@ class Wrapper(Env, kw_only=False):
     def action_space(self) -> Space:
         """Action space of the environment inside."""
         return self.env.action_space
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names of the actions of the environment inside."""
-        return self.env.action_names
 
     @property
     def observation_space(self) -> Space:
@@ -122,11 +99,6 @@ class Wrapper(Env, kw_only=False):
         return () if self._shows_another() else self.env.observation_layout
 
     @property
-    def full_observations(self) -> tuple[str, ...]:
-        """Values of the field `obs` that make the environment inside fully observed."""
-        return self.env.full_observations
-
-    @property
     def features(self) -> Features:
         """Features of the environment inside, unless the wrapper changes the observation."""
         return super().features if self._shows_another() else self.env.features
@@ -145,23 +117,6 @@ class Wrapper(Env, kw_only=False):
         """Tell whether the wrapper changes the observation."""
         names = ("observation_space", "transform", "observe")
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
-
-    def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
-        """Return the facts of the environment inside."""
-        return self.env.facts(self.inner(state), self.inner_params(params))
-
-    def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return the effects in the environment inside."""
-        states = self.inner(before), action, self.inner(after)
-        return self.env.effects(*states, self.inner_params(params))
-
-    def describe(self, state: Any, params: Any = None) -> str:
-        """Describe the state of the environment inside."""
-        return self.env.describe(self.inner(state), self.inner_params(params))
-
-    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return an icon of the environment inside."""
-        return self.env.icon(name, size, background)
 
     def inner(self, state: Any) -> Any:
         """State of the environment inside."""
@@ -183,18 +138,6 @@ class Wrapper(Env, kw_only=False):
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
         """Turn an observation of the environment inside into the wrapper's."""
         return obs
-
-    def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
-        """Draw a level of the environment inside."""
-        return self.env.draw_level(key, self.inner_params(params))
-
-    def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
-        """Tell whether a drawn level may be played, as the environment inside does."""
-        return self.env.accepts(level)
-
-    def ending(self, level: PyTree[Array]) -> Ending | None:
-        """Return the ending of the environment inside."""
-        return self.env.ending(level)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
         """Return the trials of the environment inside, in this wrapper."""
@@ -220,59 +163,17 @@ class Wrapper(Env, kw_only=False):
         return inside if self._keeps_state() else begun.replace(env=inside)
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return what the agent sees of `state`."""
+        """Return the agent's observation of `state`."""
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
 
-    def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the steps after which the episode inside is truncated."""
-        return self.env.time_limit(self.inner(state), self.inner_params(params))
-
-    def shortest_limit(self, params: Any) -> int:
-        """Return the least time limit inside."""
-        return self.env.shortest_limit(self.inner_params(params))
-
-    def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal."""
-        return self.env.action_mask(self.inner(state), self.inner_params(params))
-
-    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Tell whether a step accomplished the task of the environment inside."""
-        return self.env.succeeded(step._replace(state=self.inner(step.state)))
-
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of `package` into this environment's, unless the wrapper adds to states."""
+        """Turn a state of `package` into this environment's; raise if the wrapper has a state."""
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
         """Turn an observation of `package` into this environment's."""
         return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
-
-    def picture(self, state: Any, tile_size: int, params: Any = None) -> Array | None:
-        """Return the picture that the environment inside draws of its state, if any."""
-        return self.env.picture(self.inner(state), tile_size, self.inner_params(params))
-
-    def picture_between(
-        self, state: Any, action: int, share: float, tile_size: int
-    ) -> Array | None:
-        """Return the picture of the environment inside when a share of an action is done."""
-        return self.env.picture_between(self.inner(state), action, share, tile_size)
-
-    def trail(self, state: Any, action: int) -> Any:
-        """Return the points of the latest step in the environment inside."""
-        return self.env.trail(self.inner(state), action)
-
-    def view_tiles(self, state: Any) -> Array | None:
-        """Return the tiles that the agent inside sees, if it sees any."""
-        return self.env.view_tiles(self.inner(state))
-
-    def tiles(self, state: Any) -> Array:
-        """Return indices into `atlas` that draw the state."""
-        return self.env.tiles(self.inner(state))
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
-        return self.env.atlas(tile_size)
 
 
 def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
@@ -295,19 +196,53 @@ def _needs_names(cls: type) -> bool:
 
 
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
-    """A member of the environment inside, as a function of the wrapper's states and params."""
+    """Return a member of the environment inside, as a function of the wrapper's states and params.
+
+    Parameters are recognised by their names. A value, or a function without such parameters, is
+    returned as it is.
+    """
     if not inspect.isroutine(member):
         return member
+    to_inner: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(("state", "before", "after"), wrapper.inner),
+        "step": functools.partial(_inner_step, wrapper),
+        "params": wrapper.inner_params,
+    }
     signature = inspect.signature(member)
-    if not {*_STATES, "params"} & {*signature.parameters}:
+    if not to_inner.keys() & {*signature.parameters}:
         return member
 
     @functools.wraps(member)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
-        for name in {*_STATES, "params"} & {*given.arguments}:
-            change = wrapper.inner_params if name == "params" else wrapper.inner
-            given.arguments[name] = change(given.arguments[name])
+        for name in to_inner.keys() & {*given.arguments}:
+            given.arguments[name] = to_inner[name](given.arguments[name])
         return member(*given.args, **given.kwargs)
 
     return call
+
+
+def _inner_step(wrapper: Wrapper, step: Any) -> Any:
+    """Return a step with the state inside; other values of a parameter `step` are unchanged."""
+    return step._replace(state=wrapper.inner(step.state)) if isinstance(step, Step) else step
+
+
+def _forwarded(name: str, default: Any) -> Any:
+    """Return the member of `Wrapper` that takes the place of a default of `Env`."""
+
+    def inside(wrapper: Wrapper) -> Any:
+        return _of_wrapper(wrapper, getattr(wrapper.env, name))
+
+    if not inspect.isroutine(default):
+        return property(inside, doc=f"`{name}` of the environment inside.")
+
+    @functools.wraps(default)
+    def call(wrapper: Wrapper, *args: Any, **kwargs: Any) -> Any:
+        return inside(wrapper)(*args, **kwargs)
+
+    return eager.compiled(call) if hasattr(default, "compiled_for") else call
+
+
+for _name, _default in members(Env):
+    if _name not in vars(Wrapper) and _name not in COMPOSED:
+        setattr(Wrapper, _name, _forwarded(_name, _default))

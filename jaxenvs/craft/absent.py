@@ -1,4 +1,4 @@
-"""The ids of craftax 1.6.1 that are not here (`craftax_env.py`)."""
+"""Ids of craftax 1.6.1 (`craftax_env.py`) that this library replaces by `make_vec`."""
 
 from ..core.registry import absent
 

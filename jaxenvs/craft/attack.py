@@ -1,4 +1,4 @@
-"""Blows of the player at mobs."""
+"""The player's attacks on mobs."""
 
 from typing import Any
 
@@ -6,17 +6,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ..core.bits import any_of, kept
-from ..core.settle import settled
+from ..core.bits import any_of
 from . import harm
 from .body import fed
+from .compiler.once import once, once_joined
 from .state import MOST_KILLS, Mob, World, one, unlock_of
 from .step import Moment
 from .tables import ROLES, Action, Rules, of_type
 
 
 def strike(moment: Moment) -> Moment:
-    """DO at a mob ahead."""
+    """Hit the mob ahead with DO."""
     does, front = moment.action == Action.DO, moment.front
     blow = damage(moment.rules, moment.world)
     cell = front.row, front.column
@@ -25,7 +25,7 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """Upstream's quirk in Classic: any DO calls back to life every slot that still has health."""
+    """On DO, revive all dead mobs that have health left: upstream's quirk in Classic."""
     does, world = moment.action == Action.DO, moment.world
     mobs = {
         role: tuple(m._replace(alive=jnp.where(does, m.health > 0, m.alive)) for m in slots)
@@ -35,17 +35,17 @@ def revive(moment: Moment) -> Moment:
 
 
 def damage(rules: Rules, world: World) -> harm.Blow:
-    """Damage of a blow. Upstream's quirk in Classic: it grows with the number of swords."""
-    if rules.floors:
-        return _charmed(rules, world)
+    """Return the damage of a blow. Upstream's quirk in Classic: it grows with the sword count."""
+    if rules.is_full:
+        return _sword_damage(rules, world)
     most = jnp.int32(1)
     for weapon in rules.weapons:
         most = jnp.maximum(most, weapon.damage * world.items[weapon.item])
     return most
 
 
-def _charmed(rules: Rules, world: World) -> harm.Blow:
-    """Damage of a sword of a level: strength adds to it, intelligence to its fire or ice."""
+def _sword_damage(rules: Rules, world: World) -> harm.Blow:
+    """Damage by the sword's level; strength raises it, intelligence its fire or ice damage."""
     base = of_type([np.float32(weapon.damage) for weapon in rules.weapons], world.items["sword"])
     strong, wise = (
         (world.traits[name] - 1).astype(jnp.float32) for name in ("strength", "intelligence")
@@ -64,24 +64,24 @@ def attack(
     when: Array,
     eats: bool,
 ) -> tuple[World, Bool[Array, ""]]:
-    """Hit the mobs on a cell, the first live one of each role; also return whether there was one.
+    """Hit the first live mob of each role on a cell; also return whether any was hit.
 
-    What is killed is eaten, where it can be and the player `eats`.
+    Killed passive mobs give food and an achievement only if the player `eats`.
     """
-    hits = kept(*((hit, 1) for hit in _hits(world, cell, when)))
+    hits = once_joined(*_hits(world, cell, when))
     rest, mobs, killed_any = iter(hits), dict(world.mobs), jnp.zeros((), jnp.bool_)
     monsters = killed_any
     for role in ROLES:
         after, kills, type = _struck(rules, role, world.mobs[role], rest, blow)
         mobs[role] = after
-        killed = settled(any_of(kills))
+        killed = once(any_of(kills))
         killed_any = killed_any | killed
         if eats or role != "passive":
             world = _reaped(rules, world, role, killed, type)
         monsters = monsters | killed if role != "passive" else monsters
-    if rules.floors:
+    if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    for role in ROLES:  # the cell of a dead mob is seen as free, whoever else is on it
+    for role in ROLES:  # a kill marks the cell as free, even if another mob is on it
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )
@@ -89,7 +89,7 @@ def attack(
 
 
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
-    """For each slot whether it is hit: the first live one of its role on the cell."""
+    """For each slot, return whether it is the first live one of its role on the cell."""
     hits = []
     for role in ROLES:
         earlier = jnp.zeros((), jnp.bool_)
@@ -103,7 +103,7 @@ def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
 def _struck(
     rules: Rules, role: str, slots: tuple[Mob, ...], hits: Any, blow: harm.Blow
 ) -> tuple[tuple[Mob, ...], list[Array], Array]:
-    """Slots of a role after a blow, which it killed, and the type of the one that was hit."""
+    """Return a role's slots after a blow, which it killed, and the type of the mob hit."""
     after, kills, hit = [], [], [next(hits) for _ in slots]
     type = any_of(jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True))
     points = harm.to_mob(rules, role, type, blow)
@@ -115,7 +115,7 @@ def _struck(
 
 
 def _reaped(rules: Rules, world: World, role: str, killed: Array, type: Array) -> World:
-    """What killing one of a type is worth."""
+    """Record the achievement for a kill, and gain the food of the mob's type."""
     rows = rules.types(role)
     world = unlock_of(world, [row.achievement for row in rows], type, killed)
     food = of_type([row.food for row in rows], type)

@@ -1,4 +1,4 @@
-"""The necromancer of the last floor: eight waves of mobs, and a blow after each."""
+"""The necromancer on the boss floor: eight waves of mobs, and a hit after each."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from .step import Moment
 from .tables import Achievement, Action, Block
 
 WAVES = 8
-WAVE_STEPS = 7  # of a wave, in which mobs appear
+WAVE_STEPS = 7  # length of a wave; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """Hit the necromancer between two waves."""
+    """Hit the necromancer between waves, which starts the next one."""
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)
@@ -29,7 +29,7 @@ def fight(moment: Moment) -> Moment:
 
 
 def is_vulnerable(world: World) -> Any:
-    """Whether the floor has no melee and no ranged mob, and the wave is over."""
+    """Return whether the wave is over and no melee or ranged mob is on the floor."""
     alone = world.boss["timer"] <= 0
     for mob in (*world.mobs["melee"], *world.mobs["ranged"]):
         alone = alone & ~mob.alive

@@ -1,4 +1,4 @@
-"""All chance of a step, drawn once: the rules are a function of state, action and these draws."""
+"""All random draws of a step, made once: the rules are a function of state, action and draws."""
 
 import itertools
 from collections.abc import Callable
@@ -12,41 +12,41 @@ from ..core.random import Key, below, hashed
 from .state import Slots
 from .tables import APPEARING
 
-WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # of a random step; beyond the fourth: none
+WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # values of `Whims.step`
 
 
 class Whims(NamedTuple):
-    """What the mobs of a role do in a step, a number for each slot. A uniform is in [0, 1)."""
+    """Draws for the mobs of a role, one for each slot. A uniform draw is in [0, 1)."""
 
-    step: Int32[Array, " slots"]  # 0 left, 1 right, 2 up, 3 down, else none
-    axis: Float32[Array, " slots"] | None = None  # uniform: which axis, when both are as far
-    gate: Float32[Array, " slots"] | None = None  # uniform: with a purpose, or that step
+    step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, else none
+    axis: Float32[Array, " slots"] | None = None  # uniform: axis of a step, at equal distances
+    gate: Float32[Array, " slots"] | None = None  # uniform: purposeful or random step
 
 
 class Loot(NamedTuple):
-    """What a chest holds: 14 decisions."""
+    """Contents of a chest: 14 draws."""
 
     torches: Int32[Array, ""]  # 4 to 7, or 0
-    ore: Int32[Array, ""]  # number in ORES; beyond the last: none
+    ore: Int32[Array, ""]  # index into ORES; beyond the last: none
     coal: Int32[Array, ""]  # 1 to 3, if the ore is coal
-    iron: Int32[Array, ""]  # 1 or 2, if it is iron
+    iron: Int32[Array, ""]  # 1 or 2, if the ore is iron
     potion: Int32[Array, ""]  # number of the colour
-    potions: Int32[Array, ""]  # 1 or 2 of it, or 0
+    potions: Int32[Array, ""]  # 1 or 2 of that colour, or 0
     arrows: Int32[Array, ""]  # 1 to 4, or 0
     pickaxe: Int32[Array, ""]  # level 1 to 4, or 0
     sword: Int32[Array, ""]  # level 1 to 4, or 0
 
 
 class Draws(NamedTuple):
-    """25 decisions with the default slots, 41 in the full game. A uniform lies in [0, 1)."""
+    """Draws of a step: 25 with the default slots, 41 in the full game. A uniform is in [0, 1)."""
 
     sapling: Float32[Array, ""]  # uniform: whether grass gives a sapling
     whims: dict[str, Whims]  # by role
-    appears: dict[str, Float32[Array, ""]]  # uniform: whether one of a role appears
-    place: dict[str, Float32[Array, ""]]  # uniform: on which of the cells
-    loot: Any = None  # a `Loot`: the full game alone, as the next two
-    book: Any = None  # uniform: which spell, 0.5 and more: the first
-    armour: Any = None  # uniform: which piece is enchanted
+    appears: dict[str, Float32[Array, ""]]  # uniform: whether a mob of a role appears
+    place: dict[str, Float32[Array, ""]]  # uniform: cell where it appears
+    loot: Any = None  # a `Loot`; this and the next two in the full game only
+    book: Any = None  # uniform: the spell taught; from 0.5 on, the first
+    armour: Any = None  # uniform: the piece enchanted
 
 
 ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
@@ -55,11 +55,11 @@ _LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)  # of a tool
 
 
 def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
-    """Draw the chance of a step, of the full game if `full`."""
+    """Make the draws of a step, of the full game if `full`."""
     number = itertools.count()
 
     def word() -> Array:
-        # One by one: each is a little arithmetic where it is used, with no array in between.
+        # One by one: each word is a little arithmetic fused into its use, without an array.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:
@@ -83,7 +83,7 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
 
 
 def _loot(word: Callable[[], Array]) -> Loot:
-    """Fill a chest."""
+    """Draw the contents of a chest."""
 
     def happens(chance: float) -> Array:
         return uniform(word()) < np.float32(chance)
@@ -107,5 +107,5 @@ def _loot(word: Callable[[], Array]) -> Loot:
 
 
 def uniform(word: UInt32[Array, "*batch"]) -> Float32[Array, "*batch"]:
-    """Map a word to a uniform number in [0, 1) with 24 bits."""
+    """Map a random word to a uniform number in [0, 1) with 24 bits."""
     return (word >> jnp.uint32(8)).astype(jnp.float32) * jnp.float32(2.0**-24)

@@ -1,4 +1,4 @@
-"""Chests: what is found in them."""
+"""Chests and their loot."""
 
 import jax.numpy as jnp
 
@@ -8,14 +8,14 @@ from .state import one
 from .step import Moment
 from .tables import Action, Block
 
-BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)  # whose first chest holds a bow, or a book besides
+BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)  # their first chest also holds a bow, or a book
 
 
 def open(moment: Moment) -> Moment:
-    """Take all that is in a chest.
+    """Take the loot of the chest ahead.
 
-    Upstream's quirk: a chest at the opposite border that is seen beyond the border counts as
-    opened, and the floor's first chest then holds no bow or book.
+    Upstream's quirk: beyond the upper or left border the opposite border is read. A chest there
+    counts as opened, and the floor's first real chest then holds no bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

@@ -1,13 +1,14 @@
 """Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment.
 
-Differences from the package: the time limit truncates and never terminates; randomness comes from
-JAX keys drawn once a step; what the package keeps and can be derived (mob map, light) is not kept.
-Replicated though surely not meant: see `attack.revive` (mobs come back to life), `attack.damage`
-(two swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs),
-`spawn` (a full role marks its first mob anew).
+Differences from the package: the time limit truncates and never terminates; all randomness of a
+step is drawn once; the state omits the mob map and the light, which follow from other fields.
+Upstream bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
+swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs), `spawn`
+(a full role marks its first mob again).
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -20,11 +21,12 @@ from ..core.registry import register
 from ..core.rounding import rounded
 from ..core.struct import struct
 from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
+from .compiler.edges import CLASSIC as EDGES
 from .env import STEPS, CraftEnv, numbers
 from .packing import Field, Packing, fields_of
 from .spawn import Odds
 from .state import CraftState, Level, new_world
-from .step import Moment, Stage, holds, settles
+from .step import Moment, Rule
 from .tables import (
     APPEARING,
     BROKEN,
@@ -50,8 +52,8 @@ from .tables import (
 
 _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
-_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")  # where stones and saplings may go
-_MATERIALS = (  # of tools, what they cost, whether at a furnace
+_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")  # stones and saplings may go here
+_MATERIALS = (  # material of a tool, its costs, whether a furnace is required
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -61,8 +63,8 @@ _A = Achievement
 _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood", "stone", "iron"))
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # of a mob
-BESIDE = 16  # cells beyond the border where a projectile that flew out stays
-MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
+BESIDE = 16  # a projectile that left the map stops at this many cells beyond the border
+MAX_SIZE = 224  # cells on a side: a coordinate, with BESIDE at both ends, has 8 bits
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -138,7 +140,7 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    pace=2,  # sleepers need half as much
+    pace=2,  # even, because asleep needs grow at half the pace
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
         _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),
@@ -152,24 +154,24 @@ _ZOMBIE, _COW, _SKELETON = CLASSIC.mobs
 
 @struct
 class CraftParams(Params):
-    """Numbers of the game; each may differ within a batch."""
+    """Params of the game; each may differ within a batch."""
 
     max_steps_in_episode: Any = np.int32(10_000)
     day_length: Any = np.int32(300)  # steps
-    always_diamond: Any = np.bool_(True)  # whether one stone of every world is a diamond
-    zombie_health: Any = np.int32(_ZOMBIE.health)  # points of one that appears, at most 31
-    cow_health: Any = np.int32(_COW.health)  # points of one that appears, at most 31
-    skeleton_health: Any = np.int32(_SKELETON.health)  # points of one that appears, at most 31
+    always_diamond: Any = np.bool_(True)  # whether one stone of every world becomes a diamond
+    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial points, at most 31
+    cow_health: Any = np.int32(_COW.health)  # initial points, at most 31
+    skeleton_health: Any = np.int32(_SKELETON.health)  # initial points, at most 31
     mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
-    spawn_cow_chance: Any = np.float32(0.1)  # a step
-    spawn_zombie_base_chance: Any = np.float32(0.02)  # a step, in full light
-    spawn_zombie_night_chance: Any = np.float32(0.1)  # more, in full darkness
-    spawn_skeleton_chance: Any = np.float32(0.05)  # a step
-    # Gradients of the noise of water, mountains, tunnels and woods, in full turns; NaN: drawn.
+    spawn_cow_chance: Any = np.float32(0.1)  # probability a step
+    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability a step, in full light
+    spawn_zombie_night_chance: Any = np.float32(0.1)  # added in full darkness
+    spawn_skeleton_chance: Any = np.float32(0.05)  # probability a step
+    # Noise gradients of water, mountains, tunnels and woods, in full turns; NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 
-# Lowest and highest value of each, checked where it is not traced.
+# Lowest and highest value of each param, checked unless it is traced.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
@@ -179,7 +181,7 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """What may appear: more zombies by night."""
+    """Return the odds of mobs; zombies are more frequent at night."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
@@ -189,21 +191,22 @@ def _odds(moment: Moment) -> Odds:
 
 
 STAGES = (
-    Stage(player.doze),
-    Stage(player.face),
-    Stage(attack.strike),
-    Stage(attack.revive),
-    Stage(deeds.choose, edge=settles("deed")),
-    Stage(deeds.do),
-    Stage(player.move, edge=holds("row", "column")),
-    Stage(mobs.move),
-    Stage(projectiles.fly),
-    Stage(plants.grow),
-    Stage(body.burn),
-    Stage(functools.partial(spawn.appear, odds=_odds)),
-    Stage(body.live),
-    Stage(body.carry),
-    Stage(body.limit),
+    player.doze,
+    player.face,
+    attack.strike,
+    attack.revive,
+    deeds.choose,
+    deeds.do,
+    player.move,
+    mobs.move,
+    projectiles.fly,
+    plants.grow,
+    body.burn,
+    functools.partial(spawn.appear, odds=_odds),
+    body.sleep,
+    body.live,
+    body.carry,
+    body.limit_health,
 )
 
 
@@ -211,25 +214,27 @@ STAGES = (
 @register("Craft-Classic-Ids-v0", obs="ids")
 @register("Craft-Classic-Pixels-v0", obs="pixels", aliases=("Craftax-Classic-Pixels-v1",))
 class CraftClassic(CraftEnv):
-    """An open world to gather, build, fight and survive in: Crafter's game by Craftax's rules.
+    """An open world to collect, build, fight and survive in: Crafter's game by Craftax's rules.
 
-    Actions: 0 noop, 1 left, 2 right, 3 up, 4 down, 5 do, 6 sleep, 7 place stone, 8 place table,
-        9 place furnace, 10 place plant, 11 to 13 make a wood, stone, iron pickaxe, 14 to 16 make a
-        wood, stone, iron sword. A sleeping player does nothing.
+    Actions: 0 noop; 1 left, 2 right, 3 up, 4 down; 5 do; 6 sleep; 7 place stone, 8 place table,
+        9 place furnace, 10 place plant; 11 to 13 make a wood, stone, iron pickaxe; 14 to 16 make a
+        wood, stone, iron sword. A sleeping player takes no action.
     Observation (field `obs`): `symbolic` float32 (1345,), upstream's: for each of the 7 x 9 cells,
-        row by row, 17 block flags and 4 flags for zombie, cow, skeleton, arrow; 12 item counts and
-        health, food, drink, energy in tenths; 4 flags for left, right, up, down; light; sleeping.
-        `ids` uint8 (145,), the same in numbers, by name in `layout`: 0 to 62 blocks, 63 to 125 mobs
-        (bits), 126 to 137 items, 138 to 141 health, food, drink, energy, 142 facing (1 left,
-        2 right, 3 up, 4 down), 143 sleeping, 144 light (0 to 255). `pixels` uint8 (63, 63, 3).
-    Reward: 1 for every achievement that is new in this episode, 0.1 for every point of health;
-        with the field `task`, 1 when that achievement is reached and 0 otherwise.
+        row by row, 17 block flags and 4 flags for zombie, cow, skeleton, arrow; then 12 item counts
+        and health, food, drink, energy in tenths; 4 flags for left, right, up, down; light;
+        sleeping. `ids` uint8 (145,), the same as integers, by name in `layout`: 0 to 62 blocks,
+        63 to 125 mobs (bits), 126 to 137 items, 138 to 141 health, food, drink, energy, 142 facing
+        (1 left, 2 right, 3 up, 4 down), 143 sleeping, 144 light (0 to 255). `pixels` uint8
+        (63, 63, 3).
+    Reward: 1 for every achievement new in this episode, 0.1 for every point of health gained (-0.1
+        for a point lost); with the field `task`, 1 for that achievement and 0 otherwise.
     Episode ends: without health, in lava, at the time limit.
     """
 
     size: int = 64  # cells on a side, a multiple of 16
 
-    stages: ClassVar[tuple[Stage, ...]] = STAGES
+    stages: ClassVar[tuple[Rule, ...]] = STAGES
+    edges: ClassVar[Mapping[Rule, Rule]] = EDGES
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in CLASSIC.achievements)
@@ -249,22 +254,22 @@ class CraftClassic(CraftEnv):
 
     @property
     def default_params(self) -> CraftParams:
-        """Upstream's numbers."""
+        """Upstream's params."""
         return numbers(CraftParams, self.size)
 
     def draw_level(self, key: Key, params: Any) -> Level:
-        """Draw a world."""
+        """Generate a world."""
         draws = terrain.draw(key, self.size, params.fractal_noise_angles)
         return Level(map=terrain.build(draws, params.always_diamond, self.size))
 
     def reset_state(self, key: Key, level: Level, params: Any) -> CraftState:
-        """Put the player into the middle of the map."""
+        """Place the player in the middle of the map."""
         health = {"melee": 1, "passive": params.cow_health, "ranged": 0}
         world = new_world(self.rules, self.slots, self.size, health)
         return self.packed(jnp.int32(0), level.map, world)
 
     def ending(self, level: Level) -> Ending:
-        """Wait, then walk right into lava."""
+        """Return a short episode: wait, then walk right into lava."""
         middle = self.size // 2
         ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
         return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))

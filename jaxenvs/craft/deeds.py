@@ -1,4 +1,4 @@
-"""What the player does with blocks and items: gathering, building, making."""
+"""Deeds of the player with blocks and items: collecting, placing, crafting."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
 def choose(moment: Moment) -> Moment:
-    """Find the number of the deed that is done, 0 for none, see `_deeds`."""
+    """Find the number of the player's deed by its place in `_deeds`, from 1; 0 is none."""
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
     number = jnp.int32(0)
@@ -34,7 +34,7 @@ def choose(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
-    """Whether each action that places or makes something can be done."""
+    """Return whether each action that places or crafts is possible."""
     can: dict[int, Any] = {}
     for row in (*rules.placements, *rules.recipes):
         this = is_place(rules, world, front, row) & has(world, _needs(row))
@@ -43,18 +43,18 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Whether here a thing can be placed, or made, and there is not yet enough of it."""
+    """Return whether this is a place to place or craft a thing, and its count allows one more."""
     match row:
         case Placement():
             free = front.inside & ~front.taken & is_in(front.block, row.on)
-            return free & ((front.marks & 1) == 0) if row.bare and rules.floors else free
+            return free & ((front.marks & 1) == 0) if row.bare and rules.is_full else free
         case Recipe():
             near = front.table & _lacks(world, row)
             return near & front.furnace if row.at_furnace else near
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out a deed: what it costs and gives is looked up by its number."""
+    """Carry out the deed: look up its costs and gains by its number."""
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
     columns: dict[Any, list[int]] = {item: [_change(r, item) for r in rows] for item in rules.items}
@@ -74,7 +74,7 @@ def do(moment: Moment) -> Moment:
     world = fed(rules, world, "drink", "thirst", of["drink"])
     world = world._replace(plants=plants.regrown(world, front, of["eats"] != 0))
     world, left = plants.planted(world, front, of["sows"] != 0), of["leaves"]
-    if not rules.floors:
+    if not rules.is_full:
         ground = moment.ground.put(front.row, front.column, left, left != 0)
         return moment._replace(ground=ground, world=world)
     lays = of["lays"] != 0
@@ -85,7 +85,7 @@ def do(moment: Moment) -> Moment:
 
 
 def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
-    """Whether the player has the needed number of each item."""
+    """Return whether the player has enough of each item."""
     enough = jnp.ones((), jnp.bool_)
     for item, count in needs.items():
         enough = enough & (world.items[item] >= count)
@@ -93,7 +93,7 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 
 
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
-    """Items of a kind, the first one below a level at that level."""
+    """Return the items of a kind after raising the first one below a level to that level."""
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:
         lower = items[item] < level
@@ -103,7 +103,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Whether there is less of what a recipe makes than it allows."""
+    """Whether the item of a recipe is below the recipe's limit."""
     limit = row.below or row.level
     if limit is None:
         return True
@@ -111,27 +111,27 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Items of which a recipe makes one."""
+    """Items that a recipe can make; it makes one of them."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 
 def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
-    """Level of one of these items that a deed leads to, 0 for none."""
+    """Level to which a deed raises one of these items, 0 for none."""
     return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
 
 
 def _earns(row: Harvest | Placement | Recipe) -> int:
-    """Number of a deed's achievement."""
+    """Number of the achievement for a deed."""
     return NO_ACHIEVEMENT if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
-    """Rows of all that the player can do with items and blocks."""
+    """Rows of all deeds."""
     return (*rules.harvests, *rules.placements, *rules.recipes)
 
 
 def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
-    """Items without which a deed cannot be done."""
+    """Items that a deed requires."""
     match row:
         case Harvest():
             return {} if row.tool is None else {row.tool: row.level}
@@ -142,7 +142,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
 
 
 def _change(row: Harvest | Placement | Recipe, item: str) -> int:
-    """What a deed adds to the count of an item."""
+    """Change of an item's count by a deed."""
     match row:
         case Harvest():
             return int(row.item == item)
@@ -153,7 +153,7 @@ def _change(row: Harvest | Placement | Recipe, item: str) -> int:
 
 
 def _leaves(row: Harvest | Placement | Recipe) -> int:
-    """Block that a deed leaves on the cell ahead; 0 if it stays as it is."""
+    """Block that a deed leaves on the cell ahead; 0 if the block stays."""
     match row:
         case Harvest():
             return 0 if row.leaves == row.block else int(row.leaves)
@@ -164,9 +164,9 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Values of a deed by name, each from a list by number; 0 for none.
+    """Look up the values of a deed by name, from lists by its number; 0 if there is no deed.
 
-    A lookup finds a word of them: on a GPU each one splits the kernel.
+    One lookup finds a word of values, because each lookup splits the kernel on a GPU.
     """
     fields = []
     for name, values in columns.items():

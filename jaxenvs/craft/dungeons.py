@@ -14,9 +14,9 @@ from .full_rows import SIZE
 from .tables import Block
 
 ROOMS = 8
-CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
-MOSSY = 0.1  # share of the walls with moss, and of the paths with something rare
-TORCH = 128  # a bit of a cell beside its block
+CHUNK = 16  # side of a chunk in cells; the map has 3 x 3, each the origin of at most one room
+MOSSY = 0.1  # share of walls with moss, and of paths with the rare block
+TORCH = 128  # a bit of a cell, above its block
 _B = Block
 
 
@@ -26,8 +26,8 @@ class Dungeon(NamedTuple):
     floor: int
     special: Block  # in the first room
     fountain: Block = _B.FOUNTAIN  # in half of the rooms
-    rare: Block = _B.PATH  # here and there on the way
-    ladder: Block = _B.PATH  # on which ladders stand
+    rare: Block = _B.PATH  # scattered on paths
+    ladder: Block = _B.PATH  # below ladders
     light: float = 1.0
 
 
@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 class Rooms(NamedTuple):
-    """All chance of a dungeon's rooms and corridors; a pair is of rows and columns."""
+    """Draws of a dungeon's rooms and corridors; pairs are rows and columns."""
 
     size: Int32[Array, "*floors rooms 2"]  # 5 to 9 cells
     chunk: Int32[Array, "*floors rooms"]  # 0 to 8, each at most once
@@ -51,7 +51,7 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
     fountain: Int32[Array, "*floors rooms 2"]  # likewise
     has_fountain: Bool[Array, "*floors rooms"]
-    # The room a corridor leads to, of those before it and the last one, which counts after them.
+    # Goal of the corridor from a room: an earlier room by its number, or one more: the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -73,9 +73,9 @@ def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
 def make(
     row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
 ) -> UInt8[Array, "size size"]:
-    """Make rooms with torches, chests and fountains, and corridors between them.
+    """Build rooms with torches, chests and fountains, and corridors between them.
 
-    What a cell is follows from the rooms' bits in its row's words and in its column's.
+    A cell has the bits that are set both in its row's words and in its column's words, see `_plan`.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -88,7 +88,7 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # What the last room that covers a cell puts there: its bit is the highest.
+    # The last room that covers a cell decides its block; that room's bit is the highest.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
@@ -100,10 +100,10 @@ def make(
 
 
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
-    """Words of every row and of every column; a bit of both is a bit of the cell.
+    """Two words of every row and every column, with a bit for each room in each byte.
 
-    Of the first word a byte each, a bit a room: the room, its corners, chest and fountain. Of the
-    second: the corridor from it along a row, that along a column, and once the special block.
+    Bytes of the first word: the room, its corners, its chest, its fountain. Bytes of the second:
+    the corridor from it along a row, the one along a column, the special block of the first room.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
@@ -124,7 +124,7 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
 
 
 def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """A bit for each flag of each room."""
+    """Join flags of all rooms into words: a byte for each flag, a bit for each room."""
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [
         jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)

@@ -1,6 +1,7 @@
-"""What the editions of Craft have in common as environments."""
+"""Environment base of both editions of Craft."""
 
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -20,40 +21,49 @@ from . import body, chance, deeds, facts, player, sight, terrain, upstream
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
-from .state import MOST_MOBS, CraftState, Known, Slots, World, earned_vector, pack, unpack, worth
-from .step import Moment, Stage, advance
+from .packing import UNKNOWN, Known
+from .state import (
+    MOST_MOBS,
+    CraftState,
+    Slots,
+    World,
+    achievement_reward,
+    earned_vector,
+    pack,
+    unpack,
+)
+from .step import Moment, Rule, advance
 from .tables import Action, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
 MOST_REACH = 32
-
-
-STEPS = (1, 2**31 - 1)  # range of what is counted in steps
+STEPS = (1, 2**31 - 1)  # range of params that count steps
 
 
 class CraftEnv(Env):
-    """An edition of the game: a subclass has its rules, its numbers and its worlds."""
+    """Base of an edition: a subclass adds its rules, params and world generation."""
 
-    obs: str = "symbolic"  # which observation is made
-    task: str | None = None  # name of the only achievement that is rewarded
-    slots: Slots = Slots()  # the most mobs, projectiles and plants of a world
-    reach: int = 14  # steps from the player at which mobs may appear, exclusive
+    obs: str = "symbolic"  # one of OBSERVATIONS
+    task: str | None = None  # name of the only rewarded achievement
+    slots: Slots = Slots()  # numbers of mobs, projectiles and plants in a world
+    reach: int = 14  # mobs appear fewer than this many steps from the player
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 512  # a world is the work of some hundred steps
+    rows_per_lane: ClassVar[int] = 512  # generating a world takes as long as some hundred steps
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
-    ranges: ClassVar[dict[str, tuple[float, float]]]  # of numbers in params
+    ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest values of params
     state_type: ClassVar[type[CraftState]] = CraftState
-    stages: ClassVar[tuple[Stage, ...]]  # of a step
+    stages: ClassVar[tuple[Rule, ...]]  # the rules, in order
+    edges: ClassVar[Mapping[Rule, Rule]] = {}  # for XLA only, see `compiler`
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
-    status_rows: ClassVar[int] = 2  # the inventory
-    pixel_size: ClassVar[int] = 7  # of a cell, where pictures are observed
-    most_seen: ClassVar[float] = 1.0  # in the symbolic observation
-    sight: ClassVar[Any] = sight  # module of what is seen
-    people: ClassVar[Any] = facts  # module of what is told
+    status_rows: ClassVar[int] = 2  # rows of cells in the inventory
+    pixel_size: ClassVar[int] = 7  # side of a cell in the observation `pixels`
+    most_seen: ClassVar[float] = 1.0  # highest value in the symbolic observation
+    sight: ClassVar[Any] = sight  # module of the observations
+    people: ClassVar[Any] = facts  # module of keys, facts and descriptions
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -74,7 +84,7 @@ class CraftEnv(Env):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest value of each number in params, checked where it is not traced."""
+        """Lowest and highest value of each param, checked unless it is traced."""
         return {**self.ranges, "mob_despawn_distance": (1, self.reach)}
 
     # The contract.
@@ -106,19 +116,19 @@ class CraftEnv(Env):
 
     @property
     def controls(self) -> Controls:
-        """Upstream's keys, and arrows; see `facts.KEYS`."""
+        """Upstream's keys, and the arrow keys, see `facts.KEYS`."""
         return Controls(self.people.KEYS)
 
     @property
     def features(self) -> Features:
-        """Those of `symbolic` where `ids` are observed, which a network could not add up."""
+        """The symbolic observation instead of `ids`, whose numbers have no linear meaning."""
         if self.obs != "ids":
             return super().features
         return Features(self._spaces["symbolic"], self.expand)
 
     @property
     def map_features(self) -> Features:
-        """Of `ids`: flags of each cell and of the one ahead, counts up to 9, and other numbers."""
+        """From `ids`: flags of each cell and of the cell ahead, capped counts, other numbers."""
         if self.obs != "ids":
             return self.features
         flags, numbers = self.sight.flags(self.rules), self.sight.NUMBERS
@@ -147,18 +157,18 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Of `ids`: what is in a cell, and every number beside the view."""
+        """From `ids`: the numbers of each cell, and the numbers after the view."""
         if self.obs != "ids":
             return super().vocabulary
         return of_bytes(self.rules.view, *self.sight.categories(self.rules))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What stands where in `ids` and in `symbolic`."""
+        """Entries of `ids` and `symbolic`: pairs of an index and its meaning."""
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Also check the ranges of numbers; those not known while tracing are clipped."""
+        """Also check the ranges of params; traced params are clipped."""
         limits = self.limits
         if isinstance(params, type(self.default_params)):
             for name, (low, high) in limits.items():
@@ -167,8 +177,8 @@ class CraftEnv(Env):
         return checked.replace(**{n: getattr(checked, n).clip(*limits[n]) for n in limits})
 
     def step_state(self, key: Key, state: CraftState, action: Array, params: Any) -> Transition:
-        """Draw the chance of the step and apply the rules."""
-        draws = chance.draw(key, self.slots, bool(self.rules.floors))
+        """Draw the random numbers of the step and apply the rules."""
+        draws = chance.draw(key, self.slots, self.rules.is_full)
         return self.advance(state, action, draws, params)
 
     def advance(self, state: CraftState, action: Array, draws: Draws, params: Any) -> Transition:
@@ -176,8 +186,8 @@ class CraftEnv(Env):
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
         given = (self.rules, self.ground(state, before), before, action, draws, params, light)
-        floors = getattr(state, "floors", None)  # of the full game
-        moment = advance(self.stages, Moment(*given, self.reach, floors))
+        moment = Moment(*given, self.reach, self.floors(state))
+        moment = advance(self.stages, self.edges, moment)
         after = moment.world
         new = tuple(a & ~b for a, b in zip(after.earned, before.earned, strict=True))
         gained = after.vitals["health"] - before.vitals["health"]
@@ -192,11 +202,15 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """The state behind the last stage."""
+        """Return the state after the last stage."""
         return self.packed(state.time, moment.ground.cells, moment.world)
 
+    def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
+        """Words of the floors without the player; Classic has none."""
+        return jnp.zeros((0, 0), jnp.int32)
+
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Whether the episode ends by the rules."""
+        """Return whether the rules end the episode."""
         return world.vitals["health"] <= 0
 
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
@@ -207,9 +221,10 @@ class CraftEnv(Env):
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
-        """Actions that may do more than noop; DO, moving and noop always may, but in sleep.
+        """Return the actions that may have an effect, and noop.
 
-        In the full game REST may too: after a blow in the same step, a healthy player rests.
+        Awake, DO and moves are always allowed. In the full game REST is too: a player at full
+        health who is hit in the same step rests.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -220,56 +235,56 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Whether each action would do something; not DO, REST and moves, which always may."""
+        """Return whether each action would have an effect, except DO, REST and moves."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
 
     def ground(self, state: CraftState, world: World) -> Ground:
-        """The map where the player is."""
+        """Return the map of the player's floor."""
         return Ground(state.map)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Tell whether the `task` was reached; without one the return is a score."""
+        """Return whether the `task` was achieved; None without a task."""
         return None if self.task is None else step.reward > 0
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
-        """The body, every item with its count, and the hour."""
+        """Return the vitals, every item with its count, and the time of day."""
         world, _, light, days = facts.read(self, state, params)
         return self.people.known(self.rules, world, light, days)
 
     def describe(self, state: CraftState, params: Any = None) -> str:
-        """Describe the body, the inventory, the time of day, the cell ahead and what is in view."""
+        """Describe the vitals, the inventory, the time of day, the cell ahead and the view."""
         world, view, light, days = facts.read(self, state, params)
         known = sentences(self.people.known(self.rules, world, light, days))
-        seen = facts.told(self.people.sights(self.rules, view), world.facing)
+        seen = facts.described(self.people.sights(self.rules, view), world.facing)
         return "\n".join([*known, *seen])
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """The icon of a vital or an item."""
+        """Return the icon of a vital or an item."""
         return facts.icon(name, size, background)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
-        """Sprites of the view and the inventory, see `look.tiles`."""
+        """Return sprite numbers of the view and the inventory, see `look.tiles`."""
         return tiles.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        """Return the sprites, uint8 (sprites, tile_size, tile_size, 3)."""
         return sprites.atlas(self.rules, tile_size)
 
     def from_upstream(self, state: Any) -> Any:
-        """A state of craftax 1.6.1's same game as ours, see `upstream.from_craftax`."""
+        """Convert a state of the same game of craftax 1.6.1, see `upstream.from_craftax`."""
         return upstream.from_craftax(self, state)
 
-    # More than the contract.
+    # Beyond the contract.
 
     @property
     def layout(self) -> Any:
-        """Offsets in the observation `ids`, see `Layout` of `sight`."""
+        """Offsets in the observation `ids`, see `sight.Layout`."""
         return self.sight.layout(self.rules)
 
     def world(self, state: CraftState) -> World:
-        """Everything but map and clock, by name."""
+        """Return everything but map and clock, by name."""
         return unpack(self.rules, self.slots, state.words)
 
     def packed(
@@ -277,18 +292,18 @@ class CraftEnv(Env):
         time: Array,
         map: UInt8[Array, "*floors size size"],
         world: World,
-        known: Known = None,
+        known: Known = UNKNOWN,
         **more: Array,
     ) -> Any:
-        """Build a state, with what `more` an edition's has; the inverse of `world`."""
+        """Build a state, with `more` fields of the edition's state type; the inverse of `world`."""
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
     def view(self, state: CraftState) -> Any:
-        """What is around the player, see `sight.view`."""
+        """Return the player's view, see `sight.view`."""
         return self.sight.view(self.rules, state.map, self.world(state))
 
     def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:
-        """Daylight, 0 to 1."""
+        """Return the daylight, 0 to 1."""
         params = self.default_params if params is None else params
         return sight.light(state.time, params.day_length)
 
@@ -299,19 +314,20 @@ class CraftEnv(Env):
     def picture(
         self, state: CraftState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the view and the inventory, by day and by night."""
+        """Draw the view in daylight or darkness, and the inventory."""
         world, (blocks, _) = self.world(state), self.view(state)
         light = self.light(state, params)
         return pictures.picture(self.rules, world, blocks, light, state.time, tile_size)
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the weights of new achievements and a tenth of the health gained."""
-    return worth(rules, new) + rounded(gained.astype(jnp.float32) * np.float32(0.1))
+    """Return the rewards of new achievements plus a tenth of the health gained."""
+    achieved = achievement_reward(rules, new)
+    return achieved + rounded(gained.astype(jnp.float32) * np.float32(0.1))
 
 
 @functools.lru_cache
 def numbers(kind: Any, size: int) -> Any:
-    """Params of a kind as upstream has them, for maps of a size."""
+    """Return upstream's params of a kind, for maps of a size."""
     angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
     return kind(fractal_noise_angles=angles)

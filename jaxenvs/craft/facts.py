@@ -1,4 +1,4 @@
-"""Craft for people: keys, facts for the panel, and a state in words."""
+"""Keys of Craft-Classic, facts for the panel, and text descriptions of states."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
-    """Keys of the actions in order, separated by spaces; `/` separates keys of one action."""
+    """Parse the keys of the actions in order: spaces separate actions, `/` keys of one action."""
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(
         ActionKeys(name.replace("_", " "), tuple(keys.split("/")), does.get(name, ""))
@@ -27,12 +27,12 @@ def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
     )
 
 
-KEYS = keys_of(  # upstream's, and arrows
+KEYS = keys_of(  # upstream's, and the arrow keys
     "q a/left d/right w/up s/down space/e tab r t f p 1 2 3 4 5 6", do="do: gather, hit, eat"
 )
 _COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
 COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
-NOON = 0.2  # share of the day at which it is lightest
+NOON = 0.2  # time of the highest daylight, as a share of the day
 WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}  # rows and columns, by `World.facing`
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
 _SIGNS = """
@@ -55,7 +55,7 @@ NAMES = {
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """The body, every item with its count, and the hour."""
+    """Return the vitals, every item with its count, and the time of day."""
     body = [bar(v, int(world.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
     items = [count(i.replace("_", " "), int(world.items[i]), i) for i in rules.items]
     asleep = ", asleep" if world.sleeping else ""
@@ -65,7 +65,7 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sight"]]:
-    """Every cell of the view as a person sees it."""
+    """Return every cell of the view as a `Sight`."""
     seen, mobs = view
     cells = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
     for bit, name in enumerate(channels(rules)):
@@ -75,28 +75,28 @@ def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sigh
 
 
 class Sight(NamedTuple):
-    """How a cell of the view is drawn and named for a person."""
+    """Sign and name of a cell of the view, for a text description."""
 
     sign: str  # in the drawing
     name: str
-    kind: str  # `creature`, `thing`, or `ground`, which the drawing alone tells
-    mass: bool = False  # whether the name has no article
+    kind: str  # `creature`, `thing`, or `ground`, which only the drawing shows
+    mass: bool = False  # a mass noun, without an article
 
     @property
     def said(self) -> str:
-        """The name in a sentence."""
+        """The name, with its article."""
         return self.name if self.mass else a(self.name)
 
 
 def sight_of(block: Block) -> Sight:
-    """A block as a person sees it."""
+    """Return the sight of a block."""
     name = NAMES.get(block, block.name.lower().replace("_", " "))
     kind = "ground" if block in GROUND else "thing"
     return Sight(SIGNS.get(block, "?"), name, kind, block in MASSES)
 
 
-def told(view: list[list[Sight]], facing: Any) -> list[str]:
-    """Tell what is ahead, which creatures are in view and where the nearest things are; draw it.
+def described(view: list[list[Sight]], facing: Any) -> list[str]:
+    """Describe the cell ahead, the creatures in view and the nearest things, and draw the view.
 
     The player stands in the middle of the view.
     """
@@ -127,14 +127,14 @@ def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """List what is in cells (rows down, columns to the right), the nearest first."""
+    """List the sights at places (rows down, columns to the right), the nearest first."""
     order = sorted(places, key=_steps)
     said = [f"{cells[r, c].said} {away(-r, c, ('up', 'down'))}" for r, c in order]
     return listed(said) if said else ""
 
 
 def _legend(sights: Iterable[Sight]) -> str:
-    """What the signs of a drawing mean: blocks in the order of `SIGNS`, then the others."""
+    """Legend of a drawing's signs: blocks in the order of `SIGNS`, then the others."""
     order = [*SIGNS.values()]
     names: dict[str, set[str]] = {}
     for sight in sights:
@@ -144,8 +144,7 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Return the world by name, the view, the daylight (0 to 1) and the days since the beginning,
-    on the host."""
+    """Return on the host: the world, the view, the daylight (0 to 1), days since the start."""
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))
@@ -161,7 +160,7 @@ def _reader(env: "CraftEnv") -> Callable[..., Any]:
 
 
 def hour(share: float, light: float) -> str:
-    """Name the hour of a day: a share of it and the daylight, both 0 to 1."""
+    """Name the time of day, given as a share of the day; `light` is the daylight, 0 to 1."""
     falls = NOON < share < NOON + 0.5
     if light > 0.75:
         return "afternoon" if falls else "morning"
@@ -171,5 +170,5 @@ def hour(share: float, light: float) -> str:
 
 
 def icon(name: str, size: int, background: tuple[int, int, int]) -> np.ndarray | None:
-    """The icon of a vital or an item, uint8 (size, size, 3); None where nothing has that name."""
+    """Return the icon of a vital or an item, uint8 (size, size, 3); None for another name."""
     return sprites.icon(name, size, background) if name in gear.ICONS else None

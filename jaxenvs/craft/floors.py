@@ -1,10 +1,10 @@
 """World generation of the full game with the distribution of Craftax 1.6.1: nine floors.
 
-Six floors are hills made of noise, three are dungeons of rooms; each is a row of a table. One
-uniform number a cell decides about ore and trees, where upstream draws one for each.
-Replicated though surely not meant: the graveyard, which has no stone, gets one at (0, 0)
-(`_finished`); both ladders may lie on one cell, and then the way down is missing (`_finished`); the
-light of a ladder near the upper or left border falls at the opposite one (`_patch`).
+Six floors are hills made of noise, three are dungeons with rooms; each is a row of a table. One
+uniform draw for each cell decides about ores and trees; upstream makes one for each kind.
+Upstream bugs, reproduced on purpose: the graveyard, which has no stone, gets one at (0, 0)
+(`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
+light of a ladder near the upper or left border falls at the opposite border (`_patch`).
 """
 
 import itertools
@@ -32,23 +32,23 @@ _B = Block
 
 @struct
 class FullLevel(Struct):
-    """Where an episode of the full game begins: in the middle of floor 0, or as a kit has it."""
+    """Maps of an episode of the full game, and its kit, which decides where the player starts."""
 
     map: UInt8[Array, "floors size size"]  # blocks
     items: UInt8[Array, "floors size size"]  # `Item`
     light: Float32[Array, "floors size size"]  # 0 to 1
-    down_ladders: Int32[Array, "floors 2"]  # row and column, also where there is no ladder
+    down_ladders: Int32[Array, "floors 2"]  # row and column, even of floors without this ladder
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each colour
-    kit: Any = np.int32(0)  # number in `kits.KITS`; with one the game begins at a ladder up
+    kit: Any = np.int32(0)  # index into `kits.KITS`; below floor 0 the game starts at a ladder up
 
 
 class Ore(NamedTuple):
-    """Something that lies here and there."""
+    """A block scattered over a floor."""
 
     block: Block
-    share: float  # of the cells that earlier ores left
-    on: Block = _B.STONE  # or the trees of a floor
+    share: float  # of the cells left by earlier ores
+    on: Block = _B.STONE  # block that it replaces: stone, or the trees of the floor
 
 
 class Hills(NamedTuple):
@@ -64,13 +64,13 @@ class Hills(NamedTuple):
     hollow: Block = _B.STONE  # tunnels and caves
     lava: Block = _B.LAVA
     start: Block = _B.PATH  # in the middle
-    ladder: Block = _B.PATH  # on which ladders stand
+    ladder: Block = _B.PATH  # below ladders
     light: float = 0.0
-    wet: float = 0.7  # height of the water above which there is sea
+    wet: float = 0.7  # threshold of the water noise for sea
     clear: float = 0.8  # share of the ground without a tree, in woods
-    woods: float = 0.5  # noise above which there are woods
-    plain: float = 5.0  # cells from the middle in which mountains rise by one
-    peak: float = 1.0  # rise at most
+    woods: float = 0.5  # threshold of the wood noise for woods
+    plain: float = 5.0  # distance from the middle, in cells, over which mountains rise by 1
+    peak: float = 1.0  # highest rise
 
 
 def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
@@ -78,7 +78,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """A row; `named` are its ground, sea, coast and tree."""
+    """Return a row; `named` are its ground, sea, coast and tree blocks."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -105,23 +105,23 @@ HILLS = (
         start=_B.NECROMANCER, mountain=_B.WALL, hollow=_B.WALL, lava=_B.WALL
     ),
 )
-_ROWS = (*HILLS, *DUNGEONS)  # in the order in which they are built
+_ROWS = (*HILLS, *DUNGEONS)  # in the order of building
 _MOST_ORES = max(len(row.ores) for row in HILLS)
 
 
 class FloorDraws(NamedTuple):
-    """All chance of a world. Uniform numbers in [0, 1); angles are shares of the full turn."""
+    """Draws of a world, uniform in [0, 1); angles are shares of the full turn."""
 
     angles: tuple[Float32[Array, "hills rows columns"], ...]  # of water, mountains, tunnels, woods
-    cells: Float32[Array, "floors size size"]  # what becomes of a cell; hills, then dungeons
-    # By floor: which stone is a diamond (of floor 0), on which cells the ladders down and up are.
+    cells: Float32[Array, "floors size size"]  # ore, tree or rare block; hills, then dungeons
+    # By floor: the stone that becomes a diamond (on floor 0), the cells of the ladders down and up.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each colour
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Draw the chance of a world; `angles`: the lattices' own, NaN where they are to be drawn."""
+    """Make the draws of a world; `angles` replace drawn angles unless they are NaN."""
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
@@ -144,22 +144,22 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
 
 
 def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
-    """Build the nine floors; `always_diamond`: whether one stone of floor 0 is a diamond."""
-    lots = draws.cells[: len(HILLS)]
-    hills = by_platform(draws.angles, lots, cpu=_hills_at_once, default=_hills_one_by_one)
+    """Build the nine floors; `always_diamond`: whether one stone of floor 0 becomes a diamond."""
+    cell_draws = draws.cells[: len(HILLS)]
+    hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Written once: in the middle of a reordering a GPU's compiler would repeat all of it.
+    # Without the barrier a GPU would compute the floors again while reordering them.
     parts = jax.lax.optimization_barrier((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
-    cells = jax.lax.optimization_barrier(cells)  # or a GPU would choose a floor in each sum
+    cells = jax.lax.optimization_barrier(cells)  # else a GPU would select a floor in each sum
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
     return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Numbers of the rows by name."""
+    """Return columns of the rows by name, int32 or float32."""
     values = {name: [getattr(row, name) for row in rows] for name in names}
     kind = {True: np.int32, False: np.float32}
     return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
@@ -175,10 +175,10 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 }
 
 
-def _lots(row: Hills) -> dict[str, np.ndarray]:
-    """Which numbers of a cell make it an ore: from `low`, below `high`, of a block `on`.
+def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
+    """Ranges of a cell's draw for each ore: from `low`, below `high`, on a block `on`.
 
-    The numbers of trees, as high as they must be, are shared out among the ores on trees.
+    Trees need a draw above `clear`; ores on trees share the range above it.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -193,17 +193,17 @@ def _lots(row: Hills) -> dict[str, np.ndarray]:
     return {name: np.array([*v, *[0] * none], kinds[name]) for name, v in columns.items()}
 
 
-_ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_lots, HILLS))
+_ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_ore_ranges, HILLS))
 
 _SPAN = np.arange(SIZE) - SIZE // 2
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)  # from the middle
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-_GLOW = 64  # a bit of a cell beside its block, until it is finished, as TORCH
+_GLOW = 64  # a bit of a cell, above its block; like TORCH it is removed by `_finished`
 _BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
 
 
 class _Traits(NamedTuple):
-    """Properties of each cell of a floor, from its noise: flags."""
+    """Flags of each cell of a floor, computed from noise."""
 
     coast: Array
     sea: Array
@@ -213,22 +213,24 @@ class _Traits(NamedTuple):
     lava: Array
 
 
-def _hills_at_once(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
-    """Make the floors of HILLS with one code, whose numbers come from tables."""
+def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
+    """Build the floors of HILLS with shared code, which reads the columns of the table."""
 
-    def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Array) -> Array:
+    def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, cell_draws: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
         tunnel = tunnel > 0.8
         traits = _traits(row, water, mountain, tunnel | tunnel.T, wood)
-        return _hill(row, ores, traits, lot)
+        return _hill(row, ores, traits, cell_draws)
 
-    hills = jax.vmap(make)(_HILL_COLUMNS, _ORE_COLUMNS, angles, lots)
+    hills = jax.vmap(make)(_HILL_COLUMNS, _ORE_COLUMNS, angles, cell_draws)
     return [hills[i] for i in range(len(HILLS))]
 
 
-def _hills_one_by_one(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
-    """`_hills_at_once` for GPUs: traits are a byte of each cell, and each floor has its code from
-    there on, for each number that a cell read from a table would be a load."""
+def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
+    """`_hills_at_once` for GPUs: separate code for each floor after the traits, a byte a cell.
+
+    With shared code, each cell would load each number from the table.
+    """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
         water, mountain, tunnel, wood, across = noises
@@ -236,22 +238,22 @@ def _hills_one_by_one(angles: Any, lots: Array) -> list[UInt8[Array, "size size"
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # As data, or each flag and each comparison of a draw would be written by itself.
-    given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), lots
-    traits, lots = jax.lax.optimization_barrier(given)
+    # Without the barrier each flag and each comparison of a draw would be written separately.
+    given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
+    traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []
     for i, hill in enumerate(HILLS):
         row = {name: column[i] for name, column in _HILL_COLUMNS.items()}
         ores = {name: column[i, : len(hill.ores)] for name, column in _ORE_COLUMNS.items()}
         flags = (flag != 0 for flag in cut(traits[i].astype(jnp.int32), *(1,) * 6))
-        hills.append(_hill(row, ores, _Traits(*flags), lots[i]))
+        hills.append(_hill(row, ores, _Traits(*flags), cell_draws[i]))
     return hills
 
 
 def _traits(
     row: dict[str, Any], water: Array, mountain: Array, tunnel: Array, wood: Array
 ) -> _Traits:
-    """Tell the properties of each cell; `tunnel` are flags."""
+    """Compute the traits of each cell from noise; `tunnel` are flags."""
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
@@ -270,18 +272,18 @@ def _hill(
     row: dict[str, Any],
     ores: dict[str, Any],
     traits: _Traits,
-    lot: Float32[Array, "size size"],
+    draws: Float32[Array, "size size"],
 ) -> UInt8[Array, "size size"]:
-    """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
+    """Build water and shore, mountains with tunnels and caves, woods, ores and lava."""
     map = jnp.where(traits.coast, row["coast"], row["ground"])
     map = jnp.where(traits.sea, row["sea"], map)
     map = jnp.where(traits.high, row["mountain"], map)
     map = jnp.where(traits.hollow, row["hollow"], map)
-    tree = (map == row["ground"]) & traits.woods & (lot > row["clear"])
+    tree = (map == row["ground"]) & traits.woods & (draws > row["clear"])
     map = jnp.where(tree, row["tree"], map)
     for i in range(ores["on"].shape[0]):
         on, block, low, high = (ores[name][i] for name in ("on", "block", "low", "high"))
-        map = jnp.where((map == on) & (lot >= low) & (lot < high), block, map)
+        map = jnp.where((map == on) & (draws >= low) & (draws < high), block, map)
     map = jnp.where(traits.lava, row["lava"], map)
     map = jnp.where(_CELL[SIZE // 2, SIZE // 2] == _CELL, row["start"], map)
     glows = traits.lava & (row["lava"] == Block.LAVA)
@@ -294,7 +296,7 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the diamond and the ladders, and light the floor."""
+    """Choose the cells of the diamond and the ladders, and light the floor."""
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
     no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
@@ -302,7 +304,7 @@ def _finished(
     first[0, 0] = True
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
-    # As data: what follows would compute them again for every cell.
+    # Without the barrier every cell would compute them again.
     diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)
@@ -320,7 +322,7 @@ def _finished(
 def _light(
     dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
 ) -> Float32[Array, "size size"]:
-    """Light of a floor: its own, a torch's around the ladder up, and that of lava."""
+    """Light of a floor: the base light `dark`, a torch at the ladder up, and lava."""
     down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
     distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
     torch = (1 - distance / np.float32(5)).clip(0, 1)
@@ -333,7 +335,7 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Middle of the nine rows, or columns, that a ladder lights; upstream's start wraps round."""
+    """Middle of the nine rows (or columns) lit by a ladder; upstream's slice start wraps round."""
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
 
@@ -341,7 +343,7 @@ def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
 def _words(
     first: Bool[Array, "size size"], second: Bool[Array, "size size"]
 ) -> Int32[Array, "size words"]:
-    """Words of 16 cells: whether they are of the first in the low half, of the second above."""
+    """Words of 16 cells: flags of the first array in the low half, of the second above."""
     code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
     bit = np.arange(_BITS, dtype=np.int32)
     return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
@@ -350,7 +352,7 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Choose a cell of the first and two of the second, see `_words`; 0 where there is none."""
+    """Choose a cell of the first array and two of the second, see `_words`; 0 if there is none."""
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])

@@ -1,13 +1,14 @@
-"""Craftax (Matthews et al. 2024, package `craftax` 1.6.1), the whole game: the environment.
+"""Craftax (Matthews et al. 2024, package `craftax` 1.6.1), the full game: the environment.
 
 Differences from the package: the time limit truncates and never terminates; in god mode the player
-stays on the map; randomness comes from JAX keys drawn once a step; of the light of a cell only
-whether it is seen is kept, but for pictures.
-Replicated though surely not meant: see `chests.open`, `magic.enchant`, `body.live`, `sight.who`,
+stays on the map; all randomness of a step is drawn once; unless pixels are observed, the state
+stores only whether a cell is lit, not its light.
+Upstream bugs, reproduced on purpose: `chests.open`, `magic.enchant`, `body.gather`, `sight.who`,
 `spawn`.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -43,6 +44,7 @@ from . import (
     sight,
     spawn,
 )
+from .compiler.edges import FULL as EDGES
 from .env import STEPS, CraftEnv, numbers
 from .floors import FullLevel
 from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
@@ -50,25 +52,25 @@ from .ground import Ground, cells_of, shone
 from .look import layers, scenes
 from .spawn import Odds
 from .state import FullState, World, floor_words, new_world, of_floor
-from .step import Moment, Stage, holds, repack, settles
+from .step import Moment, Rule
 from .tables import ROLES, Action, Block, Rules, of_type
 
-MOST_TRAIT = 9  # eight floors give eight points of experience
+MOST_TRAIT = 9  # 1 plus eight points of experience, one for each lower floor
 MOST_REACH = 16
-MOST_SEEN = 3.3  # tenths of the mana of somebody whose intelligence is MOST_TRAIT
+MOST_SEEN = 3.3  # tenths of the highest mana, at intelligence MOST_TRAIT
 
 
 @struct
 class FullParams(Params):
-    """Numbers of the game; each may differ within a batch."""
+    """Params of the game; each may differ within a batch."""
 
     max_steps_in_episode: Any = np.int32(100_000)
     day_length: Any = np.int32(300)  # steps
-    always_diamond: Any = np.bool_(False)  # whether one stone of the overworld is a diamond
+    always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
     mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
-    max_attribute: Any = np.int32(5)  # of dexterity, strength and intelligence
-    god_mode: Any = np.bool_(False)  # nothing is in the way or kills, and the bag is full
-    # Gradients of the noise of water, mountains, tunnels and woods, in full turns; NaN: drawn.
+    max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
+    god_mode: Any = np.bool_(False)  # the player passes every block, cannot die, and has all items
+    # Noise gradients of water, mountains, tunnels and woods, in full turns; NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 
@@ -76,9 +78,9 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 
 
 def _odds(moment: Moment) -> Odds:
-    """What may appear: thrice as much before a floor is cleared; with the boss, wave by wave."""
+    """Return the odds of mobs: tripled until the floor is cleared; by waves on the boss floor."""
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
-    last, floor = world.floor == len(rows) - 1, world.floor
+    last, floor = world.floor == rules.last_floor, world.floor
     wave = jnp.where(last, world.boss["progress"], floor)
     coefficient = jnp.where(world.kills < ladders.CLEARED, 3, 1)
     coefficient = coefficient * jnp.where(last, jnp.where(world.boss["timer"] >= 1, 1000, 0), 1)
@@ -100,29 +102,32 @@ def _odds(moment: Moment) -> Odds:
 
 
 STAGES = (
-    Stage(player.doze),
-    Stage(ladders.change),
-    Stage(player.face),
-    Stage(attack.strike),
-    Stage(deeds.choose, edge=settles("deed")),
-    Stage(deeds.do),
-    Stage(chests.open),
-    Stage(boss.fight),
-    Stage(magic.shoot),
-    Stage(magic.drink),
-    Stage(magic.read),
-    Stage(magic.enchant),
-    Stage(growth.level_up),
-    Stage(player.move, edge=holds("row", "column")),
-    Stage(mobs.move),
-    Stage(projectiles.fly),
-    Stage(projectiles.hit),
-    Stage(body.carry, edge=repack),
-    Stage(plants.grow),
-    Stage(functools.partial(spawn.appear, odds=_odds)),
-    Stage(body.live),
-    Stage(body.limit),
-    Stage(growth.count),
+    player.doze,
+    ladders.change,
+    player.face,
+    attack.strike,
+    deeds.choose,
+    deeds.do,
+    chests.open,
+    boss.fight,
+    magic.shoot,
+    magic.drink,
+    magic.read,
+    magic.enchant,
+    growth.level_up,
+    player.move,
+    mobs.move,
+    projectiles.fly,
+    projectiles.hit,
+    body.carry,
+    plants.grow_in_light,
+    functools.partial(spawn.appear, odds=_odds),
+    body.sleep,
+    body.rest,
+    body.live,
+    body.gather,
+    body.limit,
+    growth.count,
 )
 
 
@@ -132,23 +137,25 @@ STAGES = (
 class CraftFull(CraftEnv):
     """Nine floors from the overworld to a necromancer's graveyard, by Craftax's rules.
 
-    Actions: 43, as `Action`: 0 noop, 1 to 4 left, right, up, down, 5 do, 6 sleep, 7 to 10 place
-        stone, table, furnace, plant, 11 to 16 make wood, stone, iron pickaxe and sword, 17 rest,
-        18 descend, 19 ascend, 20 to 23 make diamond pickaxe, sword, iron armour, diamond armour,
-        24 shoot, 25 make arrows, 26 and 27 cast fireball, iceball, 28 place torch, 29 to 34 drink
-        the red, green, blue, pink, cyan, yellow potion, 35 read, 36 and 37 enchant sword, armour,
-        38 make torches, 39 to 41 gain dexterity, strength, intelligence, 42 enchant the bow. Who
-        sleeps or rests does nothing.
+    Actions: 43, as `Action`: 0 noop; 1 to 4 left, right, up, down; 5 do; 6 sleep; 7 to 10 place
+        stone, table, furnace, plant; 11 to 16 make wood, stone, iron pickaxe and sword; 17 rest;
+        18 descend, 19 ascend; 20 to 23 make diamond pickaxe, sword, iron armour, diamond armour;
+        24 shoot; 25 make arrows; 26 and 27 cast fireball, iceball; 28 place torch; 29 to 34 drink
+        the red, green, blue, pink, cyan, yellow potion; 35 read; 36 and 37 enchant sword, armour;
+        38 make torches; 39 to 41 gain dexterity, strength, intelligence; 42 enchant the bow. A
+        sleeping or resting player takes no action.
     Observation (field `obs`): `symbolic` float32 (8268,), upstream's: for each of the 9 x 11 cells,
-        row by row, 37 block flags, 5 item flags, 40 flags for who is there by class and type, and
-        whether the cell is lit; then 51 numbers. `ids` uint8 (445,), the same in numbers, by name
-        in `layout`; health is counted in 256ths, the light in 255ths. `pixels` uint8 (130, 110, 3).
-    Reward: 1, 3, 5 or 8 for every achievement that is new in this episode, 0.1 for every point of
-        health; with the field `task`, 1 when that achievement is reached and 0 otherwise.
-    Episode ends: without health, with the necromancer beaten, at the time limit.
+        row by row, 37 block flags, 5 item flags, 40 flags for mobs and projectiles by class and
+        type, and whether the cell is lit; then 51 numbers. `ids` uint8 (445,), the same as
+        integers, by name in `layout`; health is in 256ths, the light in 255ths. `pixels` uint8
+        (130, 110, 3).
+    Reward: 1, 3, 5 or 8 for every achievement new in this episode, 0.1 for every point of health
+        gained (-0.1 for a point lost); with the field `task`, 1 for that achievement and 0
+        otherwise.
+    Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    kit: int = 0  # in `kits.KITS`, where games begin; -1: in one drawn for each level
+    kit: int = 0  # index into `kits.KITS` for all levels; -1: drawn for each level
 
     levels_at_once: ClassVar[int] = 512  # 124 kB each
     state_type: ClassVar[type[FullState]] = FullState
@@ -157,7 +164,8 @@ class CraftFull(CraftEnv):
     most_seen: ClassVar[float] = MOST_SEEN
     sight: ClassVar[Any] = full_sight
     people: ClassVar[Any] = full_facts
-    stages: ClassVar[tuple[Stage, ...]] = STAGES
+    stages: ClassVar[tuple[Rule, ...]] = STAGES
+    edges: ClassVar[Mapping[Rule, Rule]] = EDGES
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
@@ -171,12 +179,12 @@ class CraftFull(CraftEnv):
 
     @property
     def default_params(self) -> FullParams:
-        """Upstream's numbers."""
+        """Upstream's params."""
         return numbers(FullParams, SIZE)
 
     @property
     def features(self) -> Features:
-        """Flags of each cell, and numbers; of `ids` also counts as categories."""
+        """Flags of each cell, and the other numbers; from `ids` also counts as categories."""
         if self.obs == "ids":
             return self.map_features
         if self.obs == "pixels":
@@ -186,7 +194,7 @@ class CraftFull(CraftEnv):
         return Features(Dict({"body": numbers, "cells": cells}), self._features)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
-        """Draw a world, and the kit where the field says so."""
+        """Generate a world; also draw the kit if the field `kit` is -1."""
         draws = floors.draw(key, params.fractal_noise_angles)
         level = floors.build(draws, params.always_diamond)
         if self.kit >= 0:
@@ -195,7 +203,7 @@ class CraftFull(CraftEnv):
         return level.replace(kit=below(word, len(kits.KITS)))
 
     def reset_state(self, key: Key, level: FullLevel, params: Any) -> FullState:
-        """Put the player into the middle of the overworld, or where the level's kit begins."""
+        """Place the player in the middle of the overworld, or at the ladder up of a kit's floor."""
         worlds = [
             self.new_world(down, up, level.potion_mapping)
             for down, up in zip(level.down_ladders, level.up_ladders, strict=True)
@@ -219,7 +227,7 @@ class CraftFull(CraftEnv):
         return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
 
     def ending(self, level: FullLevel) -> Ending:
-        """Wait beside the necromancer, then deal the last blow."""
+        """Return a short episode: wait next to the necromancer, then deal the last blow."""
         last, middle = FLOORS - 1, SIZE // 2
         return Ending(
             level.replace(
@@ -233,7 +241,7 @@ class CraftFull(CraftEnv):
         )
 
     def new_world(self, down: Array, up: Array, effects: Array) -> World:
-        """The world at the start of a game, on a floor with these ladders."""
+        """Return the world at the start of a game, on a floor with these ladders."""
         zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
         world = new_world(self.rules, self.slots, SIZE, dict.fromkeys(ROLES, 1))
         return world._replace(
@@ -251,17 +259,21 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """The light of all cells, where pictures are observed."""
+        """Return the light of all cells, 0 to 255, if pixels are observed; else empty."""
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
 
     def ground(self, state: Any, world: World) -> Ground:
-        """The map of the floor where the player is."""
+        """Return the map of the player's floor."""
         return Ground(state.map, world.floor)
 
+    def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
+        """Words of the floors without the player."""
+        return state.floors
+
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Whether each action would do something; not DO, REST and moves, which always may."""
+        """Return whether each action would have an effect, except DO, REST and moves."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
@@ -272,7 +284,7 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """The state behind the last stage."""
+        """Return the state after the last stage."""
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column
@@ -282,26 +294,26 @@ class CraftFull(CraftEnv):
         return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Whether the player is dead, or the necromancer."""
+        """Return whether the player is dead or the necromancer defeated."""
         return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
 
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the view in its light, and the inventory."""
+        """Draw the view in the light of its cells, and the inventory."""
         world, cells, daylight = self.world(state), self.cells(state), self.light(state, params)
         return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
 
     def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
-        """Sprites of the view in full light, with nobody in it, and of the inventory."""
+        """Return ground sprites of the view in full light, without creatures, and the inventory."""
         return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
+        """Return the sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
         return layers.grounds(self.rules, tile_size)
 
     def cells(self, state: Any) -> scenes.Cells:
-        """The view as pictures show it: where no light is kept, what is seen is fully lit."""
+        """Return the view for pictures; if the state stores no light, lit cells have full light."""
         seen, world = self.view(state), self.world(state)
         light = seen.lit.astype(jnp.float32)
         if state.light.size:
@@ -314,5 +326,5 @@ class CraftFull(CraftEnv):
         return {"body": numbers, "cells": cells.reshape(*self.rules.view, -1)}
 
 
-# In the bag of a god; of all else there is the most.
+# Items in god mode; of all others the highest count.
 GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}

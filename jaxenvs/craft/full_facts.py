@@ -1,6 +1,6 @@
-"""The full game for people: keys, facts for the panel, and a state in words.
+"""Keys of the full game, facts for the panel, and text descriptions of states.
 
-Keys are upstream's; where the window has its own use for one (g, h, n), with Shift.
+Keys are upstream's; those that the window uses itself (g, h, n) need Shift.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
+    """Return vitals, items, attributes, magic, the floor and its ladder, and the time of day."""
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
         for v in rules.vitals
@@ -42,7 +42,7 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
     hour = f"day {int(days) + 1}, {words.hour(days % 1, light)}"
     waves = f"{int(world.boss['progress'])} of {WAVES} waves beaten"
     waves += ", open to a blow" if is_vulnerable(world) else ""
-    last = world.floor == len(rules.floors) - 1
+    last = world.floor == rules.last_floor
     return (
         *(*body, *things, *traits),
         Fact("enchanted", listed(charms) if charms else "nothing"),
@@ -55,7 +55,7 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def _thing(name: str, number: int) -> Fact:
-    """A number of things, or the one of a grade; its icon is the lowest's until there is one."""
+    """Count of an item; of a tool or armour the grade, by default with the lowest grade's icon."""
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)
     grade = GRADES[name][max(0, number - 1)]
@@ -63,13 +63,13 @@ def _thing(name: str, number: int) -> Fact:
 
 
 def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
-    """Every cell of the view as a person sees it."""
+    """Return every cell of the view as a `Sight`."""
     height, width = rules.view
     return [[sight(view, row, column) for column in range(width)] for row in range(height)]
 
 
 def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
-    """Who is on a cell, what flies over it or lies there, or its block."""
+    """Return the sight of a cell: its mob, else its projectile, its item, or its block."""
     number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
     item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:
@@ -88,6 +88,6 @@ def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
 
 
 def _initials(name: str) -> str:
-    """Two letters, so that they are no sign of a block: `Zo` for zombie, `OM` for orc mage."""
+    """Two letters, unlike the signs of blocks: `Zo` for zombie, `OM` for orc mage."""
     first, _, second = name.partition(" ")
     return f"{first[0]}{second[0]}".upper() if second else name[:2].title()

@@ -1,7 +1,4 @@
-"""The rules of Craftax 1.6.1 in rows: items, deeds, nineteen mobs, eight projectiles, nine floors.
-
-How they lie in words stands here too.
-"""
+"""Rule tables of Craftax 1.6.1: items, deeds, 19 mobs, 8 projectiles, 9 floors; state packing."""
 
 from typing import Any
 
@@ -30,9 +27,9 @@ from .tables import (
     blocks,
 )
 
-SIZE, FLOORS = 48, 9  # cells on a side, and how many maps
-BESIDE = 16  # cells beyond the border where a projectile that flew out stays
-PACE = 16  # of the counters: an eighth for each point of dexterity, and half of it asleep
+SIZE, FLOORS = 48, 9  # cells on a side, number of floors
+BESIDE = 16  # a projectile that left the map stops at this many cells beyond the border
+PACE = 16  # of counters; a point of dexterity subtracts an eighth, sleep halves the rest
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
 COLOURS = ("red", "green", "blue", "pink", "cyan", "yellow")  # of potions
@@ -40,7 +37,7 @@ POTIONS = tuple(f"{colour}_potion" for colour in COLOURS)
 ARMOUR = ("helmet", "chestplate", "leggings", "boots")
 TRAITS = ("xp", "dexterity", "strength", "intelligence")
 SPELLS = ("fireball", "iceball")
-CHARMS = ("sword", "bow", *ARMOUR)  # what can be enchanted
+CHARMS = ("sword", "bow", *ARMOUR)  # items that can be enchanted
 STAIRS = ("down_row", "down_column", "up_row", "up_column")
 
 _B, _A = Block, Achievement
@@ -50,11 +47,11 @@ _SOLID = blocks(
     "ENCHANTMENT_TABLE_ICE NECROMANCER GRAVE GRAVE2 GRAVE3"
 )
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
-GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # where mobs appear
-GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # where they appear on the last floor
-_LAND = blocks("WATER LAVA")  # shunned by who walks
-_SWIMS = _OPEN - {_B.WATER}  # shunned by who swims
-_BARE = GROUND | {_B.SAND}  # where torches may lie
+GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # mobs appear here
+GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # mobs appear here on the boss floor
+_LAND = blocks("WATER LAVA")  # avoided by walking mobs
+_SWIMS = _OPEN - {_B.WATER}  # avoided by swimming mobs
+_BARE = GROUND | {_B.SAND}  # torches may lie here
 
 _COUNTERS = tuple(f"counters.{name}" for name in ("hunger", "thirst"))
 PACKING = Packing(
@@ -70,7 +67,7 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # In a step beyond their limits, by a potion.
+            # A potion moves these beyond their limits within a step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
@@ -116,7 +113,7 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # material, what it costs, whether at a furnace, level
+_TOOLS = (  # material, costs, whether a furnace is required, level
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),
@@ -156,7 +153,7 @@ _HARVESTS = (
     Harvest(_B.WATER, None, None, _B.WATER, _A.COLLECT_DRINK, drink=1),
     Harvest(_B.FOUNTAIN, None, None, _B.FOUNTAIN, _A.COLLECT_DRINK, drink=1),
     Harvest(_B.RIPE_PLANT, None, None, _B.PLANT, _A.EAT_PLANT, food=4),
-    Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # see `chests` for what is inside
+    Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # for the loot see `chests`
 )
 _SOIL, _SEA = blocks("GRASS"), blocks("WATER")
 _PLACEMENTS = (

@@ -1,4 +1,4 @@
-"""What the player of the full game sees: cells in light, and fifty-one numbers."""
+"""Observations of the full game: lit cells of the view, and 51 numbers."""
 
 import functools
 from typing import Any, NamedTuple
@@ -19,18 +19,18 @@ from .ladders import CLEARED, lies
 from .state import World
 from .tables import ROLES, Block, Item, Rules
 
-TYPES = 8  # channels of a class: melee, passive, ranged, mobs' and the player's projectiles
-CLASSES = 5
-# Counts shown as a tenth of their root, in upstream's order.
+TYPES = 8  # channels of a class
+CLASSES = 5  # melee, passive, ranged mobs, the mobs' projectiles, the player's projectiles
+# Counts observed as a tenth of their square root, in upstream's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
-SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # shown as a share of these
+SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # counts observed as a share of these
 VITALS = ("food", "drink", "energy", "mana")
-PARTS = 256  # in which a point of health is counted
+PARTS = 256  # fractions of a point of health
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
-NUMBERS = 51  # behind the cells
-_FLYING = 5  # bits of a mark below those of what flies, see `by_cell`
-_LIGHT = -8  # index of the daylight in the numbers behind the cells, of both observations
+NUMBERS = 51  # numbers after the cells
+_FLYING = 5  # lowest bit of the projectiles in a mark, see `by_cell`
+_LIGHT = -8  # index of the daylight in the numbers after the cells, of both observations
 _WORD = 32  # flags in a word
 
 
@@ -38,22 +38,22 @@ class View(NamedTuple):
     """Cells of the view, int32 (rows, columns)."""
 
     block: Array  # OUT_OF_BOUNDS beyond the border
-    item: Array  # number of an `Item`, but never LADDER_DOWN_BLOCKED
-    lit: Array  # bool: what is dark is not seen
+    item: Array  # an `Item`, but never LADDER_DOWN_BLOCKED
+    lit: Array  # bool; dark cells are not observed
     mob: Array  # 0 none, else 1 + 8 * class + type; classes are melee, passive, ranged
-    projectiles: Array  # bits by type, of mobs'
-    missiles: Array  # bits by type, of the player's
+    projectiles: Array  # bits by type, the mobs' projectiles
+    missiles: Array  # bits by type, the player's projectiles
 
 
 class Layout(NamedTuple):
-    """Where things are in the compact observation, uint8."""
+    """Offsets in the compact observation `ids`, uint8."""
 
     ground: slice  # cells row by row, 64 * item + block; 0 in the dark
     mobs: slice  # see `View.mob`
     projectiles: slice  # see `View.projectiles`
     missiles: slice
     items: slice  # counts and levels, in the order of `Rules.items`
-    charms: slice  # sword, bow, helmet, chestplate, leggings, boots: 0 plain, 1 of fire, 2 of ice
+    charms: slice  # sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice
     health: slice  # whole points, and 256ths
     vitals: slice  # food, drink, energy, mana
     traits: slice  # xp, dexterity, strength, intelligence
@@ -64,27 +64,27 @@ class Layout(NamedTuple):
 
 
 def layout(rules: Rules) -> Layout:
-    """Offsets of the compact observation."""
+    """Return the offsets of the compact observation."""
     cells = (rules.view[0] * rules.view[1],) * 4
     more = (len(rules.items), len(CHARMS), 2, len(VITALS), len(TRAITS), None, None, 7)
     return sight.laid_out(Layout, *cells, *more)
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many values each number of the compact observation may have: any byte."""
+    """Count the values of each number of the compact observation: any byte."""
     cells = 4  # numbers of a cell, see `Layout`
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Entries (index, meaning) of the observations."""
+    """Return entries (index, meaning) of both observations."""
     where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS
     meanings = {
         "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
         "mobs": "0 none, else 1 + 8 * class + type: melee, passive, ranged",
         "projectiles": "of mobs, the sum of 1 << type",
-        "missiles": "the player's, likewise",
+        "missiles": "projectiles of the player, likewise",
         "items": ", ".join(rules.items).replace("_", " "),
         "charms": "sword, bow, helmet, chestplate, leggings, boots: 1 of fire, 2 of ice",
         "health": "whole points, and 256ths",
@@ -99,7 +99,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
         part = getattr(where, name)
         index = f"{part.start}:{part.stop}" if isinstance(part, slice) else f"{part}"
         rows.append((f"`ids[{index}]`", meaning))
-    flags = "the block, what lies there, who is there by class and type, whether it is seen"
+    flags = "the block, the item, mobs and projectiles by class and type, whether it is lit"
     return (
         *rows,
         (f"`symbolic[0:{cells}]`", f"{CHANNELS} flags a cell: {flags}"),
@@ -108,7 +108,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
-    """What is around the player, in light and in the dark."""
+    """Return the player's view; dark cells are included, see `View.lit`."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)
     row, column = sight.places(rules, world)
     item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
@@ -118,7 +118,7 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
         block=jnp.where(inside, seen & BLOCK, Block.OUT_OF_BOUNDS),
         item=item,
         lit=inside & ((seen & LIT) != 0),
-        mob=32 - jax.lax.clz(mobs),  # in a cell there is one at most
+        mob=32 - jax.lax.clz(mobs),  # a cell has at most one
         projectiles=flying & 255,
         missiles=flying >> TYPES,
     )
@@ -127,8 +127,10 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """Ground, mob, projectiles and missiles of each cell, a byte each as `Layout` has them, and of
-    a few more, see `spots.padded`; the form for GPUs."""
+    """`view` for GPUs: ground, mob, projectiles and missiles of each cell, a byte each.
+
+    The bytes are as in `Layout`; for a few unused cells see `spots.padded`.
+    """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
     given = (
@@ -137,7 +139,7 @@ def by_cell(
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
-    # A barrier, or each cell would compute where all slots and ladders are.
+    # Without the barrier each cell would compute the cells of all slots and ladders.
     corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
@@ -152,8 +154,8 @@ def by_cell(
 
 
 def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
-    """Row and column of the ladders up and down in one number, -1 where there is none."""
-    stairs, last = world.stairs, len(rules.floors) - 1
+    """Cells of the ladders up and down, row and column in one number; -1 for no ladder."""
+    stairs, last = world.stairs, rules.last_floor
     up, down = ((stairs[f"{way}_row"] << 8) | stairs[f"{way}_column"] for way in ("up", "down"))
     has_up, has_down = (world.floor > 0) & (world.floor < last), world.floor < last
     return jnp.where(has_up, up, -1), jnp.where(has_down, down, -1)
@@ -162,14 +164,14 @@ def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
 def ids(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
-    """Compact observation, see `layout`."""
+    """Return the compact observation, see `layout`."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         planes = [plane.astype(jnp.uint8).reshape(-1) for plane in _planes(rules, cells, world)]
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # A barrier, or the bytes of a cell would each compute all of it.
+        # Without the barrier each byte of a cell would compute the whole cell.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(
@@ -180,7 +182,7 @@ def ids(
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Numbers behind the cells of the compact observation."""
+    """Numbers after the cells in the compact observation."""
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -200,7 +202,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def symbolic(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Upstream's symbolic observation."""
+    """Return upstream's symbolic observation."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         planes = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
@@ -216,7 +218,7 @@ def symbolic(
 
 
 def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
-    """Numbers behind the cells of the symbolic observation."""
+    """Numbers after the cells in the symbolic observation."""
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
@@ -224,7 +226,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Turn a compact observation into the symbolic one; light and health have 8 bits of a part."""
+    """Convert a compact observation to the symbolic one; light and health have 8-bit fractions."""
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
     read = {
@@ -243,7 +245,7 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
-    """Items, enchantments, points of the body and the floor in a compact observation."""
+    """Return the items, enchantments, vitals, attributes and floor of a compact observation."""
     where = layout(rules)
     health, floor = where.health.start, where.flags.start + 4
     parts = slice(where.items.start, health + 1), slice(where.health.stop, where.facing)
@@ -251,17 +253,17 @@ def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
 
 
 def flags(rules: Rules) -> int:
-    """Length of what the symbolic observation shows of a cell."""
+    """Return the number of flags of a cell in the symbolic observation."""
     return CHANNELS
 
 
 def floats(rules: Rules) -> int:
-    """Length of the symbolic observation."""
+    """Return the length of the symbolic observation."""
     return rules.view[0] * rules.view[1] * CHANNELS + NUMBERS
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Ground, mobs, projectiles and missiles, as `Layout` has them."""
+    """Ground, mobs, projectiles and missiles of the view, as in `Layout`."""
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
     planes = [ground, seen.mob, seen.projectiles, seen.missiles]
@@ -269,7 +271,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Flags of the player and of the floor, and the floor's number between them."""
+    """Flags of the player, the floor's number, and flags of the floor."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -284,7 +286,7 @@ def _numbers(
     light: Any,
     flags: list[Any],
 ) -> list[Float32[Array, ""]]:
-    """Numbers behind the cells."""
+    """Convert to the numbers after the cells in the symbolic observation."""
     sword, bow, *worn = charms
     tenth = np.float32(10)
     roots = [jnp.sqrt(_real(items[name])) / tenth for name in (*ROOTS, *POTIONS)]
@@ -305,7 +307,7 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Flags of each cell: block, item, mobs by class and type, whether it is seen."""
+    """Flags of each cell: block, item, mobs and projectiles by class and type, whether lit."""
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)
     flying = mobs + 3 * TYPES
@@ -324,11 +326,11 @@ def _by_flag(
 def _by_word(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """`_by_flag` for GPUs: first the flags as bits of words, then a shift for each."""
+    """`_by_flag` for GPUs: compute the flags as bits of words, then shift out each flag."""
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    numbers = (  # of the flags that are set, beyond all flags where none is
+    numbers = (  # of the flags that are set; CHANNELS for none
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),
         jnp.where((mob > 0) & (mob <= 3 * TYPES), mobs - 1 + mob, CHANNELS),
@@ -336,11 +338,11 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    for start in range(0, CHANNELS, _WORD):  # a shift beyond a word leaves nothing
+    for start in range(0, CHANNELS, _WORD):  # a shift beyond a word leaves 0
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
-    words = jax.lax.optimization_barrier(words)  # or each flag would compute a word
+    words = jax.lax.optimization_barrier(words)  # else each flag would compute a word
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)
     return flags[:, :CHANNELS].astype(jnp.float32).reshape(-1)

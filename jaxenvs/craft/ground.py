@@ -1,7 +1,8 @@
-"""The map during a step: reads see the step's writes, which are made together at its end.
+"""The map during a step: reads see the step's writes, which are applied together at its end.
 
-A cell of Classic's map is a block. In the full game it is a byte: BLOCK bits of the block, whether
-an ITEM lies there (a ladder where the floor has one, else a torch), and whether it is LIT.
+A cell of Classic's map is a block. In the full game it is a byte: the block in the bits BLOCK,
+whether an item lies there (ITEM: a ladder where the floor has one, else a torch), and whether the
+cell is LIT.
 """
 
 from collections.abc import Iterable
@@ -12,23 +13,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from ..core.bits import kept
+from .compiler.once import once_joined
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
-DARKEST = 0.05  # light up to which a cell is not seen
+DARKEST = 0.05  # a cell with more light is visible
 
-_BITS = 31  # blocks in a word of a set: without the sign
+_BITS = 31  # blocks of a set in a word, without the sign bit
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_REACH = 22  # of a torch's light by which one sees: 4.75 cells, squared
+_REACH = 22  # squared distance up to which a torch makes cells visible: 4.75 cells
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
-    """A square map of cells and the writes of this step, the latest last: of a floor, if of any."""
+    """A square map, and the writes of this step in order; in the full game, of one floor."""
 
     def __init__(
         self,
@@ -43,53 +44,63 @@ class Ground:
         """Cells on a side."""
         return self.cells.shape[-1]
 
+    @property
+    def has_floors(self) -> bool:
+        """Whether this is a map of the full game, whose cells have marks."""
+        return self.cells.ndim == 3
+
     def block_of(self, cell: Array) -> Array:
-        """The block of a cell."""
-        return cell if self.cells.ndim == 2 else cell & BLOCK
+        """Return the block of a cell."""
+        return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
-        """The bits of a cell above its block: 1 ITEM, 2 LIT."""
-        return jnp.int32(0) if self.cells.ndim == 2 else cell >> BLOCK_BITS
+        """Return the bits of a cell above its block: 1 ITEM, 2 LIT."""
+        return cell >> BLOCK_BITS if self.has_floors else jnp.int32(0)
 
     def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
-        """Whether a cell is on the map."""
+        """Return whether a cell is on the map."""
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """A cell; beyond the border as upstream reads: the first row or column beyond the upper
-        or left border is the last one of the map, else the nearest cell counts."""
+        """Return a cell; beyond the border, read as upstream does.
+
+        The first row or column beyond the upper or left border is the last one of the map.
+        Elsewhere the nearest cell counts.
+        """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
-        if self.cells.ndim == 2:
-            # Read once: a kernel after the step's writes that read again would need the old map.
-            # The full game has an edge there, see `step.repack`.
+        if not self.has_floors:
+            # Read once: a kernel that reads again after the step's writes would need the old map.
+            # In the full game `compiler.edges.repack` separates reads and writes.
             cell = jax.lax.optimization_barrier(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
         return cell
 
     def block(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Block of a cell, see `cell`."""
+        """Return the block of a cell, see `cell`."""
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """The nearest cells of the map, before the step's writes."""
+        """Return the nearest cells of the map, before the step's writes."""
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Write a cell if `when`; beyond the border as upstream writes, see `cell`, but what is
-        farther is dropped."""
+        """Write a cell if `when`.
+
+        The first row or column beyond the upper or left border wraps round, as in `cell`; writes
+        farther out are dropped.
+        """
         row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
         index = jnp.where(when & self.inside(row, column), self.index(row, column), self._nowhere)
         write = (index, jnp.asarray(cell, jnp.int32))
         return Ground(self.cells, self.floor, (*self.writes, write))
 
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
-        """The ground whose writes are lit by a torch on a cell if `when`, and indices and cells of
-        all else that it lights.
+        """Light the cells around a torch on a cell if `when`; floor 0 is lit everywhere.
 
-        The first map is lit everywhere.
+        Return the ground with its lit writes, and the indices and values of the other lit cells.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -106,8 +117,7 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """The ground, without open writes, lit by a torch on a cell if `when`, see `lit`: in place,
-        and only the lit cells are written."""
+        """`lit` in place, for a ground without open writes: only the lit cells are written."""
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)
@@ -123,15 +133,15 @@ class Ground:
         when: Array,
         more: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Return the map with all writes made, and this block on cells of the first map last.
+        """Return the map after all writes, and after `block` on cells of floor 0.
 
-        `more`: indices and cells that no other write concerns, see `lit`.
+        `more`: indices and values of cells that no other write changes, see `lit`.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
-        cell = block if self.cells.ndim == 2 else block | LIT
+        cell = block | LIT if self.has_floors else block
         indices, cells = [], []
-        for i, (index, new) in enumerate(self.writes):  # of writes to one cell the last counts
-            index, new = kept((index, 16), (new, 8))
+        for i, (index, new) in enumerate(self.writes):  # the last write to a cell wins
+            index, new = once_joined(index, new, bits=(16, 8))
             again = (last == index).any()
             for later, _ in self.writes[i + 1 :]:
                 again = again | (later == index)
@@ -141,8 +151,8 @@ class Ground:
         parts += [] if more is None else [more]
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
-        # As data behind a barrier: else the scatter reads the old map itself, and must copy it, and
-        # each of its threads finds out which of the writes it makes.
+        # Without the barrier the scatter would read the old map itself, so it would need a copy,
+        # and each of its threads would compute which write it makes.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
@@ -151,15 +161,15 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Cells at these places of `index`, which must be on the map, before the step's writes."""
-        # Unsigned: a negative index would count from the end, with two instructions to find out.
+        """Return the cells at indices of `index`, all on the map, before the step's writes."""
+        # Unsigned: handling negative indices, which count from the end, takes two instructions.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
     def index(self, row: Array, column: Array) -> Int32[Array, "*cells"]:
-        """Place of a cell among all cells."""
+        """Return the index of a cell in the flat map."""
         index = row * self.size + column
-        return index if self.cells.ndim == 2 else index + self.floor * (self.size * self.size)
+        return index + self.floor * (self.size * self.size) if self.has_floors else index
 
     def _wrapped(self, x: Array) -> Array:
         return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
@@ -170,7 +180,7 @@ def _lit(cell: Any) -> Any:
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
-    """The light of all cells with that of a torch, on a cell (floor, row, column), if `when`."""
+    """Add the light of a torch on a cell `at` (floor, row, column), if `when`."""
     floor, row, column = at
     ground = Ground(light, floor)
     rows, columns = row + _PATCH[0], column + _PATCH[1]
@@ -181,23 +191,23 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Whether a block is one of these: a bit of a constant, of two words where one is too small."""
+    """Return whether a block is one of these: a bit of one constant word, or of two."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
-    return ((word >> number) & 1) != 0  # beyond the word there are only zeros
+    return ((word >> number) & 1) != 0  # a shift beyond the word leaves 0
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Blocks near to each other as a word: the least one, and a bit for each from it on."""
+    """Encode blocks with close numbers: the lowest number, and a word of bits relative to it."""
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
 
 
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
-    """1 where a block is one of a `span`, else 0: beyond the word there are only zeros."""
+    """Return 1 where a block is in a `span`, else 0: a shift beyond the word leaves 0."""
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
 
@@ -205,10 +215,10 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Two bits a block: whether it is one of the first, and whether it is one of the second.
+    """Return two bits for each block: whether it is in the first and in the second set.
 
-    Where one word is enough each block is used once: with two uses a GPU would write it and read
-    it again.
+    If one word is enough, each block is used once: with two uses a GPU would write and read it
+    again.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:
@@ -219,7 +229,7 @@ def codes(
 
 
 def cells_of(block: Array, item: Array, light: Array) -> UInt8[Array, "floors size size"]:
-    """The map's bytes: block, whether something lies there, and whether it is lit."""
+    """Return the full game's map bytes from blocks, items (`Item`) and light (0 to 1)."""
     lies = jnp.where(item != 0, ITEM, 0)
     lit = jnp.where(light > DARKEST, LIT, 0)
     return (block.astype(jnp.int32) | lies | lit).astype(jnp.uint8)

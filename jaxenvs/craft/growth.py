@@ -1,4 +1,4 @@
-"""Experience that becomes dexterity, strength or intelligence, and what possessions are worth."""
+"""Attributes bought with experience, and achievements for possessions."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from jaxtyping import Array
 from .full_rows import TRAITS
 from .state import World, one, unlock
 from .step import Moment
-from .tables import Action
+from .tables import Action, Rules
 
 LEVELS = {trait: Action[f"LEVEL_UP_{trait.upper()}"] for trait in TRAITS if trait != "xp"}
 
 
 def level_up(moment: Moment) -> Moment:
-    """Spend a point of experience."""
+    """Spend a point of experience on an attribute."""
     world, traits = moment.world, dict(moment.world.traits)
     can = able(world, moment.params.max_attribute)
     for trait, action in LEVELS.items():
@@ -23,14 +23,18 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Whether each trait can grow."""
+    """Return whether each attribute can grow; `most` is its maximum."""
     has = world.traits["xp"] >= 1
     return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
 
 
 def count(moment: Moment) -> Moment:
-    """Note what the player has, however it was come by."""
-    world = moment.world
-    for row in moment.rules.possessions:
+    """Record achievements for the player's items."""
+    return moment._replace(world=possessions_counted(moment.rules, moment.world))
+
+
+def possessions_counted(rules: Rules, world: World) -> World:
+    """Return the world with the achievements for its items."""
+    for row in rules.possessions:
         world = unlock(world, row.achievement, world.items[row.item] >= row.least)
-    return moment._replace(world=world)
+    return world

@@ -1,6 +1,6 @@
-"""What a blow takes: physical damage, fire and ice, less what armour, magic or hide keep off.
+"""Damage of blows: physical, fire and ice damage, reduced by armour, enchantments or resistance.
 
-Classic knows whole points of damage alone.
+Classic has only physical damage, in whole points.
 """
 
 from collections.abc import Sequence
@@ -14,55 +14,55 @@ from .state import World
 from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
-FIRE, ICE = 1, 2  # what charms are of
-BOSS_FACTOR = 1.5  # of all damage to the player on the last floor
-_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)  # kept off by a level of armour, by a charm
+FIRE, ICE = 1, 2  # elements of enchantments
+BOSS_FACTOR = 1.5  # multiplies all damage to the player on the boss floor
+_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)  # blocked by a level of armour, an enchantment
 
-Blow = Any  # three float32, of damage, fire and ice; in Classic an int32
+Blow = Any  # three float32: physical, fire and ice damage; in Classic an int32
 
 
 def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
-    """Damage, fire and ice of a type."""
+    """Return physical, fire and ice damage of a type."""
     return [of_type([np.float32(getattr(row, k)) for row in rows], type) for k in _KINDS]
 
 
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Points that a blow of a type takes from the player, more from one who `dreams`."""
-    if not rules.floors:
+    """Return the damage to the player by a type; a player who `dreams` takes more."""
+    if not rules.is_full:
         awake = of_type([row.damage for row in rows], type)
         asleep = of_type([int(ASLEEP_FACTOR * row.damage) for row in rows], type)
         return awake if dreams is False else jnp.where(dreams, asleep, awake)
     factor = jnp.where(is_boss_floor(rules, world), np.float32(BOSS_FACTOR), np.float32(1))
     dream = jnp.where(jnp.asarray(dreams), np.float32(ASLEEP_FACTOR), np.float32(1))
     blow = [points * dream * factor for points in by_type(rows, type)]
-    return _left(blow, _guard(world))
+    return _reduced(blow, _guard(world))
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Points that a blow takes from a mob of a type."""
-    if not rules.floors:
+    """Return the damage of a blow to a mob of a type."""
+    if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
-    return _left(blow, [of_type([np.float32(r) for r in kind], type) for kind in resists])
+    return _reduced(blow, [of_type([np.float32(r) for r in kind], type) for kind in resists])
 
 
 def is_boss_floor(rules: Rules, world: World) -> Any:
-    """Whether the player is on the last floor."""
-    return world.floor == len(rules.floors) - 1
+    """Return whether the player is on the last floor of the full game."""
+    return world.floor == rules.last_floor
 
 
 def _guard(world: World) -> list[Any]:
-    """Shares of damage, fire and ice that the player's armour keeps off."""
+    """Shares of physical, fire and ice damage that the player's armour blocks."""
     worn = [world.items[piece].astype(jnp.float32) * _TENTH for piece in PIECES]
     charms = [world.charms[piece] for piece in PIECES]
     kept = [[(c == kind).astype(jnp.float32) * _FIFTH for c in charms] for kind in (FIRE, ICE)]
     return [sum(shares[1:], shares[0]) for shares in (worn, *kept)]
 
 
-def _left(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Points of a blow that are not kept off, added up in upstream's order."""
+def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
+    """Damage that is not blocked, summed in upstream's order."""
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 

@@ -1,7 +1,7 @@
-"""Where a game can begin besides the overworld: each floor, with what a player has by then.
+"""Kits: starts on any floor of the full game, with typical possessions of a player who gets there.
 
-`make("Craft-Ids-v0", kit=5)` begins on floor 5, `kit=-1` with any of them; so does `reset_to` in a
-level whose `kit` was replaced. What a kit holds is not rewarded.
+`make("Craft-Ids-v0", kit=5)` starts on floor 5 and `kit=-1` with a random kit. `reset_to` uses the
+kit of its level. Achievements for the contents of a kit count as earned and are not rewarded.
 """
 
 from typing import Any, NamedTuple
@@ -10,12 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .full_rows import ARMOUR, FULL
+from .growth import possessions_counted
 from .state import World, unlock
 from .tables import of_type
 
 
 class Kit(NamedTuple):
-    """What a player has."""
+    """A start: the floor, and the player's possessions and attributes."""
 
     name: str
     floor: int
@@ -23,8 +24,8 @@ class Kit(NamedTuple):
     traits: dict[str, int] = {}  # noqa: RUF012
     spells: tuple[str, ...] = ()
     charms: dict[str, int] = {}  # noqa: RUF012
-    waves: int = 0  # beaten of the boss
-    cleared: bool = False  # whether the floor's ladder is open, and no wave is under way
+    waves: int = 0  # waves of the boss that are beaten
+    cleared: bool = False  # whether no wave of the boss is under way
 
 
 _BAG = {"wood": 9, "stone": 20, "coal": 5, "iron": 3, "sapling": 1, "torches": 8, "arrows": 4}
@@ -51,7 +52,7 @@ KITS = (
 
 
 def equipped(world: World, kit: Any) -> World:
-    """The world of a player with a kit, by its number; it stands on the kit's floor."""
+    """Return the world with a kit, by its number in KITS, on the kit's floor."""
 
     def of(values: list[Any]) -> Array:
         return jnp.asarray(of_type(values, kit), jnp.int32)
@@ -71,8 +72,7 @@ def equipped(world: World, kit: Any) -> World:
             "timer": jnp.where(of([row.cleared for row in KITS]) != 0, 0, world.boss["timer"]),
         },
     )
-    for row in FULL.possessions:
-        world = unlock(world, row.achievement, world.items[row.item] >= row.least)
+    world = possessions_counted(FULL, world)
     for number, entered in enumerate(FULL.floors):
         if entered.achievement is not None:
             world = unlock(world, entered.achievement, floor >= number)

@@ -1,11 +1,11 @@
-"""Nine floors: ladders between them, and the words of those where the player is not."""
+"""Ladders between the nine floors, and the stored words of the floors without the player."""
 
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core.settle import settled
+from .compiler.once import once
 from .ground import ITEM, Ground
 from .state import World, floor_words, of_floor, one, slots_of, unlock_of
 from .step import Moment
@@ -15,10 +15,10 @@ CLEARED = 8  # kills that open the ladder down
 
 
 def change(moment: Moment) -> Moment:
-    """Climb a ladder; the first arrival on a floor gives a point of experience."""
+    """Take a ladder; the first arrival on a floor gives a point of experience."""
     rules, world = moment.rules, moment.world
     can = able(rules, world, moment.ground, moment.params.god_mode)
-    down, up = settled(tuple((moment.action == action) & able for action, able in can.items()))
+    down, up = once(tuple((moment.action == action) & able for action, able in can.items()))
     floor = world.floor + one(down) - one(up)
     floors, world = _moved(rules, moment.floors, world, floor, down | up)
     stairs = world.stairs
@@ -31,19 +31,19 @@ def change(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
-    """Whether the player can descend, and ascend."""
+    """Return whether the player can descend and ascend; `god` needs no ladder."""
     row, column = world.row, world.column
     under = lies(rules, world, ground.cell(row, column), row, column)
     is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
     return {
-        Action.DESCEND: (is_open | god) & (world.floor < len(rules.floors) - 1),
+        Action.DESCEND: (is_open | god) & (world.floor < rules.last_floor),
         Action.ASCEND: ((under == Item.LADDER_UP) | god) & (world.floor > 0),
     }
 
 
 def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:
-    """Number of the `Item` on a cell: a ladder where the floor has one, else a torch."""
-    stairs, last = world.stairs, len(rules.floors) - 1
+    """Return the `Item` on a cell: a ladder where the floor has one, else a torch."""
+    stairs, last = world.stairs, rules.last_floor
     is_up = (row == stairs["up_row"]) & (column == stairs["up_column"]) & (world.floor < last)
     is_down = (row == stairs["down_row"]) & (column == stairs["down_column"])
     is_up, is_down = is_up & (world.floor > 0), is_down & (world.floor < last)
@@ -54,16 +54,16 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """Words of all floors, and the world with the new floor's; the old floor's words are kept."""
+    """Store the old floor and load the new one: the words of all floors, and the world."""
     old = jnp.stack(floor_words(rules, world))
-    new = settled(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
-    kept = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
+    new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
+    saved = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
     words = iter([new[i] for i in range(new.shape[0])])
-    return kept, world._replace(**of_floor(rules, slots_of(world), words))
+    return saved, world._replace(**of_floor(rules, slots_of(world), words))
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Note where the player is; a floor that is new gives a point of experience."""
+    """Record the achievement for entering the floor; a new floor gives a point of experience."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

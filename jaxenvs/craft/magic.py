@@ -1,4 +1,4 @@
-"""Arrows and spells of the player, potions, books, enchantment."""
+"""The player's arrows, spells, potions, books and enchantments."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ from .state import World, one, unlock
 from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
-CAST, ENCHANT = 2, 9  # mana that it takes
-SHOT = "arrow2"  # what the player's bow shoots
+CAST, ENCHANT = 2, 9  # costs in mana
+SHOT = "arrow2"  # projectile of the player's bow
 CASTS = {  # spell: action, achievements for casting and learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Of a potion: vital and points, by `World.effects`.
+# Vital and points of a potion, indexed by `World.effects`.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Whether each action of this module can be done."""
+    """Return whether each action of this module is possible."""
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)
@@ -36,7 +36,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Whether the player can shoot, and cast each spell."""
+    """Return whether the player can shoot an arrow and cast each spell."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -44,7 +44,7 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Whether the player can enchant sword, bow and armour at the table ahead."""
+    """Return whether the player can enchant sword, bow and armour at the table ahead."""
     items = world.items
     fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
     ice = (front.block == Block.ENCHANTMENT_TABLE_ICE) & (items["sapphire"] >= 1)
@@ -58,7 +58,7 @@ def tables(world: World, front: Front) -> dict[int, Any]:
 
 
 def shoot(moment: Moment) -> Moment:
-    """Shoot an arrow, or cast a spell: it starts at the player's cell and flies in this step."""
+    """Shoot an arrow or cast a spell: it starts on the player's cell and flies in this step."""
     rules, world, action = moment.rules, moment.world, moment.action
     can = shots(world)
     shoots = (action == Action.SHOOT_ARROW) & can[Action.SHOOT_ARROW]
@@ -82,7 +82,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion: what a colour does is drawn for each game."""
+    """Drink a potion; each game draws the effects of the colours."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -99,7 +99,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book: it teaches a spell, one that is new if there is one."""
+    """Read a book: it teaches a spell, a new one if there is one."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -113,7 +113,7 @@ def read(moment: Moment) -> Moment:
 
 
 def enchant(moment: Moment) -> Moment:
-    """Enchant sword, bow or armour at a table of fire or of ice."""
+    """Enchant sword, bow or armour at a fire or ice table."""
     world, front = moment.world, moment.front
     fire = front.block == Block.ENCHANTMENT_TABLE_FIRE
     kind, items, charms = jnp.where(fire, FIRE, ICE), world.items, dict(world.charms)
@@ -141,9 +141,8 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Piece of armour that is enchanted: a plain one, else one of the other kind, else the first.
-
-    Upstream's quirk: it need not be worn.
+    """Choose the piece of armour to enchant: a plain one, else one of the other element, else the
+    first. Upstream's quirk: it need not be worn.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

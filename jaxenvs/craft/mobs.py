@@ -1,7 +1,7 @@
-"""Mobs, slot after slot as upstream does: three behaviours, one for each role, read their rows.
+"""Movement and attacks of mobs, slot by slot as upstream: a behaviour for each role.
 
-A melee mob comes nearer and hits beside the player, a passive one strolls, a ranged one keeps its
-distance and shoots. A behaviour says what a mob means to do; `_carry_out` does it.
+A melee mob approaches and hits when adjacent to the player, a passive one walks at random, a ranged
+one keeps its distance and shoots. A behaviour returns an intent, which `_carry_out` applies.
 """
 
 from typing import Any, NamedTuple
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from ..core.bits import any_of, kept
-from ..core.settle import settled
+from ..core.bits import any_of
 from . import harm, projectiles
 from .body import hurt
+from .compiler.once import once, once_joined
 from .crowd import ROW, Crowd, place_of
 from .ground import is_in
 from .state import Mob, World, mobs_of, unlock
@@ -21,17 +21,17 @@ from .tables import ROLES, Achievement, MobRow, of_type
 
 
 class _Turn(NamedTuple):
-    """What a mob's move depends on."""
+    """The turn of one mob."""
 
-    moment: Moment  # in which mobs before it have moved
+    moment: Moment  # after the moves of earlier slots
     role: str
-    number: int  # of the slot among those of its role
-    slot: int  # in the crowd
+    number: int  # slot within the role
+    slot: int  # slot within the crowd
     mob: Mob
 
     @property
     def world(self) -> World:
-        """The world behind the moves of the mobs before it."""
+        """The world after the moves of earlier slots."""
         return self.moment.world
 
     @property
@@ -40,11 +40,11 @@ class _Turn(NamedTuple):
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
-        """A field of the row of the mob's type."""
+        """Return a field of the mob's row."""
         return of_type([getattr(row, field) for row in self.rows], self.mob.type)
 
     def whim(self, name: str) -> Array:
-        """The slot's own draw."""
+        """Return the draw for this slot."""
         return getattr(self.moment.draws.whims[self.role], name)[self.number]
 
     @property
@@ -53,7 +53,7 @@ class _Turn(NamedTuple):
         return jnp.abs(self.mob.row - self.world.row) + jnp.abs(self.mob.column - self.world.column)
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
-        """Whether the mob's type does not enter a block that is not solid."""
+        """Return whether the mob's type avoids a block."""
         kinds: dict[frozenset[int], list[int]] = {}  # types that shun the same
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
@@ -64,13 +64,13 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """Whether the mob stays near wherever it is: on the last floor, but for passive ones."""
-        if not self.moment.rules.floors or self.role == "passive":
+        """Whether the mob chases from any distance and never despawns: on the boss floor."""
+        if not self.moment.rules.is_full or self.role == "passive":
             return False
         return harm.is_boss_floor(self.moment.rules, self.world)
 
     def is_free(self, step: tuple[Array, Array]) -> Bool[Array, ""]:
-        """Whether the mob may make a step."""
+        """Return whether the mob may take a step (rows, columns)."""
         row, column = self.mob.row + step[0], self.mob.column + step[1]
         ground, block = self.moment.ground, self.moment.ground.block(row, column)
         blocked = is_in(block, self.moment.rules.solid) | self.shuns(block)
@@ -79,7 +79,7 @@ class _Turn(NamedTuple):
         return ground.inside(row, column) & ~blocked & ~taken & ~at_player
 
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
-        """The mob at its new cell, or gone if it was far away."""
+        """Return the crowd, and the mob on its new cell, or gone if it was far away."""
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance
         stays = mob.alive & (stays | self.besieges)
@@ -91,32 +91,32 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """What a mob means to do."""
+    """The action that a behaviour chose for a mob."""
 
     step: tuple[Array, Array]
-    free: Array  # whether it may make the step
-    attacks: Array | None = None  # instead of the step; None: it never does
-    aim: tuple[Array, Array] | None = None  # where it shoots; None: it hits
+    free: Array  # whether it may take the step
+    attacks: Array | None = None  # instead of the step; None: it never attacks
+    aim: tuple[Array, Array] | None = None  # direction of its shot; None: it hits
 
 
 def _melee(turn: _Turn) -> _Intent:
-    """Comes nearer when it is near, and hits beside the player."""
+    """Approach the player from nearby, and hit when adjacent."""
     near = (turn.distance < turn.of("chase")) | turn.besieges
     chases = near & (turn.whim("gate") < turn.of("gate"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
     step = _choose(chases, towards, _drift(turn.whim("step")))
     attacks = (turn.distance == 1) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    return _Intent(step, turn.is_free(step), attacks)
+    return _Intent(step, turn.is_free(step), once(attacks))
 
 
 def _passive(turn: _Turn) -> _Intent:
-    """Strolls."""
+    """Walk at random."""
     step = _drift(turn.whim("step"))
     return _Intent(step, turn.is_free(step))
 
 
 def _ranged(turn: _Turn) -> _Intent:
-    """Keeps its distance, now and then, and shoots."""
+    """Keep at a distance from the player, and shoot."""
     distance, drift = turn.distance, _drift(turn.whim("step"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
     close = distance <= turn.of("retreat")
@@ -126,43 +126,33 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    return _Intent(step, free, shoots, towards)
+    aim = towards[0] + 1, towards[1] + 1  # not negative
+    shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
+    return _Intent(step, free, shoots, (down - 1, right - 1))
 
 
 _BEHAVIOURS = {"melee": _melee, "passive": _passive, "ranged": _ranged}
 
 
 def move(moment: Moment) -> Moment:
-    """Move every mob; those that shot have their projectiles at their own cells."""
+    """Move every mob; a shot starts on the cell of its mob."""
     world, everybody = moment.world, mobs_of(moment.world)
     marks = any_of(jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody))
-    crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), settled(marks))
+    crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), once(marks))
     moved: list[Mob] = []
     for role in ROLES:
         for i, mob in enumerate(moment.world.mobs[role]):
             turn = _Turn(moment._replace(world=world, crowd=crowd), role, i, len(moved), mob)
-            intent = _edge(_BEHAVIOURS[role](turn))
-            world, crowd, mob = _carry_out(turn, intent)
+            world, crowd, mob = _carry_out(turn, _BEHAVIOURS[role](turn))
             moved.append(mob)
-    seen = [mob._replace(marked=((crowd.marks >> i) & 1) != 0) for i, mob in enumerate(moved)]
-    rest = iter(seen)
+    marked = [mob._replace(marked=((crowd.marks >> i) & 1) != 0) for i, mob in enumerate(moved)]
+    rest = iter(marked)
     mobs = {role: tuple(next(rest) for _ in world.mobs[role]) for role in ROLES}
     return moment._replace(world=world._replace(mobs=mobs), crowd=crowd)
 
 
-def _edge(intent: _Intent) -> _Intent:
-    """The same intent, computed once, see `core.settle`."""
-    step, free, attacks, aim = intent
-    if attacks is None:
-        return intent
-    if aim is None:
-        return _Intent(step, free, settled(attacks))
-    attacks, free, down, right = kept((attacks, 1), (free, 1), (aim[0] + 1, 2), (aim[1] + 1, 2))
-    return _Intent(step, free, attacks, (down - 1, right - 1))
-
-
 def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
-    """Attack or make the step; a step that is not free is none."""
+    """Attack, or take the step if it is free."""
     world, mob = turn.world, turn.mob
     if intent.attacks is None:
         return world, *turn.done(intent.free, intent.step)
@@ -182,7 +172,7 @@ def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
 
 
 def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
-    """One step to the player along the longer axis; on a tie chance decides."""
+    """Return a step to the player along the longer axis; a draw breaks ties."""
     rows, columns = world.row - mob.row, world.column - mob.column
     along_rows = jnp.abs(rows) > jnp.abs(columns)
     along_rows = along_rows | ((jnp.abs(rows) == jnp.abs(columns)) & (axis >= 0.5))
@@ -190,7 +180,7 @@ def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
 
 
 def _drift(step: Array) -> tuple[Array, Array]:
-    """Row and column of a random step: 0 left, 1 right, 2 up, 3 down, else none."""
+    """Return rows and columns of a step: 0 left, 1 right, 2 up, 3 down, else none."""
     down = (step == 3).astype(jnp.int32) - (step == 2).astype(jnp.int32)
     right = (step == 1).astype(jnp.int32) - (step == 0).astype(jnp.int32)
     return down, right

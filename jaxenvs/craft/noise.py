@@ -1,9 +1,9 @@
-"""Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does.
+"""Perlin noise over a square map: one octave, stretched to [0, 1] as in Craftax.
 
 The last bits depend on the device: GPUs approximate cosines and divisions, and CPUs fuse products
-and sums. Of a million cells made of noise, one or two are so near to a threshold that two devices
-give them different blocks; a ladder or diamond may then move too. From equal levels, steps agree
-bit for bit in integers and in the float state, except where a mob's chance lies within rounding.
+and sums. Of a million noise cells, one or two are so close to a threshold that two devices generate
+different blocks; then a ladder or diamond may move as well. From equal levels, steps agree bit for
+bit in integers and in the float state, unless a draw is within rounding of a mob's probability.
 """
 
 import functools
@@ -20,9 +20,9 @@ from jaxtyping import Array, Float32
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
-    """Return the noise of each lattice of gradients; an angle is a share of the full turn.
+    """Return the noise of each lattice of gradient angles, given as shares of the full turn.
 
-    All are one array from the angles on, so that a GPU needs few kernels.
+    All lattices are processed as one array, so that a GPU needs few kernels.
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))
@@ -34,17 +34,18 @@ def noises(
 def each(
     lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
 ) -> tuple[Float32[Array, "size size"], ...]:
-    """Return the noises one by one, then that of the lattice `turned` transposed: for GPUs.
+    """Return the noise of each lattice, then the transposed noise of lattice `turned`: for GPUs.
 
-    Lattices of one shape are made together, in that shape. A thread makes four neighbours and loads
-    the gradients that they share once; with other lattices in one array it would not.
+    Lattices of one shape are processed together. A thread computes four neighbours and loads their
+    shared gradients once, which it would not do with lattices of other shapes in the array.
     """
-    # The transposed noise is made anew: a GPU transposes all that is fused with a transposition.
+    # The transposed noise is computed again, because a GPU would also transpose everything that is
+    # fused with a transposition.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Barriers: or each cell would compute its gradients, and all that read noise would make it.
+    # Without the barriers each cell would compute its gradients, and each reader its noise.
     gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -54,7 +55,7 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    # Joined into one array, both ends would be reduced by a kernel that diverges.
+    # In one array, minima and maxima would be reduced by one kernel with diverging threads.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
@@ -65,13 +66,13 @@ def each(
 
 
 def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
-    """Rows and columns of the gradients of all lattices, one after another."""
+    """Row and column components of the gradients of all lattices, concatenated."""
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)
 
 
 def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """Arrays of these shapes that lie one after another."""
+    """Split a flat array into arrays of these shapes."""
     parts = jnp.split(x, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -79,9 +80,9 @@ def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 def _raw(
     steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Noise from the gradients' rows and columns, before it is stretched.
+    """Noise from the row and column components of the gradients, before stretching.
 
-    If `turned` it is transposed, as the gradients already are.
+    If `turned`, the gradients are transposed, and so is the noise.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])
@@ -100,7 +101,7 @@ def _raw(
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each place in a lattice cell: the quintic weight of its end, and the way into it."""
+    """Quintic weight of the far end, and distance from the near end, along a lattice cell."""
     ramp = np.arange(cells) / cells
     fade = ramp**3 * (ramp * (ramp * 6 - 15) + 10)
     return fade.astype(np.float32), ramp.astype(np.float32)

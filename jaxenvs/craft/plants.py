@@ -1,4 +1,4 @@
-"""Plants: sown, eaten and grown again, and ripe in the end."""
+"""Plants: placed, growing, ripe and eaten."""
 
 from typing import Any
 
@@ -15,32 +15,38 @@ from .tables import RIPE_AGE, Block
 
 
 def grow(moment: Moment) -> Moment:
-    """Let all plants grow, and write the map: behind this stage only the new one is read.
+    """Age all plants, and write the map; later stages read only the new map.
 
-    A read of the old one would need a copy of it. Upstream ripens plants after mobs have appeared:
-    these never appear on a plant.
+    Reading the old map afterwards would need a copy of it. Upstream ripens plants after mobs have
+    appeared, with the same result: mobs never appear on a plant.
     """
-    plants = moment.world.plants
-    age = jnp.where(plants.planted, plants.age + 1, 0)
-    world = moment.world._replace(plants=plants._replace(age=age))
-    ripe = age >= RIPE_AGE
-    given = moment.ground, plants.row, plants.column, ripe
-    if moment.torch is None:
-        ground = _grown(*given)
-    else:
-        front, torch = moment.front, moment.torch
-        ground = _grown_in_light(given, front.row, front.column, torch)
+    world, given = _aged(moment)
+    return moment._replace(ground=_grown(*given), world=world)
+
+
+def grow_in_light(moment: Moment) -> Moment:
+    """`grow` in the full game, where the step also writes the light of a new torch."""
+    (world, given), front = _aged(moment), moment.front
+    ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)
 
 
+def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
+    """The world with aged plants, and the arguments of `_grown`."""
+    plants = moment.world.plants
+    age = jnp.where(plants.planted, plants.age + 1, 0)
+    world = moment.world._replace(plants=plants._replace(age=age))
+    return world, (moment.ground, plants.row, plants.column, age >= RIPE_AGE)
+
+
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
-    """The map with the step's writes and ripe plants."""
+    """Write the step's changes and ripe plants into the map."""
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """Also with the light of a torch on a cell if `torch`."""
+    """`_grown`, and the light of a torch on a cell if `torch`."""
     ground, *plants = given
     floor = ground.floor
 
@@ -49,8 +55,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Separate writes, though each costs a kernel: few players lay a torch, and joined with
-        # the others its cells would be read and listed for all.
+        # Separate writes, though each costs a kernel: few players place a torch, and in a joint
+        # write every player would read and list the cells that a torch lights.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -58,7 +64,7 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Plants with the age of the eaten one 0: the first slot there, else slot 0 as upstream."""
+    """Reset the age of the eaten plant: the first slot on the cell, else slot 0 as upstream."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))
     first = jnp.where(here != 0, here & -here, 1)
@@ -66,7 +72,7 @@ def regrown(world: World, front: Front, when: Array) -> Plants:
 
 
 def planted(world: World, front: Front, when: Array) -> World:
-    """A new plant in the first free slot; without one the block never ripens."""
+    """Add a plant in the first free slot; without a free slot the block never ripens."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)
@@ -75,5 +81,5 @@ def planted(world: World, front: Front, when: Array) -> World:
 
 
 def _bits(flags: Array) -> Array:
-    """Flags as bits of a word, slot by slot: a reduction would be a kernel of its own on a GPU."""
+    """Join flags into a word, slot by slot: a reduction would be a separate kernel on a GPU."""
     return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

@@ -1,22 +1,19 @@
-"""Where the player looks and goes."""
+"""Facing and movement of the player."""
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
 from ..core.bits import any_of
-from ..core.settle import settled
+from .compiler.once import held, once
 from .ground import Ground, codes, is_in
-from .packing import Field, held
+from .packing import Field
 from .state import World, changed, mobs_of, one
 from .step import Front, Moment
 from .tables import Action, Block
 
 _EIGHT = np.delete(np.arange(9, dtype=np.int32), 4)
-_AROUND = (
-    _EIGHT // 3 - 1,
-    _EIGHT % 3 - 1,
-)  # rows and columns; the player's own cell is not among them
+_AROUND = _EIGHT // 3 - 1, _EIGHT % 3 - 1  # rows and columns of the player's eight neighbours
 _FRONT = (
     Field("row", 8, low=-1),
     Field("column", 8, low=-1),
@@ -29,25 +26,25 @@ _FRONT = (
 
 
 def doze(moment: Moment) -> Moment:
-    """Who sleeps or rests does nothing."""
+    """Replace the action by NOOP while the player sleeps or rests."""
     idle = is_idle(moment.world)
     return moment._replace(action=jnp.where(idle, Action.NOOP, moment.action))
 
 
 def is_idle(world: World) -> Bool[Array, ""]:
-    """Whether the player sleeps or rests."""
+    """Return whether the player sleeps or rests."""
     return world.sleeping if world.resting is None else world.sleeping | world.resting
 
 
 def face(moment: Moment) -> Moment:
-    """Turn where a move goes, also when something is in the way, and look ahead."""
+    """Turn in the direction of a move, even if it is blocked, and look ahead."""
     world, action = moment.world, moment.action
     world = world._replace(facing=jnp.where(_is_move(action), action, world.facing))
     return moment._replace(world=world, front=look(moment.ground, world))
 
 
 def look(ground: Ground, world: World) -> Front:
-    """See what the player's deeds depend on."""
+    """Return the cell ahead, and whether crafting stations are near."""
     facing = world.facing
     row = world.row + one(facing == Action.DOWN) - one(facing == Action.UP)
     column = world.column + one(facing == Action.RIGHT) - one(facing == Action.LEFT)
@@ -56,20 +53,20 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # beyond: only after the end
+    row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # less only after the episode
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)
 
 
 def move(moment: Moment) -> Moment:
-    """Go to the cell ahead if nothing is in the way; in Classic lava can be entered.
+    """Move to the cell ahead if it is free; in Classic lava can be entered.
 
-    Upstream's quirk in Classic: beyond the upper and left border the opposite border is read, and
-    lava there lets the player out (and die). In god mode nothing on the map is in the way.
+    Upstream's quirk in Classic: beyond the upper or left border the opposite border is read, so
+    lava there lets the player leave the map, and die. In god mode every cell of the map is free.
     """
     world, front, rules = moment.world, moment.front, moment.rules
     free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken
-    if rules.floors:
+    if rules.is_full:
         free = free | (front.inside & moment.params.god_mode)
     else:
         free = free | (front.block == Block.LAVA)
@@ -78,12 +75,12 @@ def move(moment: Moment) -> Moment:
 
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether a table, and whether a furnace, is on one of the eight cells around the player."""
+    """Whether a table and a furnace are on the eight cells around the player."""
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
     blocks = ground.block_of(ground.nearest(row, column))
     code = codes(blocks, {Block.CRAFTING_TABLE}, {Block.FURNACE})
     count = jnp.where(ground.inside(row, column), (code & 1) | (code >> 1 << 4), 0)
-    both = settled(count.sum(dtype=jnp.int32))
+    both = once(count.sum(dtype=jnp.int32))
     return (both & 15) != 0, both > 15
 
 

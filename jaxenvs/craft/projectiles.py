@@ -1,4 +1,4 @@
-"""What flies: shot by a mob, a cell a step until it hits or is stopped."""
+"""Projectiles: they fly a cell a step until they hit or are stopped."""
 
 from typing import Any
 
@@ -6,30 +6,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core.bits import kept
-from ..core.settle import settled
 from . import harm
 from .attack import attack
 from .body import hurt
+from .compiler.once import once, once_joined
 from .crowd import place_of
 from .ground import BLOCK_BITS, is_in
 from .state import Mob, Projectile, World, changed
 from .step import Moment
 from .tables import Block, Rules
 
-ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")  # of the player
+ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")  # names of the player's projectiles
 
 
 def fly(moment: Moment) -> Moment:
-    """Let every projectile fly one cell: it hits the player, breaks a table or a furnace, ends at
-    what is solid and at mobs, which it does not hurt."""
+    """Move the mobs' projectiles by a cell.
+
+    They hurt the player, break tables and furnaces, and end at solid blocks and at mobs, which they
+    do not hurt.
+    """
     for slot in range(len(moment.world.projectiles)):
         moment = _fly(moment, slot)
     return moment
 
 
 def hit(moment: Moment) -> Moment:
-    """Let the player's projectiles hit who is on their cell, or on the next one, and fly on."""
+    """Move the player's projectiles by a cell; they hit mobs on their cell or on the next one."""
     for slot in range(len(moment.world.missiles)):
         moment = _hit(moment, slot)
     return moment
@@ -42,7 +44,7 @@ def shot(
     aim: tuple[Array, Array],
     when: Array,
 ) -> tuple[Projectile, ...]:
-    """Projectiles with a new one, from the cell of a mob or the player, in the first free slot."""
+    """Return the slots with a new projectile on the cell of its shooter, in the first free one."""
     after = []
     for one in slots:
         takes = when & ~one.alive
@@ -61,14 +63,14 @@ def _fly(moment: Moment, slot: int) -> Moment:
     block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
     starts = at_player
-    if rules.floors:  # where it starts counts too
+    if rules.is_full:  # its present cell counts too
         starts = starts | ((one.row == world.row) & (one.column == world.column))
     hits = one.alive & starts
     stopped = is_in(block, rules.solid - rules.overflown)
     stopped = stopped | starts | moment.crowd.sees(place_of(row, column))
     breaks = one.alive & is_in(block, rules.broken)
     flies = one.alive & ground.inside(row, column) & ~stopped
-    flies, hits, breaks = kept((flies, 1), (hits, 1), (breaks, 1))
+    flies, hits, breaks = once_joined(flies, hits, breaks)
     after = one._replace(row=row, column=column, alive=flies)
     points = harm.to_player(rules, world, rules.projectiles, one.type, False)
     world = hurt(world, jnp.where(hits, points, 0), hits)
@@ -87,13 +89,13 @@ def _hit(moment: Moment, slot: int) -> Moment:
     world, there = attack(rules, world, (row, column), blow, one.alive & ~here, eats=False)
     stopped = is_in(ground.block(row, column), rules.solid) | here | there
     flies = one.alive & ground.inside(row, column) & ~stopped
-    after = one._replace(row=row, column=column, alive=settled(flies))
+    after = one._replace(row=row, column=column, alive=once(flies))
     missiles = (*world.missiles[:slot], after, *world.missiles[slot + 1 :])
     return moment._replace(world=world._replace(missiles=missiles))
 
 
 def _aimed(rules: Rules, world: World, type: Array) -> harm.Blow:
-    """Damage of the player's projectile: dexterity guides arrows, intelligence fire and ice."""
+    """Damage of the player's projectile: dexterity raises arrows, intelligence spells."""
     blow = harm.by_type(rules.projectiles, type)
     is_arrow = is_in(type, [rules.shots[name] for name in ARROWS])
     half, charm = blow[0] * np.float32(0.5), world.charms["bow"]

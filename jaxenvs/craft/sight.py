@@ -1,4 +1,4 @@
-"""What the player sees: blocks and mobs around, the inventory, the body, the light."""
+"""Observations of Classic: the view with blocks and mobs, the inventory, vitals, daylight."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,18 +17,18 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # behind the counts in the symbolic observation
+NUMBERS = 6  # numbers after the counts in the symbolic observation
 FACINGS = 5  # values of `facing`, 0 before the first move
 BYTE = 256  # values of a byte
-_WORD = 31  # channels in a word, without the sign
+_WORD = 31  # channels in a word, without the sign bit
 _TENTH = np.float32(np.float16(0.1))
 
 
 class Layout(NamedTuple):
-    """Where things are in the compact observation, uint8."""
+    """Offsets in the compact observation `ids`, uint8."""
 
     blocks: slice  # of the view, row by row
-    mobs: slice  # bits of `channels`, cell by cell as the blocks
+    mobs: slice  # bits of `channels` for each cell, in the same order
     items: slice  # counts, in the order of `Rules.items`
     vitals: slice  # health, food, drink, energy
     facing: int  # 1 left, 2 right, 3 up, 4 down
@@ -38,25 +38,25 @@ class Layout(NamedTuple):
 
 
 def channels(rules: Rules) -> tuple[str, ...]:
-    """Names of who is seen in a cell: the types of each role, then what flies."""
+    """Return the names of the mob channels of a cell: mob types by role, then projectiles."""
     mobs = [row.name for role in ROLES for row in rules.types(role)]
     return (*mobs, *(row.name for row in rules.projectiles))
 
 
 def layout(rules: Rules) -> Layout:
-    """Offsets of the compact observation of an edition."""
+    """Return the offsets of the compact observation."""
     cells = rules.view[0] * rules.view[1]
     return laid_out(Layout, cells, cells, len(rules.items), len(VITALS), None, None, None)
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many values each number of the compact observation has: of a cell, and of the rest."""
+    """Count the values of each number of the compact observation: of a cell, and of the rest."""
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Parts one after another: a slice for each size, an index where it is None."""
+    """Lay out parts one after another: a slice for each size, an index for None."""
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))
@@ -65,10 +65,10 @@ def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Entries (index, meaning) of the observations, of every item and number of the body."""
+    """Return entries (index, meaning) of both observations."""
     where, flags = layout(rules), len(rules.blocks) + len(channels(rules))
     cells = where.blocks.stop
-    body = cells * flags  # where the counts begin in the symbolic observation
+    body = cells * flags  # start of the counts in the symbolic observation
     names = (*rules.items, *VITALS)
     mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(channels(rules)))
     blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in rules.blocks)
@@ -87,7 +87,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
-    """Daylight, 0 to 1; the first day begins in the morning."""
+    """Return the daylight, 0 to 1; the first day begins in the morning."""
     day = time.astype(jnp.float32) / jnp.maximum(jnp.asarray(day_length, jnp.float32), 1)
     height = jnp.abs(jnp.cos(np.float32(np.pi) * (day % 1 + np.float32(0.3))))
     return 1 - height * height * height
@@ -96,7 +96,7 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Blocks around the player, and who is there (bits of `channels`), see `who`."""
+    """Return the blocks of the view, and its mobs as bits of `channels`, see `who`."""
     cells, inside = around(rules, Ground(cells), world)
     mobs = who(rules, world, _groups(rules, world))
     blocks = jnp.where(inside, cells, Block.OUT_OF_BOUNDS)
@@ -106,8 +106,8 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """`view` in one row of cells and a few more, see `spots.padded`; the form for GPUs."""
-    # A barrier, or each cell would compute where all slots are.
+    """`view` for GPUs: flat arrays with a few unused cells, see `spots.padded`."""
+    # Without the barrier each cell would compute the cells of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = jax.lax.optimization_barrier(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -115,13 +115,13 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Slots by channel: of each role, then what flies."""
+    """Slots by channel: mobs by role, then projectiles."""
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
 
 
 def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
-    """Rows and columns of the view on the map."""
+    """Return the map's rows and columns of the view."""
     height, width = rules.view
     row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
     return row, world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
@@ -130,7 +130,7 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Cells of the map in the view, and which are on it."""
+    """Return the map's cells in the view, and whether each is on the map."""
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 
@@ -138,11 +138,12 @@ def around(
 def who(
     rules: Rules, world: World, groups: Sequence[tuple[Sequence[Any], int]]
 ) -> Int32[Array, "rows columns"]:
-    """Who is in each cell: bits by type, those of a group of slots beside those of the last one.
+    """Return the mobs and projectiles in each cell of the view: a bit for each type of each group.
 
-    Upstream's quirk: slots are written one after another, dead ones and those out of sight too. A
-    slot up to a view's size beyond the upper or left edge is written at the opposite edge. It hides
-    what an earlier slot of its channel wrote there.
+    `groups` are pairs of slots and their number of types; bits of later groups are higher.
+    Upstream's quirk: slots are written one after another, including dead and distant ones. A slot
+    up to a view's size beyond the upper or left edge is written at the opposite edge, where it
+    hides earlier slots of its channel.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -166,7 +167,7 @@ def who(
 def ids(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
-    """Compact observation, see `layout`."""
+    """Return the compact observation, see `layout`."""
     count = rules.view[0] * rules.view[1]
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
@@ -177,7 +178,7 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # A barrier, or the bytes of a cell would each compute all of it.
+        # Without the barrier each byte of a cell would compute the whole cell.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
@@ -186,16 +187,16 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Stack the numbers behind the cells; `light` is the index of the daylight. For GPUs."""
-    # A barrier: neighbouring threads of the stack would read the state's words of different
-    # environments, far apart. Not for the daylight, which would be a kernel by itself.
+    """Stack the numbers after the cells, for GPUs; `light` is the index of the daylight."""
+    # Without the barrier neighbouring threads of the stack would read words of different
+    # environments' states, far apart. The daylight is left out: it would be a separate kernel.
     kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
     kept.insert(light % len(numbers), numbers[light])
     return stacked(kept)
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Numbers behind the cells of the compact observation."""
+    """Numbers after the cells in the compact observation."""
     shine = jnp.round(light * 255)
     numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
     return [n.astype(jnp.uint8) for n in numbers]
@@ -204,7 +205,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def ahead(
     cells: Float32[Array, "rows columns flags"], facing: UInt8[Array, ""]
 ) -> Float32[Array, " flags"]:
-    """The cell of a view that the player looks at; its own before the first move."""
+    """Return the flags of the cell ahead; of the player's cell before the first move."""
     rows, columns, flags = cells.shape
     own = rows // 2 * columns + columns // 2
     beside = own + np.array([0, -1, 1, -columns, columns], np.int32)
@@ -214,7 +215,7 @@ def ahead(
 def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Upstream's symbolic observation."""
+    """Return upstream's symbolic observation."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         blocks, mobs = view(rules, cells, world)
@@ -233,7 +234,7 @@ def symbolic(
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Turn a compact observation into the symbolic one; the light has 8 bits."""
+    """Convert a compact observation to the symbolic one; the daylight has 8 bits."""
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
@@ -242,18 +243,18 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
-    """Items and points of the body in a compact observation."""
+    """Return the counts of items and the vitals of a compact observation."""
     where = layout(rules)
     return jnp.concatenate([ids[where.items], ids[where.vitals]])
 
 
 def flags(rules: Rules) -> int:
-    """Length of what the symbolic observation shows of a cell."""
+    """Return the number of flags of a cell in the symbolic observation."""
     return len(rules.blocks) + len(channels(rules))
 
 
 def floats(rules: Rules) -> int:
-    """Length of the symbolic observation."""
+    """Return the length of the symbolic observation."""
     cells = rules.view[0] * rules.view[1]
     return cells * flags(rules) + len(rules.items) + len(VITALS) + NUMBERS
 
@@ -279,15 +280,17 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth."""
+    """Divide by 10 in half precision as upstream, which XLA compiles to a product with 0.1."""
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 
 def _channels(
     rules: Rules, blocks: Integer[Array, " cells"], mobs: Integer[Array, " cells"]
 ) -> Int32[Array, "cells channels"]:
-    """Flags of each cell: the block, then the mobs. They come from a bit for each channel
-    where a word has enough bits."""
+    """Flags of each cell: the block, then the mobs.
+
+    Computed from one word of bits for each cell if a word has enough bits.
+    """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)
     if len(flags) <= _WORD:

@@ -1,8 +1,8 @@
 """`sight.who` for GPUs: mobs and projectiles in the view, as words of each environment.
 
-A kernel for all cells of the view repeats its arithmetic in each of them. So one thread for each
-environment first computes where all slots are. Behind a barrier a cell only loads these words, and
-spends a few instructions on each.
+A kernel over the cells of the view repeats its arithmetic in each cell. So one thread for each
+environment first computes the cells of all slots. After a barrier, a cell loads these words and
+spends only a few instructions on each.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-MARK_BITS = 25  # of a word of `spots`, below the cell
-_NOWHERE = 127  # in place of a cell: views have fewer
+MARK_BITS = 25  # low bits of a word of `spots`, below the cell
+_NOWHERE = 127  # no cell: views have fewer cells
 _WORD = 32  # cells in a word of `masks`
 
 
@@ -32,9 +32,9 @@ Groups = Sequence[tuple[Sequence[Any], int]]  # slots, and how many types they h
 
 
 def padded(rules: Rules) -> int:
-    """Count the cells of the view, and up to three unused ones.
+    """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A thread makes four neighbours. If they belong to one environment it loads its words once.
+    A thread computes four neighbours. If all belong to one environment, it loads the words once.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
@@ -42,7 +42,7 @@ def padded(rules: Rules) -> int:
 def corner(rules: Rules, world: World) -> Corner:
     """Return the upper left cell of the view."""
     height, width = rules.view
-    floor = world.floor if rules.floors else 0
+    floor = world.floor if rules.is_full else 0
     return Corner(world.row - height // 2, world.column - width // 2, floor)
 
 
@@ -56,7 +56,7 @@ def cells_in_row(
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # Without a sign one comparison is enough, and there are no indices from the end to think of.
+    # Unsigned: one comparison is enough, and no index counts from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
@@ -64,7 +64,7 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """Return words for each type of each group: a bit for each cell of the view, if seen there."""
+    """Return words for each type of each group: a bit for each cell of the view where it is."""
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
     for slots, types in groups:
@@ -73,7 +73,7 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
             cell, seen = _place(rules, world, slot)
             for type, words in enumerate(group):
                 is_type = True if types == 1 else slot.type == type
-                for i, word in enumerate(words):  # a shift beyond a word leaves nothing
+                for i, word in enumerate(words):  # a shift beyond a word leaves 0
                     bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
                     bit = jnp.where(is_type, bit, 0)
                     words[i] = (word & ~bit) | jnp.where(seen, bit, 0)
@@ -114,12 +114,12 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
     """Return the mark of each spot at its cell, 0 at the other cells."""
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    found = [spot ^ number for spot in spots]  # a mark alone where the cells are the same
+    found = [spot ^ number for spot in spots]  # equal cells cancel and leave the mark
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the cell of the view where a slot is written, and whether it is seen there.
+    """Return the cell of the view where a slot is written, and whether it is visible there.
 
     Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
     """

@@ -1,8 +1,8 @@
-"""What a Craft world remembers: the map, the clock, and everything else packed into a few words.
+"""State of a Craft episode: the map, the clock, and everything else packed into a few words.
 
-In a scan every small array that is rewritten costs a kernel, so one block of words holds the player
-and the floor where the player is: all slots of mobs, projectiles and plants. The rules work on a
-`World`, the same unpacked and by name; `Rules.packing` says where each number is.
+In a scan, each small array that is rewritten costs a kernel. So one array of words stores the
+player and the player's floor: all slots of mobs, projectiles and plants. The rules work on a
+`World`, which has the same numbers unpacked, by name. `Rules.packing` is the layout of the words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,26 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.env import State
 from ..core.platforms import by_platform
-from ..core.settle import settled
 from ..core.stacking import stacked
 from ..core.struct import Struct, struct
-from .packing import Thing, nested, of_word, of_words, split, word_of, words_of
+from .packing import UNKNOWN, Known, Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
 EARNED_BITS = 31  # achievements in a word
-NO_ACHIEVEMENT = 127  # in the place of a number
-MOST_KILLS = 63  # counted on a floor: 8 open its ladder
-MOST_MOBS = 15  # slots of all roles: while they move, a bit of a word each, beside a cell
+NO_ACHIEVEMENT = 127  # instead of an achievement's number
+MOST_KILLS = 63  # the count of a floor saturates here; 8 kills open its ladder
+MOST_MOBS = 15  # slots of all roles: `Crowd.moved` packs a bit for each next to a 16-bit cell
 
 
 class Slots(NamedTuple):
-    """How many of each thing a world can hold: static, upstream's defaults."""
+    """Number of slots of each kind: static; the defaults are upstream's."""
 
     melee: int = 3
     passive: int = 3
     ranged: int = 2
     projectile: int = 3
     plant: int = 10
-    missile: int = 3  # of the player, in the full game alone
+    missile: int = 3  # the player's projectiles, in the full game only
 
     @property
     def mobs(self) -> dict[str, int]:
@@ -43,32 +42,32 @@ class Slots(NamedTuple):
 
 
 class Mob(NamedTuple):
-    """One slot of a mob: int32 scalars and flags. A dead slot goes on moving, unseen."""
+    """One slot of a mob: int32 scalars and flags. A dead mob goes on moving, invisibly."""
 
     row: Any
     column: Any
-    health: Any  # 0 or less is kept as 0; a float32 in the full game
-    cooldown: Any  # steps until it may attack; 0 or less is kept as 0
-    type: Any  # among those of its role
+    health: Any  # negative values are stored as 0; float32 in the full game
+    cooldown: Any  # steps until it may attack; negative values are stored as 0
+    type: Any  # index into `Rules.types(role)`
     alive: Any
-    # Whether other things see its cell as taken. A mob called back to life by upstream's quirk is
-    # not seen until it moves, and a mob that shared its cell is not seen when that one has left.
+    # Whether the rules see the mob's cell as taken (upstream's `mob_map`). By upstream's quirks it
+    # is false for a revived mob until it moves, and for a mob whose former cell mate has moved on.
     marked: Any
 
 
 class Projectile(NamedTuple):
-    """One slot of what flies: int32 scalars and a flag. A dead slot flies on, unseen."""
+    """One slot of a projectile: int32 scalars and a flag. A dead one flies on, invisibly."""
 
     row: Any
     column: Any
     d_row: Any
     d_column: Any
-    type: Any  # in `Rules.projectiles`
+    type: Any  # index into `Rules.projectiles`
     alive: Any
 
 
 class Plants(NamedTuple):
-    """All slots of plants that grow, a value for each: int32 and flags. A slot is never freed."""
+    """All slots of growing plants, arrays over slots: int32 and flags. A slot is never freed."""
 
     row: Any
     column: Any
@@ -77,41 +76,41 @@ class Plants(NamedTuple):
 
 
 class World(NamedTuple):
-    """The player, and the floor where the player is, without map and clock, by name.
+    """The player and the player's floor by name, without map and clock.
 
-    int32 or bool scalars, but for the plants, and for float32 healths in the full game.
+    Scalars, int32 or bool; health is float32 in the full game. Plants are arrays.
     """
 
     row: Any  # of the player; -1 after a step over the upper border into lava
     column: Any
-    facing: Any  # 1 left, 2 right, 3 up, 4 down: the action that turned there
+    facing: Any  # 1 left, 2 right, 3 up, 4 down: the action of the latest turn
     sleeping: Any
     vitals: dict[str, Any]  # health, food, drink, energy; mana in the full game
     counters: dict[str, Any]  # recover, hunger, thirst, fatigue, see `Rules.pace`
-    items: dict[str, Any]  # the inventory, counts
+    items: dict[str, Any]  # counts of the inventory
     earned: tuple[Any, ...]  # achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
     plants: Plants  # of floor 0
 
-    # The full game alone.
+    # In the full game only.
     resting: Any = None
-    floor: Any = None  # where the player is, 0 to 8
-    traits: Any = None  # xp, dexterity, strength, intelligence
-    spells: Any = None  # whether fireball, and whether iceball, is learned
-    charms: Any = None  # sword, bow and four pieces of armour: 0 plain, 1 of fire, 2 of ice
-    effects: Any = None  # number of a potion's effect by colour, see `magic.EFFECTS`
-    boss: Any = None  # progress: waves beaten; timer: steps left in which a wave may appear
-    mana_counter: Any = None  # float32: steps since the last point of mana, grown by intelligence
-    stairs: Any = None  # of the floor: down_row, down_column, up_row, up_column
-    kills: Any = None  # of melee and ranged mobs on the floor, to MOST_KILLS
+    floor: Any = None  # of the player, 0 to 8
+    traits: Any = None  # xp and the attributes dexterity, strength, intelligence
+    spells: Any = None  # whether fireball and iceball are learned
+    charms: Any = None  # enchantments of sword, bow and armour: 0 none, 1 fire, 2 ice
+    effects: Any = None  # index into `magic.EFFECTS` for each colour of potion
+    boss: Any = None  # progress: waves beaten; timer: steps left in which mobs of a wave appear
+    mana_counter: Any = None  # float32: steps since the last point of mana, see `body.gather`
+    stairs: Any = None  # ladders of the floor: down_row, down_column, up_row, up_column
+    kills: Any = None  # melee and ranged mobs killed on the floor, at most MOST_KILLS
     opened: Any = None  # whether a chest of the floor was opened
-    missiles: tuple[Projectile, ...] = ()  # shot by the player
+    missiles: tuple[Projectile, ...] = ()  # the player's projectiles
 
 
 @struct
 class CraftState(State):
-    """The state of an episode; `CraftEnv.world(state)` reads it by name."""
+    """State of an episode; `CraftEnv.world(state)` unpacks it."""
 
     map: UInt8[Array, "*floors size size"]  # cells, see `ground`
     words: Int32[Array, " words"]  # see `pack`
@@ -119,25 +118,25 @@ class CraftState(State):
 
 @struct
 class FullState(CraftState):
-    """The state of an episode of the full game."""
+    """State of an episode of the full game."""
 
-    floors: Int32[Array, "floors floor_words"]  # those that the player left, see `floor_words`
-    light: UInt8[Array, "*lit"]  # of the map's cells, 0 to 255; none where it is not observed
+    floors: Int32[Array, "floors floor_words"]  # all but the player's floor, see `floor_words`
+    light: UInt8[Array, "*lit"]  # of the map's cells, 0 to 255; empty unless pixels are observed
 
 
 @struct
 class Level(Struct):
-    """Where an episode begins: the player stands in the middle, alone."""
+    """Map at the start of an episode: the player stands in the middle, without mobs."""
 
     map: UInt8[Array, "size size"]  # blocks
 
 
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
-    """Return the world at the start; `health` is that of empty slots of mobs, by role."""
+    """Return the world at the start; `health` gives the health of empty mob slots by role."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
-    missiles, of_health = (slots.missile, jnp.float32) if rules.floors else (0, jnp.int32)
+    missiles, of_health = (slots.missile, jnp.float32) if rules.is_full else (0, jnp.int32)
     return World(
         row=middle,
         column=middle,
@@ -161,16 +160,13 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
 
 
 def earned_words(rules: Rules) -> int:
-    """Words that the achievements need."""
+    """Return the number of words for the achievements."""
     return -(-len(rules.achievements) // EARNED_BITS)
 
 
-Known = tuple[World, Sequence[Array]] | None  # a world as it was read, and its words
-
-
-def pack(rules: Rules, world: World, known: Known = None) -> Int32[Array, " words"]:
-    """Pack a world into words: the player, achievements, and one word for every slot."""
-    words, plants = _words(rules, world, known), word_of(rules.packing.plant, world.plants)
+def pack(rules: Rules, world: World, known: Known = UNKNOWN) -> Int32[Array, " words"]:
+    """Pack a world into words: player, achievements, floor, slots of mobs, projectiles, plants."""
+    words, plants = world_words(rules, world, known), word_of(rules.packing.plant, world.plants)
 
     def together(words: list[Array], plants: Array) -> Array:
         return jnp.concatenate([jnp.stack(words), plants])
@@ -182,8 +178,8 @@ def pack(rules: Rules, world: World, known: Known = None) -> Int32[Array, " word
 
 
 def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
-    """Pack what belongs to the player's floor: its ladders, mobs, and what flies there."""
-    return words_of(_things_of_floor(rules, world))
+    """Pack the player's floor: its ladders, mobs and projectiles."""
+    return words_of(_things_of_floor(rules, world), UNKNOWN)
 
 
 def _things_of_floor(rules: Rules, world: World) -> list[Thing]:
@@ -197,38 +193,13 @@ def _things_of_floor(rules: Rules, world: World) -> list[Thing]:
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
-    """Read the words that `pack` wrote."""
+    """Undo `pack`."""
     end = words.shape[0] - slots.plant
-    return _of_words(rules, slots, iter([words[i] for i in range(end)]), words[end:])
-
-
-def repacked(
-    rules: Rules, world: World, more: Sequence[Array]
-) -> tuple[World, list[Int32[Array, ""]], list[Int32[Array, ""]]]:
-    """The world, its words, and more int32 scalars, of which behind this only words are known.
-
-    `core.settle.settled` for everything at once: on a GPU too nothing before is computed again.
-    """
-    here = [world.row, world.column, world.floor]  # what several kernels need, each by itself
-    words = [*_words(rules, world), *here, *more]
-    plants = word_of(rules.packing.plant, world.plants)
-
-    def as_array(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
-        kept = settled(jnp.concatenate([jnp.stack(words), plants]))
-        return [kept[i] for i in range(len(words))], kept[len(words) :]
-
-    def as_scalars(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
-        return jax.lax.optimization_barrier((words, plants))
-
-    words, plants = by_platform(words, plants, cpu=as_array, default=as_scalars)
-    rest = iter(words)
-    world = _of_words(rules, slots_of(world), rest, plants)
-    row, column, floor, *more = rest
-    return world._replace(row=row, column=column, floor=floor), words, more
+    return world_of_words(rules, slots, iter([words[i] for i in range(end)]), words[end:])
 
 
 def slots_of(world: World) -> Slots:
-    """How many of each thing a world can hold."""
+    """Count the slots of each kind in a world."""
     return Slots(
         **{role: len(mobs) for role, mobs in world.mobs.items()},
         projectile=len(world.projectiles),
@@ -237,20 +208,25 @@ def slots_of(world: World) -> Slots:
     )
 
 
-def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
-    """Words of all but the plants."""
-    player = split(rules.packing.player)
-    first, last = len(player), len(player) + len(world.earned)  # achievements are words already
-
-    def things(world: World) -> list[Thing]:
-        return [*((fields, world) for fields in player), *_things_of_floor(rules, world)]
-
-    was = None if known is None else (things(known[0]), [*known[1][:first], *known[1][last:]])
-    words = words_of(things(world), was)
+def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
+    """Pack a world without its plants; the achievements are words already."""
+    words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
 
 
-def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
+def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
+    """Pair the things of a world with its `world_words`."""
+    first = len(split(rules.packing.player))
+    return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
+
+
+def _things(rules: Rules, world: World) -> list[Thing]:
+    player = split(rules.packing.player)
+    return [*((fields, world) for fields in player), *_things_of_floor(rules, world)]
+
+
+def world_of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
+    """Undo `world_words`, taking words from the iterator; `plants` are the words of the plants."""
     player = nested(of_words(rules.packing.player, words))
     earned = tuple(next(words) for _ in range(earned_words(rules)))
     floor = of_floor(rules, slots, words)
@@ -260,19 +236,19 @@ def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array)
 
 
 def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
-    """Read the words that `floor_words` wrote: fields of a world by name."""
+    """Undo `floor_words`: fields of a world by name."""
     values = nested(of_words(rules.packing.floor, words))
     values["mobs"] = {
         role: tuple(_mob(rules, words) for _ in range(count)) for role, count in slots.mobs.items()
     }
-    names = {"projectiles": slots.projectile, "missiles": slots.missile if rules.floors else 0}
+    names = {"projectiles": slots.projectile, "missiles": slots.missile if rules.is_full else 0}
     for name, count in names.items():
         values[name] = tuple(_projectile(rules, words) for _ in range(count))
     return values
 
 
 def _mob(rules: Rules, words: Iterator[Array]) -> Mob:
-    """The next slot; a type that is not kept is the only one, and all that live are seen."""
+    """Read a slot. Where `type` is not stored there is one type; where `marked` is not, `alive`."""
     values = {"type": jnp.int32(0), **of_words((rules.mob_fields,), words)}
     return Mob(**{"marked": values["alive"], **values})
 
@@ -282,21 +258,21 @@ def _projectile(rules: Rules, words: Iterator[Array]) -> Projectile:
 
 
 def mobs_of(world: World) -> list[Mob]:
-    """All slots of all mobs, in the order of moving."""
+    """Return the slots of all mobs, in the order of moving."""
     return [mob for role in ROLES for mob in world.mobs[role]]
 
 
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:
-    """Achievements as flags, in the order of their numbers."""
+    """Return the achievements as flags, in the order of their numbers."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    if len(earned) > 1:  # else its only word stands for all
+    if len(earned) > 1:  # else the only word broadcasts
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
 
-def worth(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
-    """Sum of the weights of achievements."""
+def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
+    """Sum the weights of the achievements whose bits are set."""
     weights = rules.weights or (1,) * len(rules.achievements)
     total = jnp.int32(0)
     for weight in sorted(set(weights)):
@@ -310,7 +286,7 @@ def worth(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
 
 
 def unlock(world: World, achievement: int, when: Any) -> World:
-    """Note an achievement if `when`."""
+    """Record an achievement if `when`."""
     word, bit = divmod(int(achievement), EARNED_BITS)
     earned = list(world.earned)
     earned[word] = earned[word] | (when.astype(jnp.int32) << bit)
@@ -318,7 +294,7 @@ def unlock(world: World, achievement: int, when: Any) -> World:
 
 
 def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when: Any) -> World:
-    """Note the achievement of a type, from a list by type, if `when`."""
+    """Record the achievement of a type, from a list by type, if `when`."""
     if len(set(achievements)) == 1 and achievements[0] is not None:
         return unlock(world, achievements[0], when)
     numbers = [NO_ACHIEVEMENT if a is None else int(a) for a in achievements]
@@ -326,7 +302,7 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 
 
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
-    """Note an achievement by its number, which is one of `numbers`, if `when`."""
+    """Record an achievement by its number, which is one of `numbers`, if `when`."""
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:
         bit = number - word * EARNED_BITS
@@ -336,11 +312,11 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """A thing with new numbers if `when`."""
+    """Return a NamedTuple with new values if `when`."""
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 
 
 def one(when: Array) -> Int32[Array, ""]:
-    """1 or 0."""
+    """Return a flag as 1 or 0."""
     return when.astype(jnp.int32)

@@ -1,101 +1,65 @@
-"""One step of the game: an edition is a list of stages, and the list is the step."""
+"""A step of the game: the stages of an edition, applied to a `Moment` one after another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Float32
+import numpy as np
+from jaxtyping import Array, Float32, Int32
 
-from ..core.bits import cut, join
-from ..core.settle import settled
 from .chance import Draws
+from .crowd import Crowd
 from .ground import Ground
-from .packing import field_of, held
-from .state import World, repacked
+from .packing import UNKNOWN, Known
+from .state import World
 from .tables import Rules
+
+_ZERO, _NO = np.int32(0), np.bool_(False)
 
 
 class Front(NamedTuple):
-    """The cell ahead of the player, and what is around."""
+    """The cell ahead of the player, and crafting stations near the player."""
 
-    row: Array
-    column: Array
-    block: Array  # beyond the border as upstream reads, see `Ground.cell`
-    marks: Array  # whether something lies there, and whether it is lit, see `ground`
-    inside: Array  # whether it is on the map
-    taken: Array  # whether a mob is seen there
-    table: Array  # whether a crafting table is on one of the eight cells around the player
-    furnace: Array
+    row: Any = _ZERO
+    column: Any = _ZERO
+    block: Any = _ZERO  # beyond the border as upstream reads it, see `Ground.cell`
+    marks: Any = _ZERO  # whether an item lies there, and whether it is lit, see `ground`
+    inside: Any = _NO  # whether it is on the map
+    taken: Any = _NO  # whether a visible mob is there
+    table: Any = _NO  # whether a crafting table is on one of the eight cells around the player
+    furnace: Any = _NO  # likewise
 
 
 class Moment(NamedTuple):
-    """A step on its way: what its stages read and change."""
+    """State of a step between two stages: the fields that stages read and change.
+
+    Both editions have all fields. A field that a later stage computes holds its default until then.
+    """
 
     rules: Rules
-    ground: Ground  # the map, and what the step has written so far
+    ground: Ground  # the map, and the step's writes so far
     world: World
     action: Array
     draws: Draws
     params: Any
-    light: Float32[Array, ""]  # of the state before
-    reach: int  # steps from the player at which mobs may appear, exclusive
-    floors: Any = None  # words of the floors that the player left, in the full game
-    front: Any = None  # a `Front`, behind `player.face`
-    hit: Any = None  # whether the player hit a mob, behind `attack.strike`
-    crowd: Any = None  # a `Crowd`, behind `mobs.move`
-    in_lava: Any = None  # whether the player is, behind `body.burn`
-    deed: Any = None  # number of what the player does, behind `deeds.choose`
-    torch: Any = None  # whether the player lays one, behind `deeds.do`
-    known: Any = None  # a world and its words, behind `repack`
+    light: Float32[Array, ""]  # daylight before the step
+    reach: int  # mobs appear fewer than this many steps from the player
+    floors: Int32[Array, "floors floor_words"]  # words of the floors without the player
+    front: Front = Front()  # after `player.face`
+    hit: Any = _NO  # whether the player hit a mob, after `attack.strike`
+    crowd: Crowd = Crowd((), _ZERO)  # after `mobs.move`
+    in_lava: Any = _NO  # whether the player is in lava, after `body.burn`
+    deed: Any = _ZERO  # number of the player's deed, after `deeds.choose`
+    torch: Any = _NO  # whether the player places a torch, after `deeds.do`
+    known: Known = UNKNOWN  # after `compiler.edges.repack`
 
 
 Rule = Callable[[Moment], Moment]
 
 
-class Stage(NamedTuple):
-    """A part of a step, and its edge: what stands there is for the compiler, see `core.settle`."""
-
-    rule: Rule
-    edge: Rule | None = None
-
-
-def holds(*names: str) -> Rule:
-    """Edge behind which these numbers of the world are not computed again."""
-
-    def edge(moment: Moment) -> Moment:
-        fields = [field_of(moment.rules.packing, name) for name in names]
-        return moment._replace(world=held(fields, moment.world))
-
-    return edge
-
-
-def settles(name: str) -> Rule:
-    """Edge behind which this field of the moment is not computed again."""
-    return lambda moment: moment._replace(**{name: settled(getattr(moment, name))})
-
-
-def repack(moment: Moment) -> Moment:
-    """Edge behind which only words are known, see `state.repacked`: of the world, and of what the
-    map's writes need."""
-    front, writes = moment.front, moment.ground.writes
-    ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
-    more = [join(*ahead), *((index << 8) | cell for index, cell in writes)]
-    world, words, more = repacked(moment.rules, moment.world, more)
-    row, column, torch, action = cut(more[0], 8, 8, 1, 8)
-    writes = tuple((word >> 8, word & 255) for word in more[1:])
-    return moment._replace(
-        world=world,
-        action=action,
-        ground=Ground(moment.ground.cells, world.floor, writes),
-        front=front._replace(row=row - 1, column=column - 1),
-        torch=torch != 0,
-        known=(world, words),
-    )
-
-
-def advance(stages: Sequence[Stage], moment: Moment) -> Moment:
-    """Pass through the stages in turn."""
+def advance(stages: Sequence[Rule], edges: Mapping[Rule, Rule], moment: Moment) -> Moment:
+    """Apply the stages in turn, each followed by its edge if it has one, see `compiler`."""
     for stage in stages:
-        moment = stage.rule(moment)
-        if stage.edge is not None:
-            moment = stage.edge(moment)
+        moment = stage(moment)
+        if stage in edges:
+            moment = edges[stage](moment)
     return moment

@@ -1,7 +1,7 @@
 """World generation with the distribution of Craftax-Classic 1.6.1.
 
-One uniform number a cell decides about ore on stone and about trees on grass; upstream draws four,
-of which no cell uses more than three, one after another.
+One uniform draw for each cell decides about ore on stone and trees on grass. Upstream makes four
+draws, of which a cell uses at most three, one after another.
 """
 
 import functools
@@ -19,30 +19,30 @@ from . import noise
 from .chance import uniform
 from .tables import Block
 
-# Share of stone that is ore: coal first, iron of the rest, diamonds (high up) of what is left.
+# Probability of ore in stone: coal first, then iron, then diamond, which needs high mountains.
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
-TREE = 0.2  # share of grass with a tree, in woods
+TREE = 0.2  # probability of a tree on grass, in woods
 
 
 class TerrainDraws(NamedTuple):
-    """All chance of a world. Uniform numbers in [0, 1); angles are shares of the full turn."""
+    """Draws of a world, uniform in [0, 1); angles are shares of the full turn."""
 
     water: Float32[Array, "water_lattice water_lattice"]
     mountain: Float32[Array, "water_lattice water_lattice"]
     path: Float32[Array, "path_rows path_columns"]
     tree: Float32[Array, "tree_lattice tree_lattice"]
-    cells: Float32[Array, "size size"]  # what becomes of a cell of stone or grass
-    diamond: Float32[Array, ""]  # which stone is a diamond
+    cells: Float32[Array, "size size"]  # ore or tree on a cell
+    diamond: Float32[Array, ""]  # the stone that becomes a diamond
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
-    """Shapes of the four gradient lattices."""
+    """Return the shapes of the four gradient lattices."""
     coarse, fine = size // 16 + 1, size // 4 + 1
     return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Draw the chance of a world; `angles`: the lattices' own, NaN where they are to be drawn."""
+    """Make the draws of a world; `angles` replace drawn angles unless they are NaN."""
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
@@ -55,7 +55,7 @@ def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
 
 
 def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "size size"]:
-    """Make the map: water and shore, mountains with tunnels, caves, ores and lava, woods."""
+    """Build the map: water and shore, mountains with tunnels, caves, ores and lava, woods."""
     middle = size // 2
     span = np.abs(np.arange(size) - middle)
     flat = np.clip((span[:, None] + span[None, :]) / 5, 0, 1).astype(np.float32) - np.float32(1)
@@ -83,14 +83,14 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        default=jax.lax.optimization_barrier,  # or all of it would be part of a sum over rows
+        default=jax.lax.optimization_barrier,  # else it would all be fused into a sum over rows
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
     return jnp.where(sparkles, jnp.uint8(Block.DIAMOND), map)
 
 
 def _noises_at_once(lattices: Any, size: int) -> tuple[Array, ...]:
-    """Water, mountains, whether there is a tunnel along or across, woods."""
+    """Noise of water and mountains, whether a cell has a tunnel, noise of woods."""
     water, mountain, tunnel, wood = noise.noises(lattices, size)
     tunnel = tunnel > 0.8
     return water, mountain, tunnel | tunnel.T, wood
@@ -105,14 +105,14 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 
 
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
-    """Mark one of the cells, all equally likely; the first cell of the map where there is none."""
+    """Mark a random allowed cell; the first cell of the map if none is allowed."""
     size = allowed.shape[0]
     earlier = np.tri(size, k=-1, dtype=np.int32)  # [a, b]: b is before a
     in_row = allowed.sum(axis=1, dtype=jnp.int32)
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    here = (before <= rank) & (rank < before + in_row)  # the row that holds it
+    here = (before <= rank) & (rank < before + in_row)  # the row of the chosen cell
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
     place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)

@@ -1,6 +1,6 @@
-"""States of craftax 1.6.1 as ours, of both of its games: for policies that play there.
+"""Convert states of craftax 1.6.1, of both of its games, for policies that play there.
 
-Nothing here imports the package.
+This module does not import the package.
 """
 
 from collections.abc import Iterable
@@ -11,59 +11,38 @@ import numpy as np
 
 from .full_rows import ARMOUR, POTIONS
 from .ground import cells_of
-from .state import (
-    EARNED_BITS,
-    Mob,
-    Plants,
-    Projectile,
-    World,
-    floor_words,
-    of_floor,
-)
+from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# Fields of the package's states, by our names.
+# The package's fields by our names.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
-PACE = {"recover": 16, "hunger": 16, "thirst": 16, "fatigue": 16}  # our counts of one of theirs
-CLASSIC_PACE = dict.fromkeys(PACE, 2)
+COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 
 
 def from_craftax(env: Any, state: Any) -> Any:
-    """Turn a state of craftax into one of `env`, an environment of Craft of the same game.
+    """Convert a state of craftax to a state of `env`, a Craft environment of the same game.
 
-    `state` is one `EnvState` of the package, traced or not; `jax.vmap` it for a batch. The
-    package's random key and its night noise have no counterpart here.
+    `state` is one `EnvState` of the package, traced or not; use `jax.vmap` for a batch. The
+    package's random key and night noise are dropped. Raises TypeError for a state of the other
+    game.
     """
     full = hasattr(state, "player_level")
-    if full != bool(env.rules.floors):
-        theirs, ours = ("the whole game", "Classic")[:: 1 if full else -1]
-        raise TypeError(f"the state is one of {theirs}, and {env.name} is {ours}")
+    if full != env.rules.is_full:
+        theirs, ours = ("the full game", "Classic")[:: 1 if full else -1]
+        raise TypeError(f"the state belongs to {theirs}, but {env.name} is {ours}")
     return _full(env, state) if full else _classic(env, state)
 
 
 def _classic(env: Any, theirs: Any) -> Any:
-    marks = theirs.mob_map
+    marks, type = theirs.mob_map, jnp.int32(0)
 
     def mob(slots: Any, i: int) -> Mob:
-        row, column = slots.position[i]
-        return Mob(
-            row=row,
-            column=column,
-            health=jnp.maximum(slots.health[i], 0),
-            cooldown=jnp.maximum(slots.attack_cooldown[i], 0),
-            type=jnp.int32(0),
-            alive=slots.mask[i],
-            marked=slots.mask[i] & marks[row, column],
-        )
+        found = _mob(slots, i, jnp.maximum(slots.health[i], 0), type)
+        return found._replace(marked=found.alive & marks[found.row, found.column])
 
-    def arrow(i: int) -> Projectile:
-        row, column = theirs.arrows.position[i]
-        d_row, d_column = theirs.arrow_directions[i]
-        alive = theirs.arrows.mask[i]
-        return Projectile(row, column, d_row, d_column, jnp.int32(0), alive)
-
+    arrows, directions = theirs.arrows, theirs.arrow_directions
     kinds = {name: getattr(theirs, field) for name, field in CLASSIC_KINDS.items()}
     bits = jnp.arange(len(env.rules.achievements), dtype=jnp.int32)
     world = World(
@@ -72,14 +51,16 @@ def _classic(env: Any, theirs: Any) -> Any:
         facing=theirs.player_direction,
         sleeping=theirs.is_sleeping,
         vitals={name: getattr(theirs, f"player_{name}") for name in VITALS},
-        counters=_counters(theirs, CLASSIC_PACE),
+        counters=_counters(theirs, env.rules.pace),
         items={name: getattr(theirs.inventory, name) for name in env.rules.items},
         earned=((theirs.achievements.astype(jnp.int32) << bits).sum(dtype=jnp.int32),),
         mobs={
             name: tuple(mob(slots, i) for i in range(len(slots.mask)))
             for name, slots in kinds.items()
         },
-        projectiles=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
+        projectiles=tuple(
+            _projectile(arrows, directions, i, type) for i in range(len(arrows.mask))
+        ),
         plants=_plants(theirs),
     )
     return env.packed(theirs.timestep, theirs.map.astype(jnp.uint8), world)
@@ -108,7 +89,7 @@ def _full(env: Any, theirs: Any) -> Any:
         resting=theirs.is_resting,
         floor=theirs.player_level,
         vitals={name: getattr(theirs, f"player_{name}") for name in start.vitals},
-        counters=_counters(theirs, PACE),
+        counters=_counters(theirs, env.rules.pace),
         traits={name: getattr(theirs, f"player_{name}") for name in start.traits},
         items=_items(inventory, start.items),
         earned=tuple(word.astype(jnp.int32) for word in earned),
@@ -127,23 +108,15 @@ def _full(env: Any, theirs: Any) -> Any:
 
 
 def _on_floor(theirs: Any, world: World, floor: int) -> World:
-    """A world with the content of a floor."""
+    """Return a world with the contents of a floor."""
 
     def mob(slots: Any, i: int) -> Mob:
-        return Mob(
-            *slots.position[floor, i],
-            health=slots.health[floor, i],
-            cooldown=jnp.maximum(slots.attack_cooldown[floor, i], 0),
-            type=slots.type_id[floor, i],
-            alive=slots.mask[floor, i],
-            marked=slots.mask[floor, i],
-        )
+        at = floor, i
+        return _mob(slots, at, slots.health[at], slots.type_id[at])
 
     def projectile(slots: Any, directions: Any, i: int) -> Projectile:
-        row, column = slots.position[floor, i]
-        d_row, d_column = directions[floor, i]
-        type, alive = slots.type_id[floor, i], slots.mask[floor, i]
-        return Projectile(row, column, d_row, d_column, type, alive)
+        at = floor, i
+        return _projectile(slots, directions, at, slots.type_id[at])
 
     kinds = {role: getattr(theirs, kind) for role, kind in KINDS.items()}
     flying = {
@@ -166,8 +139,20 @@ def _on_floor(theirs: Any, world: World, floor: int) -> World:
     )
 
 
+def _mob(slots: Any, at: Any, health: Any, type: Any) -> Mob:
+    """The slot at an index of the package's arrays."""
+    row, column = slots.position[at]
+    cooldown, alive = jnp.maximum(slots.attack_cooldown[at], 0), slots.mask[at]
+    return Mob(row, column, health, cooldown, type, alive, marked=alive)
+
+
+def _projectile(slots: Any, directions: Any, at: Any, type: Any) -> Projectile:
+    (row, column), (d_row, d_column) = slots.position[at], directions[at]
+    return Projectile(row, column, d_row, d_column, type, slots.mask[at])
+
+
 def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Counts by our names: armour and potions are arrays in the package."""
+    """Counts by our names; armour and potions are arrays in the package."""
     arrays = {
         **dict(zip(ARMOUR, inventory.armour, strict=True)),
         **dict(zip(POTIONS, inventory.potions, strict=True)),
@@ -175,11 +160,11 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: arrays[name] if name in arrays else getattr(inventory, name) for name in names}
 
 
-def _counters(theirs: Any, pace: dict[str, int]) -> dict[str, Any]:
-    """What fills up until a vital falls, in our whole steps."""
+def _counters(theirs: Any, pace: int) -> dict[str, Any]:
+    """Counters of the intrinsics; ours count `pace` where the package counts 1."""
     return {
-        name: jnp.round(steps * getattr(theirs, f"player_{name}")).astype(jnp.int32)
-        for name, steps in pace.items()
+        name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
+        for name in COUNTERS
     }
 
 

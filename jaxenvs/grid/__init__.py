@@ -1,56 +1,13 @@
 """Grid worlds with the rules of MiniGrid; importing the package registers all ids."""
 
-from . import (
-    absent,
-    crossing,
-    distshift,
-    doorkey,
-    dynamicobstacles,
-    empty,
-    fetch,
-    fourrooms,
-    gotodoor,
-    gotoobject,
-    keycorridor,
-    lavagap,
-    lockedroom,
-    memory,
-    multiroom,
-    obstructedmaze,
-    playground,
-    putnear,
-    redbluedoors,
-    unlock,
-)
+import importlib
+import pkgutil
+
 from .env import GridEnv
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
-__all__ = [
-    "Action",
-    "Colour",
-    "GridEnv",
-    "GridState",
-    "Kind",
-    "Level",
-    "absent",
-    "crossing",
-    "distshift",
-    "doorkey",
-    "dynamicobstacles",
-    "empty",
-    "fetch",
-    "fourrooms",
-    "gotodoor",
-    "gotoobject",
-    "keycorridor",
-    "lavagap",
-    "lockedroom",
-    "memory",
-    "multiroom",
-    "obstructedmaze",
-    "playground",
-    "putnear",
-    "redbluedoors",
-    "unlock",
-]
+__all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
+
+for _module in pkgutil.iter_modules(__path__):  # files of levels register their ids
+    importlib.import_module(f"{__name__}.{_module.name}")

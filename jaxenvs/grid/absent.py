@@ -1,8 +1,8 @@
-"""The levels of MiniGrid that are not here."""
+"""Levels of MiniGrid that jaxenvs does not have."""
 
 from ..core.registry import absent
 
-# MiniGrid 3.2's presets of wave function collapse (`wfc.py`), which its package has as an extra.
+# Presets of MiniGrid 3.2's wave function collapse (`wfc.py`), an optional extra of the package.
 WFC = (
     "MazeSimple",
     "DungeonMazeScaled",

@@ -54,7 +54,7 @@ class Crossing(SquareGridEnv):
         return f"{way} and get to the green goal square"
 
     def generate(self, key: Key) -> Level:
-        """Draw rivers, then a staircase path through the rooms between them, one opening a step."""
+        """Draw rivers, then a staircase path between them, with one opening per step."""
         size, count = self.size, self.crossings
         places = np.arange(2, size - 2, 2, dtype=np.int32)  # where a river can lie
         word = words(key, 2 * len(places) + 2 * count)
@@ -92,7 +92,7 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Rivers before and after band `number`; where there is none, the border."""
+    """Return the rivers before and after band `number`; the border where there is none."""
     order = jnp.cumsum(chosen, dtype=jnp.int32)  # 1 for the first river
 
     def river(wanted: Array, missing: int) -> Array:

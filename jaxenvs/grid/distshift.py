@@ -1,12 +1,11 @@
-"""DistShift: the same walk with the lava moved, for training on one and testing on the other
+"""DistShift: one room with the lava in two places, to train on one and test on the other
 (MiniGrid 3.2 `distshift.py`)."""
 
 from typing import ClassVar
 
-from ..core import checks
 from ..core.random import Key
 from . import tiles
-from .env import GridEnv, register_level
+from .env import FixedGridEnv, register_level
 from .placement import room
 from .state import Level
 
@@ -15,7 +14,7 @@ HEIGHT, WIDTH = 7, 9
 
 @register_level("DistShift1-v0", second_strip=2)
 @register_level("DistShift2-v0", second_strip=5)
-class DistShift(GridEnv):
+class DistShift(FixedGridEnv):
     """Walk around two strips of deadly lava to the goal in the top right corner; nothing is random.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, on lava, or after
@@ -25,31 +24,14 @@ class DistShift(GridEnv):
     second_strip: int = 2  # row of the second strip of lava; the first is in row 1
     see_through_walls: bool = True
 
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"second_strip": (1, HEIGHT - 2)}
+    shape: ClassVar[tuple[int, int]] = (HEIGHT, WIDTH)
+    limit: ClassVar[int] = 4 * HEIGHT * WIDTH
     mission: ClassVar[str] = "get to the green goal square"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("DistShift", "second_strip", self.second_strip, 1, HEIGHT - 2)
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return HEIGHT
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return WIDTH
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 4 * HEIGHT * WIDTH
-
     def generate(self, key: Key) -> Level:
-        """Lay out the one level there is."""
+        """Return the only level."""
         grid = room(HEIGHT, WIDTH)
         grid[[1, self.second_strip], 3 : WIDTH - 3] = tiles.LAVA
         grid[1, WIDTH - 2] = tiles.GOAL

@@ -25,15 +25,11 @@ class DoorKey(SquareGridEnv):
     10 * size**2 steps.
     """
 
+    steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
     # A key that is not on the grid is carried; an agent in the wall stands in the open door.
     full_shows_all: ClassVar[bool] = True
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 10 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw wall, door, key and agent."""

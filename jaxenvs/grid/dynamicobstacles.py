@@ -1,7 +1,8 @@
-"""Dynamic-Obstacles: reach the goal among balls that wander (MiniGrid 3.2 `dynamicobstacles.py`).
+"""Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
-Difference from the package: a ball with free cells around it always moves. There a ball gives up
-after drawing 101 occupied cells: once in 146,000 moves if one cell is free, once in 10**11 if two.
+Difference from the package: a ball with a free cell around it always moves. In the package a ball
+stays after 101 draws of occupied cells: once in 146,000 moves with one free cell, once in 10**11
+with two.
 """
 
 from typing import ClassVar
@@ -14,6 +15,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core import checks
 from ..core.env import Ending, Params, Transition
+from ..core.gridworld import direction_vector
 from ..core.platforms import by_platform
 from ..core.random import Key, below, distinct, words
 from ..core.spaces import Discrete
@@ -23,7 +25,6 @@ from .placement import inner_cell, put, put_all, room
 from .rules import SMALL_MAP
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
-from .view import direction_vector
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
 AROUND = 9  # cells of a 3x3 neighbourhood, row by row; as bits from the lowest:
@@ -47,7 +48,7 @@ class DynamicObstacles(SquareGridEnv):
     on a collision, or after 4 * size**2 steps.
     """
 
-    obstacles: int = 4  # balls that wander
+    obstacles: int = 4  # moving balls
     random_start: bool = False  # any free cell and direction instead of the top left corner
     see_through_walls: bool = True
 
@@ -68,7 +69,7 @@ class DynamicObstacles(SquareGridEnv):
         return Discrete(Action.FORWARD + 1)
 
     def generate(self, key: Key) -> Level:
-        """Place agent and balls; the task is row and column of each ball, packed."""
+        """Place agent and balls; the task is the packed row and column of each ball."""
         inner = self.size - 2
         free = inner * inner - 1  # the goal is the last of the inner cells
         word = words(key, 2 + self.obstacles)
@@ -88,7 +89,7 @@ class DynamicObstacles(SquareGridEnv):
         return Ending(level.posed(1, 1, 2), (Action.FORWARD,))
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Move the balls, then the agent, then judge."""
+        """Move the balls, then the agent, then decide success and failure."""
         return self.outcome(key, state, self.wandered(key, state), action, params)
 
     def outcome(
@@ -99,14 +100,14 @@ class DynamicObstacles(SquareGridEnv):
         action: Array,
         params: Params,
     ) -> Transition:
-        """Act after the balls have moved to `cells`; the agent collides with what was ahead before.
+        """Apply the action after the balls moved to `cells`, which are packed as in the task.
 
-        A cell is its row and column, packed as in the task.
+        Collisions depend on the cell ahead before the balls moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # As data: else the old grid is read again after the balls are written, from a copy.
+        # Without the barrier XLA reads the old grid again after writing the balls, from a copy.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -117,7 +118,7 @@ class DynamicObstacles(SquareGridEnv):
         return step._replace(reward=reward, terminated=step.terminated | collides)
 
     def wandered(self, key: Key, state: GridState) -> Int32[Array, " obstacles"]:
-        """Draw the balls' next cells: each in turn takes a free cell around it, if any."""
+        """Draw the balls' next cells: each in turn moves to a free cell around it, if any."""
         word = words(key, self.obstacles)
         rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)
         bare = _bare_around(state, rows, columns)
@@ -144,7 +145,7 @@ class DynamicObstacles(SquareGridEnv):
 def _with_balls(
     grid: UInt8[Array, "height width"], old: Int32[Array, " n"], new: Int32[Array, " n"]
 ) -> UInt8[Array, "height width"]:
-    """Move the balls from the cells of these numbers to the others."""
+    """Move the balls from cells `old` to cells `new`, given by their row-major indices."""
 
     def select(flat: Array, old: Array, new: Array) -> Array:
         cells = np.arange(flat.size, dtype=np.int32)
@@ -155,7 +156,7 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write all in one kernel: a cell that is left and taken gets the same tile twice."""
+        """Write all cells in one kernel; a cell both left and entered gets one tile twice."""
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
         tile = jnp.concatenate([left, np.full(new.shape, BALL)])
@@ -172,7 +173,7 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Cells around each ball that are empty apart from balls, as bits."""
+    """Return bits of the cells around each ball that are empty or hold a ball."""
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1
@@ -183,13 +184,13 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Bit of the cell at this offset in `rows` and `columns` from a ball; 0 if not around it."""
+    """Return the bit of the cell at this offset from a ball; 0 outside its neighbourhood."""
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Keep only the set bit with this number, 0 if there is none; a ball has eight cells around."""
+    """Keep only set bit `number`, counted from 0, of at most eight; 0 if there is none."""
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)
     return bits & -bits

@@ -31,7 +31,7 @@ class Empty(SquareGridEnv):
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def generate(self, key: Key) -> Level:
-        """Place the agent; all else is fixed."""
+        """Place the agent; everything else is fixed."""
         inner = self.size - 2
         grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)
         if not self.random_start:

@@ -1,7 +1,7 @@
-"""Grid worlds with MiniGrid 3.2's rules: actions, time, view and observations of every family.
+"""Base classes of MiniGrid 3.2's levels: rules, time limit, missions and observations.
 
-Differences from the package: `truncated` is never true together with `terminated`; mission is word
-ids; randomness comes from JAX keys, with the package's distribution of levels.
+Differences from the package: `truncated` and `terminated` are never both true; the mission is an
+array of word ids; levels are drawn with JAX keys, from the package's distribution.
 """
 
 import functools
@@ -13,32 +13,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
+from jaxtyping import Array, Bool, PyTree, UInt8
 
 from ..core import checks
-from ..core.controls import Controls
-from ..core.env import Ending, Env, Params, Step, Transition
-from ..core.facts import RGB, Fact
-from ..core.pixels import compose
+from ..core.env import Ending, Params, Step, Transition
+from ..core.facts import Fact
+from ..core.gridworld import GridWorld, packed
 from ..core.random import Key
 from ..core.registry import register
-from ..core.sight import seen_cells, visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
-from . import facts, missions, sprites, tiles
+from . import facts, missions, tiles
 from .rules import EMPTY, act
-from .state import REJECTED, Action, GridState, Level, packed
+from .sprites import SPRITES
+from .state import REJECTED, Action, GridState, Level
 from .tiles import Colour, Kind
-from .view import direction_vector, observation_layout
 
-OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
 
+Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]  # (success, failure) of a step
 
-class GridEnv(Env):
-    """A grid world; a family adds `generate`, its size and, if it differs, `judge`.
 
-    If the mission tells what the view cannot, such as which door to go to, the class makes `dict`
-    the default of `obs`, so that its ids are solvable.
+class GridEnv(GridWorld):
+    """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
+
+    A class whose mission names something that the view cannot show, such as the door to go to, has
+    `dict` as the default of `obs`, so that its ids are solvable.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -51,32 +50,20 @@ class GridEnv(Env):
     Episode ends: on success, on failure (lava), at the time limit.
     """
 
-    view_size: int = 7  # odd; cells seen ahead and across
-    obs: str = "image"  # which observation is made
-    see_through_walls: bool = False  # nothing blocks sight
-    tile_size: int = 8  # pixels, of the rgb observations
-
-    observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
+    observations: ClassVar[tuple[str, ...]] = (
+        *("image", "dict", "full", "onehot", "rgb", "rgb_full"),
+    )
     package: ClassVar[str] = "minigrid"
-    mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
-    mission_length: ClassVar[int] = 16  # words of the observation
-    reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
-    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    # Whether `full` determines the state. It leaves out what the agent carries and stands on, the
-    # contents of boxes, and the mission: true only in families where all of these follow.
+    keys = facts.KEYS
+    sprites = SPRITES
+    outside: ClassVar[int] = tiles.WALL
+    mission: ClassVar[str] = ""  # of every episode; override `mission_words` if it varies
+    mission_length: ClassVar[int] = 16  # word ids in the observation
+    # Whether `full` determines the state. `full` omits the carried object, the tile below the
+    # agent, the contents of boxes and the mission: true only where all of them can be inferred.
     full_shows_all: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        owner = type(self).__name__
-        checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
-        checks.integer_field(owner, "view_size", self.view_size, 3, 31)
-        if self.view_size % 2 == 0:
-            raise ValueError(f"{owner}: view_size={self.view_size} must be odd, such as 7")
-        checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
-        checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
-
-    # A family's part.
+    # For subclasses.
 
     @property
     @abstractmethod
@@ -101,26 +88,24 @@ class GridEnv(Env):
         """Generate a level in closed form (no rejection), with MiniGrid's distribution."""
         raise NotImplementedError
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure) of a step; `front` is the tile faced before the action."""
         forward = action == Action.FORWARD
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Tile left by an opened plain box; a `KEY_BOX` leaves its key without this."""
+        """Return the tile that an opened plain box leaves; a `KEY_BOX` always leaves its key."""
         return EMPTY
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, see `missions`, padded with 0 to `mission_length`."""
+        """Return the mission as word ids (see `missions`), padded with 0 to `mission_length`."""
         return jnp.asarray(missions.ids(self.mission, self.mission_length))
 
-    # The contract.
+    # Interface of `Env`.
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
-        """Whether the whole grid is shown and determines the state."""
+        """True if the observation shows the whole grid and the grid determines the state."""
         return self.full_shows_all and self.obs in ("full", "rgb_full")
 
     @property
@@ -129,29 +114,9 @@ class GridEnv(Env):
         return Params(max_steps_in_episode=np.int32(self.max_steps))
 
     @property
-    def action_space(self) -> Discrete:
-        """Seven actions, see `Action`."""
-        return Discrete(len(Action))
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names of the actions."""
-        return self.controls.names
-
-    @property
-    def controls(self) -> Controls:
-        """Arrows turn and move; see `facts.KEYS`."""
-        return Controls(facts.KEYS[: self.action_space.n])
-
-    @property
-    def observation_space(self) -> Space:
-        """Space of the observation named by the field `obs`."""
-        return _observation_space(self)
-
-    @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What the indices of each observation mean."""
-        return observation_layout(self.view_size)
+        """Meaning of the indices of each observation."""
+        return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
         """Draw a level; it does not depend on the params."""
@@ -169,28 +134,43 @@ class GridEnv(Env):
         return jnp.ones((), jnp.bool_) if level.accepted is None else level.accepted
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Act, then judge."""
+        """Apply the action, then decide success and failure."""
         after, front = act(state, action, self.contents(state))
         success, failure = self.judge(state, after, action, front)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
 
-    def prize(self, state: GridState, params: Params) -> Float32[Array, ""]:
-        """MiniGrid's reward for success now; a limit of 0 counts as 1."""
-        limit = jnp.maximum(self.time_limit(state, params), 1)
-        share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
-        return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
-
     def info(self, state: GridState) -> dict[str, Array]:
         """Return `level_rejected` if levels can be rejected, see `level_budget`."""
         return {} if self.level_budget == 1 else {"level_rejected": state.rejected}
 
-    def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
-        """Return the observation named by the field `obs`."""
+    @property
+    def grid_shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid, walls included."""
+        return self.height, self.width
+
+    @property
+    def tile_space(self) -> Space:
+        """Space of the observation named by `obs`, unless that is one of pixels."""
+        size = self.view_size
+        image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
+        words = Box(0, len(missions.WORDS) - 1, (self.mission_length,), np.uint8)
+        return {
+            "image": image,
+            "dict": Dict({"image": image, "direction": Discrete(4), "mission": words}),
+            "full": Box(0, [Kind.AGENT, max(Colour), 3], (self.width, self.height, 3), np.uint8),
+            "onehot": Box(0, 1, (size, size, ONEHOT_SIZE), np.uint8),
+        }[self.obs]
+
+    def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
+        """Return the observation named by `obs`, unless that is one of pixels."""
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """MiniGrid's observation as `image` or `dict`; `KeyError` for a mission of other words."""
+        """Convert MiniGrid's observation to `image` or `dict`.
+
+        Raises `KeyError` for an unknown word in the mission, `ValueError` for another `obs`.
+        """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
         if self.obs != "dict":
@@ -202,71 +182,42 @@ class GridEnv(Env):
         }
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """An episode that ends with a reward ends in success."""
+        """Return whether the episode terminated with a positive reward."""
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Walk onto a goal; families with another task override this."""
+        """Walk onto a goal; overridden where the task is another one."""
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
-    def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
-        """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's cell shows its hands."""
-        size = self.view_size
-        cells = window(state.grid, state.row, state.column, state.direction, size, tiles.WALL)
+    def seen_tiles(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
+        """Return the tiles in sight, `[across, ahead]`; the agent's cell shows the carried tile."""
+        size, cells = self.view_size, self._window(state)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
         is_agent = np.zeros((size, size), bool)
         is_agent[size // 2, size - 1] = True
-        shown = jnp.where(is_agent, hands, cells)
-        if self.see_through_walls:
-            return shown
-        return jnp.where(visible(tiles.is_opaque(cells)), shown, jnp.uint8(Kind.UNSEEN))
-
-    def lit(self, state: GridState) -> Bool[Array, "height width"]:
-        """Which cells of the grid the agent sees."""
-        seen, forward = self.view(state) != Kind.UNSEEN, direction_vector(state.direction)
-        return seen_cells(seen, (state.row, state.column), forward, (self.height, self.width))
+        return self._occluded(jnp.where(is_agent, hands, cells), tiles.is_opaque(cells))
 
     def mission_text(self, state: GridState) -> str:
-        """Mission of the episode, in MiniGrid's words."""
-        return missions.text(jax.device_get(self.mission_words(state)))
+        """Return the mission as text, in MiniGrid's words."""
+        return missions.text(jax.device_get(_mission_words(self)(state)))
 
     def facts(self, state: GridState, params: Any = None) -> tuple[Fact, ...]:
-        """The mission, and what the agent carries."""
+        """Return the mission and the carried object."""
         return facts.facts(self, state)
 
     def describe(self, state: GridState, params: Any = None) -> str:
-        """Mission, hands, what is in sight and how many steps away; see `facts.describe`."""
+        """Describe the mission, the carried object and the objects in sight; see `facts`."""
         return facts.describe(self, state)
-
-    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """The sprite of a thing such as `red key`; its background is the floor."""
-        return facts.icon(name, size)
-
-    def tiles(self, state: GridState) -> Int32[Array, "height width"]:
-        """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
-        rows = jnp.arange(self.height, dtype=np.int32)[:, None] == state.row
-        here = rows & (jnp.arange(self.width, dtype=np.int32)[None, :] == state.column)
-        return sprites.sprite(state.grid, jnp.where(here, state.direction + 1, 0), self.lit(state))
-
-    def view_tiles(self, state: GridState) -> Int32[Array, "view_size view_size"]:
-        """Sprites of what the agent sees, far row first, the agent at the bottom looking up."""
-        size = self.view_size
-        agent = np.zeros((size, size), np.int32)
-        agent[size - 1, size // 2] = 1 + 3  # facing up
-        return sprites.sprite(self.view(state).T, jnp.asarray(agent), jnp.zeros((), jnp.bool_))
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
-        return sprites.atlas(tile_size)
 
 
 class SquareGridEnv(GridEnv):
-    """A grid world as high as it is wide."""
+    """A square grid world."""
 
     size: int = 8  # cells on a side, walls included
 
     min_size: ClassVar[int] = 4
     max_size: ClassVar[int] = 127  # positions are int8
+    steps_per_cell: ClassVar[int] = 4  # time limit divided by size**2
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -286,24 +237,30 @@ class SquareGridEnv(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's limit for most families."""
-        return 4 * self.size**2
+        """Time limit of the original."""
+        return self.steps_per_cell * self.size**2
 
 
 class FixedGridEnv(GridEnv):
-    """A square grid world that comes in one size."""
+    """A grid world that comes in one size."""
 
-    side: ClassVar[int]  # cells, walls included
+    shape: ClassVar[tuple[int, int]]  # rows and columns, walls included
+    limit: ClassVar[int]  # steps of an episode
 
     @property
     def height(self) -> int:
         """Rows."""
-        return self.side
+        return self.shape[0]
 
     @property
     def width(self) -> int:
         """Columns."""
-        return self.side
+        return self.shape[1]
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return self.limit
 
 
 def _image(env: GridEnv, state: GridState) -> UInt8[Array, "size size 3"]:
@@ -331,35 +288,17 @@ def _onehot(env: GridEnv, state: GridState) -> UInt8[Array, "size size 20"]:
     )
 
 
-def _rgb(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
-    return compose(env.view_tiles(state), env.atlas(env.tile_size))
+_OBSERVE: dict[str, Callable[[Any, GridState], PyTree[Array]]] = {
+    "image": _image,
+    "dict": _dict,
+    "full": _full,
+    "onehot": _onehot,
+}
 
 
-def _rgb_full(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
-    return compose(env.tiles(state), env.atlas(env.tile_size))
-
-
-_OBSERVE: dict[str, Callable[[Any, GridState], PyTree[Array]]] = dict(
-    zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True)
-)
-
-
-@functools.lru_cache(maxsize=512)
-def _observation_space(env: GridEnv) -> Space:
-    def pixels(rows: int, columns: int) -> Box:
-        return Box(0, 255, (rows * env.tile_size, columns * env.tile_size, 3), np.uint8)
-
-    size = env.view_size
-    image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
-    words = Box(0, len(missions.WORDS) - 1, (env.mission_length,), np.uint8)
-    return {
-        "image": image,
-        "dict": Dict({"image": image, "direction": Discrete(4), "mission": words}),
-        "full": Box(0, [Kind.AGENT, max(Colour), 3], (env.width, env.height, 3), np.uint8),
-        "onehot": Box(0, 1, (size, size, ONEHOT_SIZE), np.uint8),
-        "rgb": pixels(size, size),
-        "rgb_full": pixels(env.height, env.width),
-    }[env.obs]
+@functools.lru_cache(maxsize=64)
+def _mission_words(env: GridEnv) -> Callable[[GridState], UInt8[Array, " words"]]:
+    return jax.jit(env.mission_words)
 
 
 def register_level(name: str, **fields: Any):  # type: ignore[no-untyped-def]

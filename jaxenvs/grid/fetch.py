@@ -1,14 +1,16 @@
-"""Fetch: pick up the thing that the mission names (MiniGrid 3.2 `fetch.py`)."""
+"""Fetch: pick up the object that the mission names (MiniGrid 3.2 `fetch.py`)."""
+
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 from .tiles import Kind
@@ -21,15 +23,17 @@ THINGS = 12  # keys and balls, of six colours
 @register_level("Fetch-6x6-N2-v0", size=6, objects=2)
 @register_level("Fetch-8x8-N3-v0", size=8, objects=3)
 class Fetch(SquareGridEnv):
-    """Keys and balls lie about; pick up one of the mission's kind and colour.
+    """Pick up a key or ball of the kind and colour that the mission names, among others.
 
-    Reward: 1 - 0.9 * steps / max_steps for doing so. Episode ends: when anything is picked up, or
+    Reward: 1 - 0.9 * steps / max_steps for the target. Episode ends: when anything is picked up, or
     after 5 * size**2 steps.
     """
 
-    objects: int = 3  # keys and balls that lie about
+    objects: int = 3  # keys and balls in the room
     obs: str = "dict"
     see_through_walls: bool = True
+
+    steps_per_cell: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -37,13 +41,8 @@ class Fetch(SquareGridEnv):
         most = min((self.size - 2) ** 2 - 1, 32)
         checks.integer_field("Fetch", "objects", self.objects, 1, most)
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
-
     def generate(self, key: Key) -> Level:
-        """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
+        """Draw objects, agent and target; the task is the target's tile and a phrase's number."""
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
         cells = distinct(word[3 : 4 + count], inner * inner)
@@ -54,19 +53,17 @@ class Fetch(SquareGridEnv):
         task = tasks.pack(target, below(word_phrase, len(PHRASES)))
         return Level.of(grid, rows[-1], columns[-1], below(word_turn, 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): whether the thing picked up is wanted."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by whether the object picked up is the target."""
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted
 
     def ending(self, level: Level) -> Ending:
-        """Pick up a red ball, wanted or not."""
+        """Pick up a red ball, the target or not."""
         return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids: the phrase, then colour and kind."""
+        """Return the mission as word ids: the phrase, then colour and kind."""
         forms = np.stack([missions.ids(form, self.mission_length) for form in PHRASES])
         phrase, target = tasks.part(state.task, 1), tasks.tile(state.task, 0)
         length = jnp.asarray((forms != 0).sum(axis=1).astype(np.int32))[phrase]

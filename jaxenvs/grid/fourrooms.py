@@ -17,19 +17,15 @@ ROOM_CELLS = 4 * SIDE * SIDE
 
 @register_level("FourRooms-v0")
 class FourRooms(FixedGridEnv):
-    """Agent and goal lie anywhere in four rooms, or in the gaps between them.
+    """Walk to the goal; agent and goal are anywhere in four rooms or in the gaps between them.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 100 steps.
     """
 
-    side: ClassVar[int] = SIZE
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 100
     mission: ClassVar[str] = "reach the goal"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 100
 
     def generate(self, key: Key) -> Level:
         """Draw gaps, agent and goal."""
@@ -54,7 +50,7 @@ class FourRooms(FixedGridEnv):
 def _free_cell(
     index: Int32[Array, ""], gaps: Int32[Array, "2 4"]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """(row, column) of a free cell by number: the rooms' cells first, then the gaps."""
+    """Return (row, column) of a free cell by number: the rooms' cells first, then the gaps."""
     in_room = index < ROOM_CELLS
     number, cell = index // SIDE**2, index % SIDE**2
     gap = gaps[:, jnp.clip(index - ROOM_CELLS, 0, 3)]

@@ -1,14 +1,14 @@
-"""GoToDoor: stop beside the door of the mission's colour (MiniGrid 3.2 `gotodoor.py`)."""
+"""GoToDoor: go to the door of the mission's colour (MiniGrid 3.2 `gotodoor.py`)."""
 
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks, tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, lines, put_all
 from .state import Action, GridState, Level
 from .tiles import Kind
@@ -20,12 +20,13 @@ DOORS = 4
 @register_level("GoToDoor-6x6-v0", size=6)
 @register_level("GoToDoor-8x8-v0", size=8)
 class GoToDoor(SquareGridEnv):
-    """A room with a door of a different colour in each wall; say `done` beside the right one.
+    """Take action `done` in front of the door that the mission names; each wall has one door.
 
-    The room is 5 to `size` cells high and wide and lies in the grid's upper left corner.
+    No two doors share a colour. The room is 5 to `size` cells high and wide and lies in the grid's
+    upper left corner.
 
-    Reward: 1 - 0.9 * steps / max_steps for `done` on the cell before the door, facing any
-    direction. Episode ends: on `done`, on toggle, or after 4 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps for `done` on the cell in front of the door,
+    facing any direction. Episode ends: on `done`, on toggle, or after 4 * size**2 steps.
     """
 
     size: int = 5
@@ -35,7 +36,7 @@ class GoToDoor(SquareGridEnv):
     min_size: ClassVar[int] = 5
 
     def generate(self, key: Key) -> Level:
-        """Draw room, doors, agent, and the door wanted; the task is its cell and its tile."""
+        """Draw room, doors, agent and target; the task is the target's cell and tile."""
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))
         down, across = (2 + below(word[i : i + 2], n - 4) for i, n in ((2, height), (4, width)))
@@ -53,17 +54,15 @@ class GoToDoor(SquareGridEnv):
         task = tasks.pack(door_rows[wanted], door_columns[wanted], doors[wanted])
         return Level.of(grid, *agent, below(word[8], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): whether the agent stopped, and where."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by where the agent took action `done`."""
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Toggle anything."""
+        """Toggle any cell, which fails."""
         return Ending(level, (Action.TOGGLE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, with the door's colour."""
+        """Return the mission as word ids, with the door's colour."""
         colour = missions.colour_word(tasks.tile(state.task, 2))
         return missions.sentence(self.mission_length, "go to the", colour, "door")

@@ -1,12 +1,14 @@
-"""GoToObject: stop beside the thing that the mission names (MiniGrid 3.2 `gotoobject.py`)."""
+"""GoToObject: go to the object that the mission names (MiniGrid 3.2 `gotoobject.py`)."""
 
-from jaxtyping import Array, Bool, UInt8
+from typing import ClassVar
+
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 
@@ -16,18 +18,20 @@ THINGS = 18  # keys, balls and boxes, of six colours
 @register_level("GoToObject-6x6-N2-v0", size=6)
 @register_level("GoToObject-8x8-N2-v0", size=8)
 class GoToObject(SquareGridEnv):
-    """Different things lie about; say `done` beside the one that the mission names.
+    """Take action `done` next to the object that the mission names, among different objects.
 
-    Its first cell counts, even if it was carried away.
+    The object's first cell counts, even if it was carried away.
 
-    Reward: 1 - 0.9 * steps / max_steps for `done` beside that cell, facing any direction.
+    Reward: 1 - 0.9 * steps / max_steps for `done` next to that cell, facing any direction.
     Episode ends: on `done`, on toggle, or after 5 * size**2 steps.
     """
 
     size: int = 6
-    objects: int = 2  # things that lie about
+    objects: int = 2  # keys, balls and boxes in the room
     obs: str = "dict"
     see_through_walls: bool = True
+
+    steps_per_cell: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -35,13 +39,8 @@ class GoToObject(SquareGridEnv):
         most = min((self.size - 2) ** 2 - 1, THINGS)
         checks.integer_field("GoToObject", "objects", self.objects, 1, most)
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
-
     def generate(self, key: Key) -> Level:
-        """Draw things, agent, and the thing wanted; the task is its cell and its tile."""
+        """Draw objects, agent and target; the task is the target's cell and tile."""
         inner, count = self.size - 2, self.objects
         word = words(key, 3 + 2 * count)
         things = item(distinct(word[3 + count :], THINGS))
@@ -51,18 +50,16 @@ class GoToObject(SquareGridEnv):
         task = tasks.pack(rows[wanted], columns[wanted], things[wanted])
         return Level.of(grid, rows[-1], columns[-1], below(word[1], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): whether the agent stopped, and where."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by where the agent took action `done`."""
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Stop anywhere."""
+        """Take action `done` anywhere."""
         return Ending(level, (Action.DONE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, with colour and kind of the thing."""
+        """Return the mission as word ids, with colour and kind of the object."""
         wanted = tasks.tile(state.task, 2)
         colour, kind = missions.colour_word(wanted), missions.kind_word(wanted)
         return missions.sentence(self.mission_length, "go to the", colour, kind)

@@ -8,13 +8,13 @@ from ..core.random import Key
 from . import tiles
 from .env import register_level
 from .plan import Plan, Thing
-from .rooms import LEFT, UP, PickUpWorld
+from .rooms import LEFT, UP, PickUpWorld, Ranges
 from .state import Level
 from .tiles import Kind
 
 
 def corridor(plan: Plan) -> Thing:
-    """Draw corridor, locked room with a ball, key in a room of the left column, agent and doors.
+    """Draw the corridor, a locked room with a ball, the key in the left column, agent and doors.
 
     Returns the ball.
     """
@@ -45,16 +45,9 @@ class KeyCorridor(PickUpWorld):
     """
 
     room_size: int = 6
-    num_rows: int = 3
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
-    min_room_size: ClassVar[int] = 3
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 30 * self.room_size**2
+    steps_per_cell: ClassVar[int] = 30
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (3, 3))
 
     def generate(self, key: Key) -> Level:
         """Draw a corridor."""

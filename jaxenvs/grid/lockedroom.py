@@ -1,4 +1,4 @@
-"""LockedRoom: fetch a key from one of six rooms to open another (MiniGrid 3.2 `lockedroom.py`)."""
+"""LockedRoom: take a key from one of six rooms to open another (MiniGrid 3.2 `lockedroom.py`)."""
 
 from typing import ClassVar
 
@@ -30,16 +30,12 @@ class LockedRoom(FixedGridEnv):
 
     obs: str = "dict"
 
-    side: ClassVar[int] = SIZE
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 10 * SIZE
     mission_length: ClassVar[int] = 18
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 10 * SIZE
-
     def generate(self, key: Key) -> Level:
-        """Draw rooms, colours, goal, key and agent; the task is the colours of the two rooms."""
+        """Draw rooms, colours, goal, key and agent; the task is the two rooms' colours."""
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)
         of_key = other(word[1], ROOMS, locked)
@@ -57,7 +53,7 @@ class LockedRoom(FixedGridEnv):
         return Level.of(grid, *pose, task=tasks.pack(colours[locked], colours[of_key]))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, with the colours of the locked room and of the key's."""
+        """Return the mission as word ids, with the colours of the locked and the key's room."""
         locked, of_key = (
             jnp.asarray(missions.COLOUR_WORDS)[tasks.part(state.task, i)] for i in range(2)
         )
@@ -69,7 +65,7 @@ class LockedRoom(FixedGridEnv):
 
 
 def _walls() -> np.ndarray:
-    """Grid without doors."""
+    """Return the grid without doors."""
     grid = room(SIZE, SIZE)
     grid[PITCH : SIZE - 1 : PITCH, : LEFT + 1] = tiles.WALL
     grid[PITCH : SIZE - 1 : PITCH, RIGHT:] = tiles.WALL
@@ -80,6 +76,6 @@ def _walls() -> np.ndarray:
 def _cell(
     number: Int32[Array, ""], index: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """(row, column) of a cell inside a room; rooms are numbered left, right, then downwards."""
+    """Return (row, column) of a cell in a room; rooms are numbered left, right, then down."""
     row = 1 + PITCH * (number // 2) + index // WIDTH
     return row, 1 + RIGHT * (number % 2) + index % WIDTH

@@ -9,7 +9,7 @@ from ..core import checks
 from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from . import tasks, tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import lines, put, room
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
@@ -22,9 +22,9 @@ from .tiles import Colour, Kind
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):
-    """A green key or ball lies in the first room; at the end of the hallway, turn to the same one.
+    """Remember the green key or ball in the first room; go to the same at the hallway's end.
 
-    Nothing can be picked up: that action counts as toggle.
+    Objects cannot be picked up: action 3 acts as toggle.
 
     Reward: 1 - 0.9 * steps / max_steps on the cell before the matching object. Episode ends: there,
     on the cell before the other object, or after 5 * size**2 steps.
@@ -33,9 +33,10 @@ class Memory(SquareGridEnv):
     size: int = 13  # odd
     random_length: bool = False  # of the hallway
 
+    steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
-    full_shows_all: ClassVar[bool] = True  # the three objects determine the cell that wins
+    full_shows_all: ClassVar[bool] = True  # the three objects determine the cell of success
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -44,13 +45,8 @@ class Memory(SquareGridEnv):
             raise ValueError(f"Memory: size={self.size} must be odd, such as 13")
         checks.one_of("Memory", "random_length", self.random_length, (False, True))
 
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 5 * self.size**2
-
     def generate(self, key: Key) -> Level:
-        """Draw hallway, objects and agent; the task is the cell that wins."""
+        """Draw hallway, objects and agent; the task is the cell of success."""
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)
         end = jnp.int32(self.size - 3)  # column of the fork's near wall
@@ -65,7 +61,7 @@ class Memory(SquareGridEnv):
         return Level.of(grid, middle, 1 + below(word_agent, end), 0, task=tasks.pack(wins, end + 1))
 
     def _walls(self, end: Int32[Array, ""]) -> Bool[Array, "height width"]:
-        """Walls besides the border: the first room, the hallway, the fork."""
+        """Return the walls inside the border: first room, hallway and fork."""
         rows, columns = lines(self.size, self.size)
         away = abs(rows - self.size // 2)
         start = ((away == 2) & (columns >= 1) & (columns <= 4)) | ((away == 1) & (columns == 4))
@@ -74,21 +70,19 @@ class Memory(SquareGridEnv):
         return start | hallway | fork
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Act, with toggle for pick up, then judge."""
+        """Apply the action, with toggle in place of pick up."""
         meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
         return super().step_state(key, state, meant, params)
 
     def ending(self, level: Level) -> Ending:
-        """Walk onto the cell beside the match."""
+        """Walk onto the cell next to the matching object."""
         row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
         comes_from_below = row < self.size // 2
         pose = (row + 1, column, 3) if comes_from_below else (row - 1, column, 1)
         return Ending(level.posed(*pose), (Action.FORWARD,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure) by where the agent stands, whatever it did."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by the agent's cell, whatever the action."""
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column
         loses = self.size - 1 - row

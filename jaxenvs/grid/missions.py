@@ -1,4 +1,6 @@
-"""Missions as word ids: text stays on the host, the observation carries small integers."""
+"""Missions as arrays of word ids, for observations; text exists on the host only."""
+
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ from jaxtyping import Array, UInt8
 
 from .tiles import Colour, Kind
 
-# 0 pads. Append only: the ids are part of the observation.
+# Id 0 is padding. Only append words: their ids are part of the observation.
 WORDS = (
     "", "get", "to", "the", "green", "goal", "square", "use", "key", "open", "door", "and", "then",
     "avoid", "lava", "find", "opening", "reach", "red", "blue", "purple", "yellow", "grey", "ball",
@@ -16,7 +18,7 @@ WORDS = (
     "after", "in", "front", "behind", "on", "your", "left", "right",
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
-# Ids by MiniGrid's numbers of colours and kinds.
+# Word ids, indexed by MiniGrid's numbers of colours and kinds.
 COLOUR_WORDS = np.array([_IDS[colour.name.lower()] for colour in Colour], np.uint8)
 KIND_WORDS = np.zeros(16, np.uint8)
 for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
@@ -24,38 +26,38 @@ for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
 
 
 def ids(text: str, length: int | None = None) -> np.ndarray:
-    """Word ids of a mission, uint8 (length,), padded with 0; a comma counts as a word.
+    """Return the word ids of a mission, uint8 (length,), padded with 0; a comma is a word.
 
     Raises `KeyError` for a word that is not in `WORDS`, `ValueError` for too many words.
     """
     words = [_IDS[word] for word in text.replace(",", " ,").split()]
-    length = len(words) if length is None else length
-    if len(words) > length:
-        raise ValueError(f"the mission {text!r} has {len(words)} words; raise the length {length}")
-    return np.array(words + [0] * (length - len(words)), np.uint8)
+    return np.array(_padded(words, len(words) if length is None else length), np.uint8)
 
 
 def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
-    """Join words, given as text or as ids (scalars, traced or not), padded with 0 to `length`."""
+    """Join words, given as text or as scalar ids (traced or not), padded with 0 to `length`."""
     found: list[ArrayLike] = []
     for part in parts:
         found.extend(ids(part) if isinstance(part, str) else [part])
-    if len(found) > length:
-        raise ValueError(f"a mission of {len(found)} words; raise the length {length}")
-    padded = [*found, *[0] * (length - len(found))]
-    return jnp.stack([jnp.asarray(word).astype(jnp.uint8) for word in padded])
+    return jnp.stack([jnp.asarray(word).astype(jnp.uint8) for word in _padded(found, length)])
+
+
+def _padded(words: list[Any], length: int) -> list[Any]:
+    if len(words) > length:
+        raise ValueError(f"a mission of {len(words)} words is longer than {length}")
+    return [*words, *[0] * (length - len(words))]
 
 
 def colour_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
-    """Word id of a tile's colour."""
+    """Return the word id of a tile's colour."""
     return jnp.asarray(COLOUR_WORDS)[(tile >> 4).astype(jnp.int32)]
 
 
 def kind_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
-    """Word id of a tile's kind: door, key, ball or box."""
+    """Return the word id of a tile's kind: door, key, ball or box."""
     return jnp.asarray(KIND_WORDS)[(tile & 15).astype(jnp.int32)]
 
 
 def text(word_ids: np.ndarray) -> str:
-    """Sentence of the word ids; the inverse of `ids`."""
+    """Return the sentence of some word ids; the inverse of `ids`."""
     return " ".join(WORDS[i] for i in np.asarray(word_ids) if i).replace(" ,", ",")

@@ -1,7 +1,7 @@
 """MultiRoom: a chain of rooms behind closed doors (MiniGrid 3.2 `multiroom.py`).
 
-Like the package, we draw chains until one has all its rooms, but several at a time: a level is the
-first complete chain among them, and is rejected if none is complete.
+The package draws chains of rooms until one is complete. Here several chains are drawn at a time;
+the level is the first complete one, and is rejected if none is complete.
 """
 
 from typing import ClassVar, NamedTuple
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from ..core import checks
 from ..core.bits import cut, join
 from ..core.random import Key, below, words
 from . import tiles
@@ -22,9 +21,9 @@ from .tiles import Kind
 
 SIZE = 25
 SMALLEST, LARGEST = 4, 15  # sides of a room, walls included; the largest that `Room` can pack
-TRIES = 8  # to put the next room of a chain somewhere
-WORDS = 2  # random words of a try, and of a first room
-CHAINS = 8  # drawn side by side for a level
+TRIES = 8  # attempts to place the next room of a chain
+WORDS = 2  # random words of an attempt, and of a first room
+CHAINS = 8  # drawn in parallel for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # walls of a room
 
 
@@ -39,29 +38,29 @@ class Room(NamedTuple):
     width: Int32[Array, "*tries"]
 
     def packed(self) -> Int32[Array, "*tries"]:
-        """All in 28 bits of one word."""
+        """Pack the fields into 28 bits of one word."""
         return join(*zip(reversed(self), reversed(_BITS), strict=True))
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
-        """Inverse of `packed`; bits above are ignored."""
+        """Undo `packed`; higher bits are ignored."""
         return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
     def entry(self) -> Int32[Array, ""]:
-        """The wall that the door is in; the left one for the first room, which has no door."""
+        """Wall of the entrance; the left one for the first room, which has no entrance."""
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
         return jnp.where(self.door_column == self.column, LEFT, wall)
 
     @property
     def fits(self) -> Bool[Array, "*tries"]:
-        """Whether it lies in the grid; the package leaves the last row free."""
+        """True if the room lies in the grid; the package leaves the last row free."""
         inside = (self.row >= 0) & (self.row + self.height < SIZE)
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Whether it keeps its distance, which is one cell more on the right and below."""
+        """Return whether the room keeps its distance, one cell more on the right and below."""
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
         over = self.row + self.height < earlier.row
@@ -80,30 +79,29 @@ class MultiRoom(FixedGridEnv):
     """Rooms in a chain, each entered by a door of another colour than the previous one; the goal is
     in the last room.
 
-    As in the package, `N4-S5-v0` has six rooms (a mistake that was kept); `v1` has four.
+    `N4-S5-v0` has six rooms, an upstream bug reproduced on purpose; `v1` has four.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
     steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. On every device levels are generated only for
-    environments that ended: for all of them, the loop would run until the last one is accepted.
-    Where levels may repeat, a pool saves the loop.
+    0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only for
+    environments that are done, is the reset source on every device: generating for all of them
+    would loop until the last one has an accepted level. If levels may repeat, `pool` avoids the
+    loop.
     """
 
     rooms: int = 6  # of the chain
     max_room_size: int = 10  # cells on a side, walls included
 
-    side: ClassVar[int] = SIZE
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {
+        "rooms": (2, 8),
+        "max_room_size": (SMALLEST, LARGEST),
+    }
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
     level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("MultiRoom", "rooms", self.rooms, 2, 8)
-        checks.integer_field("MultiRoom", "max_room_size", self.max_room_size, SMALLEST, LARGEST)
 
     @property
     def max_steps(self) -> int:
@@ -111,7 +109,7 @@ class MultiRoom(FixedGridEnv):
         return 20 * self.rooms
 
     def generate(self, key: Key) -> Level:
-        """Draw chains of rooms and take the first complete one; then doors, goal and agent."""
+        """Draw chains of rooms and take the first complete one; then draw doors, goal and agent."""
         doors, single = self.rooms - 1, 3 + self.rooms - 1
         word = words(key, single + CHAINS * WORDS * (1 + doors * TRIES))
         of_firsts, of_tries = jnp.split(word[single:], [CHAINS * WORDS])
@@ -129,7 +127,7 @@ class MultiRoom(FixedGridEnv):
     def _chain(
         self, of_first: UInt32[Array, " words"], of_tries: UInt32[Array, "doors tries words"]
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
-        """Packed rooms, and whether all of them fitted."""
+        """Return the packed rooms, and whether all of them fit."""
         sizes = self.max_room_size - SMALLEST + 1
         row, column = digits(of_first[0], SIZE - 2, SIZE - 2)
         height, width = digits(of_first[1], sizes, sizes)
@@ -142,10 +140,10 @@ class MultiRoom(FixedGridEnv):
         return jnp.stack(chain), complete
 
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
-        """Pack the next room: the first of the tries that fits; -1 if none does."""
+        """Return the next room, packed: the first attempt that fits, or -1 if none does."""
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)
-        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the wall of its door
+        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the entrance's
         height, width = SMALLEST + height, SMALLEST + width
         sideways = (wall == RIGHT) | (wall == LEFT)
         along, shift = digits(
@@ -170,7 +168,7 @@ class MultiRoom(FixedGridEnv):
         return jnp.where(valid, order | room.packed(), -1).max()
 
     def _grid(self, rooms: list[Room], of_colours: UInt32[Array, " doors"]) -> Array:
-        """Walls of every room, and the doors."""
+        """Return the grid with the walls of all rooms and the doors."""
         lines = jnp.zeros(SIZE, jnp.uint32)  # columns with a wall, as bits
         rows = np.arange(SIZE, dtype=np.int32)
         for room in rooms:
@@ -196,6 +194,6 @@ def _bit(place: Int32[Array, ""]) -> UInt32[Array, ""]:
 
 
 def _inside(room: Room, word: UInt32[Array, ""]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """(row, column) of a uniform cell between a room's walls."""
+    """Return (row, column) of a uniform cell between a room's walls."""
     row, column = inner_cell(below(word, (room.height - 2) * (room.width - 2)), room.width - 2)
     return room.row + row, room.column + column

@@ -1,31 +1,30 @@
-"""ObstructedMaze: locked doors, balls before them, keys in boxes (MiniGrid 3.2
+"""ObstructedMaze: locked doors, balls in front of them, keys in boxes (MiniGrid 3.2
 `obstructedmaze.py`, `obstructedmaze_v1.py`)."""
 
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Int32
 
-from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
-from .env import register_level
+from .env import Verdict, register_level
 from .plan import Plan
-from .rooms import RIGHT, RoomGrid
+from .rooms import RIGHT, Ranges, RoomGrid
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 TARGET = Kind.BALL | Colour.BLUE << 4  # as tiles
 OBSTACLE = Kind.BALL | Colour.GREEN << 4
 STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
-AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms beside the middle one: right, down, left, up
-CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms where the target can lie
+AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms next to the middle one: right, down, left, up
+CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms that can hold the target
 
 
 class ObstructedWorld(RoomGrid):
-    """What all obstructed mazes share: rooms of six cells and a blue ball to pick up.
+    """Base class of obstructed mazes: rooms and a blue ball to pick up.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
     hands, or after 4 * room_size**2 * rooms_visited steps.
@@ -48,21 +47,19 @@ class ObstructedWorld(RoomGrid):
         """Pick up the blue ball."""
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Success: the blue ball, the only one, is picked up."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return success if the blue ball, the only one, is picked up."""
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
     def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
-        """Lock a door of the room, with a ball before it where the maze is blocked."""
+        """Add a locked door to the room, with a ball in front of it if `blocked`."""
         door = plan.add_door(room, side, colour, locked=True)
         if self.blocked:
             d_row, d_column = STEPS[side]
             plan.put(door.row - d_row, door.column - d_column, OBSTACLE)
 
     def hide_key(self, plan: Plan, room: int, colour: ArrayLike) -> None:
-        """Put the key of a colour into the room, in a box where the maze has boxes."""
+        """Place the key of a colour in the room, inside a box if `key_in_box`."""
         plan.place(room, tiles.tile(Kind.KEY_BOX if self.key_in_box else Kind.KEY, colour))
 
 
@@ -79,8 +76,7 @@ class ObstructedDoor(ObstructedWorld):
     num_rows: int = 1
     num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
     def generate(self, key: Key) -> Level:
         """Draw door, key, ball and agent."""
@@ -109,8 +105,9 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 @register_level("ObstructedMaze-Full-v0")
 @register_level("ObstructedMaze-Full-v1", keys_last=True, representative=True)
 class ObstructedMaze(ObstructedWorld):
-    """Nine rooms; in each quarter of the maze, two locked doors lead from a room beside the middle
-    to the corners. The blue ball is in a corner.
+    """Pick up the blue ball, which is in one of the four corners of nine rooms.
+
+    In each quarter of the maze, two locked doors lead from a room next to the middle to corners.
 
     In version 0 of the mazes a blocking ball may replace a key or box, and such a maze has no
     solution. `keys_last` fixes it.
@@ -122,15 +119,10 @@ class ObstructedMaze(ObstructedWorld):
     quarters: int = 4  # of the maze that have doors
     rooms_visited: int = 25
     starts_outside: bool = False  # the agent starts in the room right of the middle
-    keys_last: bool = False  # keys are put down after all balls of a room
+    keys_last: bool = False  # keys are placed after all balls of a room
 
-    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
-    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
+    rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}
 
     def generate(self, key: Key) -> Level:
         """Draw the doors of each quarter with balls and keys, then target and agent."""

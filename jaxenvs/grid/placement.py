@@ -1,4 +1,4 @@
-"""Closed-form placement: draws directly from the distributions that MiniGrid gets by rejection."""
+"""Closed-form placement: sampling from the distributions that MiniGrid reaches by rejection."""
 
 import jax
 import jax.numpy as jnp
@@ -11,21 +11,21 @@ from . import tiles
 
 
 def room(height: int, width: int) -> np.ndarray:
-    """An empty grid inside a border of walls, uint8 tile bytes."""
+    """Return an empty grid inside a border of walls, uint8 tile bytes."""
     grid = np.full((height, width), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.EMPTY
     return grid
 
 
 def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column numbers that broadcast over a grid."""
+    """Return row and column indices that broadcast over a grid."""
     return np.arange(height, dtype=np.int32)[:, None], np.arange(width, dtype=np.int32)[None, :]
 
 
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile by a selection over the cells, which fuses with what made the grid."""
+    """Write one tile by a selection over all cells, which fuses with the grid's producer."""
     rows, columns = lines(*np.shape(grid))
     here = (rows == row) & (columns == column)
     return jnp.where(here, jnp.asarray(tile, jnp.uint8), grid)
@@ -37,7 +37,7 @@ def put_all(
     columns: Int32[Array, " n"],
     tile: UInt8[Array, " n"] | UInt8[np.ndarray, " n"],
 ) -> UInt8[Array, "height width"]:
-    """Write several tiles, the last over the others; as `put` does, in one kernel."""
+    """Write several tiles as `put` does, in one kernel; later tiles overwrite earlier ones."""
     height, width = np.shape(grid)
     index = jax.lax.optimization_barrier(rows * width + columns)
     if isinstance(tile, jax.Array):
@@ -51,25 +51,25 @@ def put_all(
 def other(
     word: UInt32[Array, "*batch"], count: ArrayLike, taken: ArrayLike
 ) -> Int32[Array, "*batch"]:
-    """Uniform integer in `[0, count)` other than `taken`."""
+    """Return a uniform integer in `[0, count)` other than `taken`."""
     index = below(word, jnp.asarray(count) - 1)
     return index + (index >= taken).astype(jnp.int32)
 
 
 def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Array]:
-    """(row, column) of a cell by number, row by row, in a room `inner` cells wide inside walls."""
+    """Return (row, column) of a cell by its row-major index in a room of `inner` columns."""
     return 1 + index // inner, 1 + index % inner
 
 
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
-    """Tile of a thing to carry: 6 keys, then 6 balls, then 6 boxes, one of each colour."""
+    """Return the tile of object `number`: keys 0 to 5, balls 6 to 11, boxes 12 to 17, by colour."""
     return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)
 
 
 def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
-    """Independent uniform integers from one word, one below each bound.
+    """Return independent uniform integers from one word, one below each bound.
 
-    A probability is off by less than the product of the bounds times 2**-32.
+    Each probability has an error below the product of the bounds times 2**-32.
     """
     drawn: list[Array] = []
     for bound in bounds:

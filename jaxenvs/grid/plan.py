@@ -1,7 +1,7 @@
-"""A level of rooms under construction.
+"""Construction of levels that consist of rooms.
 
-MiniGrid 3.2 (`core/roomgrid.py`) places by rejection; a plan draws from the same distributions
-directly, except that a level with no place left for an object is not accepted.
+MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection. A `Plan` samples the same
+distributions directly; a level without a free cell for an object is rejected.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from ..core.env import varying_like
+from ..core.carries import varying_like
 from ..core.random import Key, below, choose, distinct, hashed
 from . import tiles
 from .placement import item, lines, other, put
@@ -20,14 +20,14 @@ from .rooms import RoomGrid, geometry
 from .state import Level
 from .tiles import Colour, Kind
 
-KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of objects that lie about
+KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of the objects in rooms
 NUM_COLOURS = len(Colour)
-STRIDE = 4  # steps of the reachability search between two checks whether it is done
-NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that can have no door
+STRIDE = 4  # iterations of the reachability search between two convergence checks
+NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that cannot have a door
 
 
 class Thing(NamedTuple):
-    """Something in a plan; scalars, or arrays with one entry for each thing."""
+    """Object or door of a plan: scalars, or arrays with one entry per object."""
 
     tile: UInt8[Array, "*things"]
     row: Int32[Array, "*things"]
@@ -35,14 +35,14 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction, which exists only while tracing.
+    """A level under construction; it exists only during tracing.
 
-    The methods have the names and distributions of MiniGrid's. Until the agent is placed, it counts
-    as standing in the middle of the middle room.
+    Methods have the names and distributions of MiniGrid's `RoomGrid`. Before `place_agent`, the
+    agent counts as standing in the centre of the middle room.
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
-        """Draw the walls and where doors can be."""
+        """Create the walls and draw the position of each possible door."""
         self.env, self._key, self._counter = env, key, 0
         self.num_rooms = env.num_rows * env.num_cols
         self._geometry = where = geometry(env.room_size, env.num_rows, env.num_cols)
@@ -52,7 +52,7 @@ class Plan:
         self.door_columns = where.column + jnp.where(where.upright, 0, places)
         self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)  # tiles by edge, 0 for none
         self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)  # by a door or an opening
-        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # flag of a room
+        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # by room
         self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
         half = env.room_size // 2
         self.row: Array = jnp.int32((env.num_rows // 2) * (env.room_size - 1) + half)
@@ -64,37 +64,37 @@ class Plan:
     # Draws.
 
     def words(self, count: int) -> UInt32[Array, " {count}"]:
-        """Fresh random words."""
+        """Return `count` unused random words."""
         start, self._counter = self._counter, self._counter + count
         return hashed(self._key, jnp.arange(start, start + count, dtype=jnp.uint32))
 
     def below(self, bound: ArrayLike) -> Int32[Array, ""]:
-        """Uniform integer in [0, bound)."""
+        """Return a uniform integer in [0, bound)."""
         return below(self.words(1)[0], bound)
 
     def coin(self) -> Bool[Array, ""]:
-        """Heads or tails."""
+        """Return True with probability 1/2."""
         return self.below(2) == 0
 
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-        """Flat index of a uniform True entry; if there is none, the level is rejected."""
+        """Return the flat index of a uniform True entry; reject the level if there is none."""
         self.accepted = self.accepted & allowed.any()
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Pick one entry of each row; 0 where a row has none."""
+        """Return the index of a uniform True entry of each row; 0 where a row has none."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
-        """Uniform colour."""
+        """Return a uniform colour."""
         return self.below(NUM_COLOURS)
 
     def colours(self, count: int) -> Int32[Array, " {count}"]:
-        """Distinct colours in random order."""
+        """Return distinct colours in random order."""
         return self.sample(NUM_COLOURS, count)
 
     def sample(self, bound: int, count: int) -> Int32[Array, " {count}"]:
-        """Distinct integers in [0, bound) in random order."""
+        """Return distinct integers in [0, bound) in random order."""
         return distinct(self.words(count), bound)
 
     # Building.
@@ -102,8 +102,8 @@ class Plan:
     def put(
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
-        """Write a tile (or several) at a cell, or leave it where not `present`."""
-        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # beyond the grid
+        """Write one or several tiles; keep the old tile where `present` is False."""
+        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # outside: dropped
         if row.ndim == 0:
             self.grid = put(self.grid, row, column, tile)
         else:
@@ -118,9 +118,10 @@ class Plan:
         *,
         present: ArrayLike = True,
     ) -> Thing:
-        """Put a door in a wall of the room; arguments left out are drawn (`locked` by a fair coin).
+        """Add a door to a wall of the room and return it.
 
-        Unless `present`, it is drawn but not placed.
+        Arguments left out are drawn, `locked` with probability 1/2. If `present` is False, the door
+        is drawn but not added.
         """
         edges = jnp.asarray(self._geometry.edge)[room]
         if side is None:
@@ -142,7 +143,7 @@ class Plan:
         return door
 
     def remove_wall(self, room: int, side: int) -> None:
-        """Open the wall between two rooms except for its ends."""
+        """Remove the wall between two rooms, except for its end cells."""
         edge = self._geometry.edge[room, side]
         along = np.arange(1, self.env.room_size - 1, dtype=np.int32)
         upright = self._geometry.upright[edge]
@@ -152,18 +153,18 @@ class Plan:
         self.joined = self.joined | (np.arange(len(self.joined), dtype=np.int32) == edge)
 
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
-        """Add unlocked doors in random places until every room can be reached from the agent's.
+        """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors in a random order of the edges until all rooms are connected. Here each
-        edge has a random word, and those up to the least word that connects all get a door. No door
-        has the colour `avoid` (6 for none).
+        MiniGrid adds doors in a random order of the edges. Here each edge draws a random cost, and
+        all edges up to the smallest cost that connects the rooms get a door. No new door has the
+        colour `avoid`; 6 excludes no colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Over all paths between two rooms, the least of their largest words.
+        # Bottleneck cost of two rooms: over all paths, the minimum of the largest edge cost.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -195,7 +196,7 @@ class Plan:
     # Placing.
 
     def place(self, room: ArrayLike, tile: ArrayLike, *, present: ArrayLike = True) -> Thing:
-        """Put a thing on a free cell of the room that is not next to the agent."""
+        """Place an object on a free cell of the room that is not next to the agent."""
         cell = self._place(self.words(self.env.room_size**2), self.grid, room)
         self.accepted = self.accepted & cell.found
         self.put(cell.row, cell.column, tile, present)
@@ -207,7 +208,7 @@ class Plan:
     def add_object(
         self, room: ArrayLike, kind: ArrayLike | None = None, colour: ArrayLike | None = None
     ) -> Thing:
-        """Put a key, ball or box into the room; kind and colour are drawn unless given."""
+        """Place a key, ball or box in the room; kind and colour are drawn unless given."""
         if kind is None:
             kind = KINDS[0] + self.below(len(KINDS))
         return self.place(room, tiles.tile(kind, self.colour() if colour is None else colour))
@@ -215,15 +216,16 @@ class Plan:
     def add_distractors(
         self, count: int, rooms: ArrayLike | None = None, *, unique: bool = True
     ) -> Thing:
-        """Put `count` random keys, balls and boxes into one room, several given ones or any.
+        """Place `count` random keys, balls and boxes.
 
-        `unique`: no two objects of the level have the same kind and colour.
+        rooms: one room for all objects, a room for each, or None to draw a room for each.
+        unique: no two objects of the level have the same kind and colour.
         """
         room_words, looks_words = self.words(count), self.words(count * 18).reshape(count, 18)
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # Words of the cells are hashed inside the loop, because there are many.
+        # The words that choose cells are hashed inside the loop, because there are many.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -251,7 +253,7 @@ class Plan:
         return things
 
     def _looks(self) -> Bool[Array, "18"]:
-        """Kinds and colours of the objects placed so far."""
+        """Mask of the 18 kinds and colours that have been placed."""
         used = jnp.zeros(18, jnp.bool_)
         for thing in self.objects:
             kind, colour = (x.astype(jnp.int32) for x in (tiles.kind(thing.tile), thing.tile >> 4))
@@ -262,7 +264,7 @@ class Plan:
         return used
 
     def _place(self, words: UInt32[Array, " cells"], grid: Array, room: ArrayLike) -> "_Cell":
-        """Draw a free cell of the room, its walls included, at least two steps from the agent."""
+        """Draw a free cell of the room (walls included) at least two steps from the agent."""
         size = self.env.room_size
         row, column = (x[room] for x in map(jnp.asarray, self._geometry.corner))
         inside = jax.lax.dynamic_slice(grid, (row, column), (size, size))
@@ -275,7 +277,10 @@ class Plan:
     def place_agent(
         self, room: ArrayLike | None = None, *, avoid_room: ArrayLike | None = None
     ) -> None:
-        """Put the agent on a free cell of the room (or of any), facing a free cell or a wall."""
+        """Place the agent on a free cell, facing a free cell or a wall.
+
+        room: None draws one, any but `avoid_room`.
+        """
         if room is None and avoid_room is not None:
             room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
         elif room is None:
@@ -292,7 +297,7 @@ class Plan:
         self.direction, cell = pose // size**2, pose % size**2
         self.row, self.column = row + cell // size, column + cell % size
 
-    # Questions.
+    # Queries.
 
     def all_objects(self) -> Thing:
         """Return all objects in rooms, then the door of every edge (tile 0 if it has none)."""
@@ -307,11 +312,11 @@ class Plan:
 
     @property
     def has_neighbour(self) -> Bool[Array, "rooms 4"]:
-        """Whether each room has a neighbour on each side."""
+        """Mask of the sides on which each room has a neighbour."""
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
-        """Which things are in the room or its walls; none for room -1."""
+        """Return which objects are in the room or its walls; none for room -1."""
         row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
         rows, columns = things.row - row, things.column - column
         pitch = self.env.room_size - 1
@@ -319,9 +324,9 @@ class Plan:
         return within & (jnp.asarray(room) >= 0)
 
     def all_reachable(self) -> Bool[Array, ""]:
-        """Whether the agent can get next to every object and door without moving an object.
+        """Return whether the agent can get next to every object and door without moving objects.
 
-        Doors count as passable, locked ones as well.
+        Every door counts as passable, even a locked one.
         """
         kind = tiles.kind(self.grid)
         door = (kind == Kind.DOOR) | (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
@@ -333,11 +338,11 @@ class Plan:
         def step(carry: tuple[Array, Array]) -> tuple[Array, Array]:
             further = carry[0]
             for _ in range(STRIDE):
-                further = further | (_beside(further) & free)
+                further = further | (_adjacent(further) & free)
             return further, (further != carry[0]).any()
 
         reached = jax.lax.while_loop(lambda carry: carry[1], step, (start, (start != 0).any()))[0]
-        return ((thing & ~(reached | _beside(reached))) == 0).all()
+        return ((thing & ~(reached | _adjacent(reached))) == 0).all()
 
     def level(self, **more: Any) -> Level:
         """Return the finished level."""
@@ -359,11 +364,11 @@ def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
     return jnp.where(wide, weights, np.uint32(0)).sum(axis=-1, dtype=jnp.uint32)
 
 
-def _beside(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
-    """Cells next to one of the given, rows packed by `_bits`."""
+def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
+    """Return the cells next to the given ones; rows are packed by `_bits`."""
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
-    if bits.shape[1] > 1:  # from one word to the next
+    if bits.shape[1] > 1:  # carry bits into the neighbouring words
         wide = jnp.pad(bits, ((0, 0), (1, 1)))
         left, right = left | (wide[:, :-2] >> 31), right | (wide[:, 2:] << 31)
     return tall[2:] | tall[:-2] | left | right

@@ -1,4 +1,4 @@
-"""Playground: nine rooms full of things, and nothing to do (MiniGrid 3.2 `playground.py`)."""
+"""Playground: nine rooms with objects and without a task (MiniGrid 3.2 `playground.py`)."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from .tiles import Kind
 
 SIZE, PITCH = 19, 6  # grid, cells from wall to wall
 SIDE = PITCH - 1  # of a room
-THINGS, SORTS = 12, 18  # in the rooms; keys, balls and boxes, of six colours
+THINGS, SORTS = 12, 18  # objects; keys, balls and boxes of six colours
 # Walls between rooms: (room's row, room's column, whether the next room is below, not right).
 INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
 INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
@@ -24,28 +24,24 @@ INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
 
 @register_level("Playground-v0")
 class Playground(FixedGridEnv):
-    """A closed door between every two neighbours of nine rooms, and twelve things anywhere.
+    """Nine rooms with a closed door between every two neighbours, and twelve objects.
 
     Reward: none. Episode ends: after 100 steps.
     """
 
-    side: ClassVar[int] = SIZE
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 100
+    shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
+    limit: ClassVar[int] = 100
 
     def succeeded(self, step: Step) -> None:
-        """There is nothing to accomplish."""
+        """Return None: there is no task."""
         return None
 
     def ending(self, level: Level) -> None:
-        """There is no task."""
+        """Return None: there is no task."""
         return None
 
     def generate(self, key: Key) -> Level:
-        """Draw doors, agent and things."""
+        """Draw doors, agent and objects."""
         walls = room(SIZE, SIZE)
         walls[PITCH : SIZE - 1 : PITCH, :] = walls[:, PITCH : SIZE - 1 : PITCH] = tiles.WALL
         word = words(key, 2 + 2 * THINGS + len(INNER_WALLS))
@@ -66,6 +62,6 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """(row, column) of cells in the rooms by number: 15 a row, the walls left out."""
+    """Return (row, column) of cells in the rooms by number: 15 per row, without walls."""
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

@@ -1,18 +1,18 @@
-"""PutNear: carry one thing to another (MiniGrid 3.2 `putnear.py`)."""
+"""PutNear: carry one object to another (MiniGrid 3.2 `putnear.py`)."""
 
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+from jaxtyping import Array, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Ending
+from ..core.gridworld import direction_vector
 from ..core.random import Key, below, choose, distinct, words
 from . import missions, tasks
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
-from .view import direction_vector
 
 THINGS = 18  # keys, balls and boxes, of six colours
 
@@ -20,16 +20,17 @@ THINGS = 18  # keys, balls and boxes, of six colours
 @register_level("PutNear-6x6-N2-v0", size=6, objects=2)
 @register_level("PutNear-8x8-N3-v0", size=8, objects=3)
 class PutNear(SquareGridEnv):
-    """Different things lie about, no two in touch; put the named one beside the other named one.
+    """Put one object that the mission names next to another one.
 
-    Diagonal neighbours touch. The first cell of the other thing counts.
+    The objects differ and are not adjacent at first; diagonal neighbours count as adjacent. The
+    first cell of the other object counts, even if it was carried away.
 
-    Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong thing is picked up,
-    when the agent tries to drop what it carries, or after 5 * size steps.
+    Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong object is picked
+    up, when the agent tries to drop the carried object, or after 5 * size steps.
     """
 
     size: int = 6
-    objects: int = 2  # things that lie about
+    objects: int = 2  # keys, balls and boxes in the room
     obs: str = "dict"
     see_through_walls: bool = True
 
@@ -38,7 +39,7 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        # At most as many as fit wherever the others lie.
+        # The largest number that fits in every room, wherever the other objects are.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 
@@ -48,9 +49,9 @@ class PutNear(SquareGridEnv):
         return 5 * self.size
 
     def generate(self, key: Key) -> Level:
-        """Draw things, agent and the two things named.
+        """Draw objects, agent and the two objects of the mission.
 
-        The task is the target's cell and tile, and the tile of the thing to move.
+        The task is the target's cell and tile, and the tile of the object to move.
         """
         inner, count = self.size - 2, self.objects
         cells = inner * inner
@@ -63,10 +64,8 @@ class PutNear(SquareGridEnv):
         task = tasks.pack(rows[target], columns[target], things[target], things[moved])
         return Level.of(grid, rows[-1], columns[-1], below(word[2], 4), task=task)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure) by where the thing was dropped, or which one was picked up."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by the cell of the drop, or by the object picked up."""
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
         rows, columns = tasks.offset(after.row + d_row, after.column + d_column, after.task)
@@ -76,11 +75,11 @@ class PutNear(SquareGridEnv):
         return tries & near, (tries & ~near) | wrong
 
     def ending(self, level: Level) -> Ending:
-        """Drop the thing to move where it was."""
+        """Pick up the object to move and drop it at once."""
         return Ending(level.facing(tasks.tile(level.task, 3)), (Action.PICKUP, Action.DROP))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Mission as word ids, with colours and kinds of both things."""
+        """Return the mission as word ids, with colours and kinds of both objects."""
         moved, target = tasks.tile(state.task, 3), tasks.tile(state.task, 2)
         return missions.sentence(
             self.mission_length,
@@ -92,8 +91,10 @@ class PutNear(SquareGridEnv):
 def _scattered(
     word: UInt32[Array, "places cells"], inner: int
 ) -> tuple[Int32[Array, " places"], Int32[Array, " places"]]:
-    """Rows and columns of things, each out of touch with those before, and of the agent (last),
-    on any cell that is left."""
+    """Return rows and columns of objects, none adjacent to an earlier one, and of the agent.
+
+    The agent is last, on any free cell.
+    """
     cell_rows, cell_columns = inner_cell(jnp.arange(inner * inner, dtype=jnp.int32), inner)
     found: list[tuple[Array, Array]] = []
     for number, row_of_words in enumerate(word):

@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import tiles
-from .env import SquareGridEnv, register_level
+from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, put, room
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
@@ -24,12 +24,13 @@ class RedBlueDoors(SquareGridEnv):
 
     The red door must still be open when the blue one opens. The grid is twice as wide as high.
 
-    Reward: 1 - 0.9 * steps / max_steps for that. Episode ends: when the blue door opens, or after
-    20 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps when blue opens after red. Episode ends: when the blue
+    door opens, or after 20 * size**2 steps.
     """
 
     size: int = 8  # rows, and columns of the room
 
+    steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
     # The agent hides the door that it stands in, which is open and known by its wall.
@@ -39,11 +40,6 @@ class RedBlueDoors(SquareGridEnv):
     def width(self) -> int:
         """Columns: twice `size`."""
         return 2 * self.size
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 20 * self.size**2
 
     def generate(self, key: Key) -> Level:
         """Draw doors and agent."""
@@ -59,14 +55,12 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def ending(self, level: Level) -> Ending:
-        """Open the blue door first."""
+        """Open the blue door first, which fails."""
         (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): whether red stood open when blue was opened."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return (success, failure) by whether red was open when blue was opened."""
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()
         return opens_blue & red_open, opens_blue & ~red_open

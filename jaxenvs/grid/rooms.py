@@ -1,4 +1,4 @@
-"""Worlds of equal rooms side by side (MiniGrid 3.2 `core/roomgrid.py`); `plan` draws their levels.
+"""Grids of equal rooms (MiniGrid 3.2 `core/roomgrid.py`); `plan` builds their levels.
 
 Rooms are numbered row by row. Sides of a room are 0 right, 1 down, 2 left, 3 up. An edge is a pair
 of neighbouring rooms; it holds at most one door.
@@ -9,15 +9,16 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, UInt8
 
 from ..core import checks
 from ..core.env import Ending
 from . import missions, tiles
-from .env import GridEnv
+from .env import GridEnv, Verdict
 from .state import Action, GridState, Level
 
 RIGHT, DOWN, LEFT, UP = range(4)
+Ranges = tuple[tuple[int, int], tuple[int, int]]
 
 
 class RoomGrid(GridEnv):
@@ -29,16 +30,16 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)  # least and most rows of rooms
-    cols_allowed: ClassVar[tuple[int, int]] = (1, 8)
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # least and most rows, then columns
+    steps_per_cell: ClassVar[int]  # time limit divided by room_size**2
 
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "room_size", self.room_size, self.min_room_size, 32)
-        checks.integer_field(owner, "num_rows", self.num_rows, *self.rows_allowed)
-        checks.integer_field(owner, "num_cols", self.num_cols, *self.cols_allowed)
+        checks.integer_field(owner, "num_rows", self.num_rows, *self.rooms_allowed[0])
+        checks.integer_field(owner, "num_cols", self.num_cols, *self.rooms_allowed[1])
         if max(self.height, self.width) > 127:
             size = f"{self.height} x {self.width} cells"
             raise ValueError(f"{owner}: the grid may have at most 127 cells per side, got {size}")
@@ -53,48 +54,51 @@ class RoomGrid(GridEnv):
         """Columns of cells."""
         return (self.room_size - 1) * self.num_cols + 1
 
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return self.steps_per_cell * self.room_size**2
+
     def room(self, column: int, row: int) -> int:
-        """Number of the room in this column and row, MiniGrid's `(i, j)`."""
+        """Return the number of the room in this column and row, MiniGrid's `(i, j)`."""
         return row * self.num_cols + column
 
 
 class PickUpWorld(RoomGrid):
-    """Rooms with one thing to pick up; `task` is its tile, which occurs only once."""
+    """Rooms with one target to pick up; `task` is its tile, which occurs only once."""
 
     def ending(self, level: Level) -> Ending:
         """Pick up the target."""
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Success: the target is in the agent's hands after a pick-up action."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return success if the agent carries the target after a pick-up action."""
         held = after.carried == after.task.astype(jnp.uint8)
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Name colour and kind of the target."""
+        """Return the mission as word ids, with colour and kind of the target."""
         tile = state.task.astype(jnp.uint8)
         colour, kind = missions.colour_word(tile), missions.kind_word(tile)
         return missions.sentence(self.mission_length, "pick up the", colour, kind)
 
 
 class Geometry(NamedTuple):
-    """Where walls, rooms and edges are."""
+    """Positions of walls, rooms and edges."""
 
     walls: np.ndarray  # grid with every wall
-    rooms: np.ndarray  # of each edge, (edges, 2)
+    rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
     upright: np.ndarray  # whether the edge's wall runs from top to bottom
     row: np.ndarray  # of the upper or left end of the edge's wall
     column: np.ndarray
-    edge: np.ndarray  # by room and side, -1 where there is no neighbour
-    edge_between: np.ndarray  # by room and room, -1 where they are no neighbours
+    edge: np.ndarray  # edge by room and side, -1 where there is no neighbour
+    edge_between: np.ndarray  # edge by two rooms, -1 unless they are neighbours
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 
 
 @functools.cache
 def geometry(size: int, num_rows: int, num_cols: int) -> Geometry:
-    """Work out the geometry of rooms of one size."""
+    """Compute the geometry of a grid of rooms."""
     pitch = size - 1
     walls = np.full((pitch * num_rows + 1, pitch * num_cols + 1), tiles.EMPTY, np.uint8)
     walls[::pitch], walls[:, ::pitch] = tiles.WALL, tiles.WALL

@@ -1,4 +1,4 @@
-"""What an action does in a grid world: MiniGrid's step without rewards and ends."""
+"""Effects of actions in a grid world: MiniGrid's step without rewards and termination."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,11 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, UInt8
 
+from ..core.gridworld import direction_vector, packed
 from ..core.platforms import by_platform
 from . import tiles
-from .state import REJECTED, Action, GridState, packed
+from .state import REJECTED, Action, GridState
 from .tiles import Kind
-from .view import direction_vector
 
 SMALL_MAP = 100  # cells, see `_written`
 EMPTY = np.uint8(tiles.EMPTY)
@@ -19,9 +19,9 @@ EMPTY = np.uint8(tiles.EMPTY)
 def act(
     state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = EMPTY
 ) -> tuple[GridState, UInt8[Array, ""]]:
-    """Apply one action; also return the tile that was in front of the agent.
+    """Apply one action; return the state and the tile that was in front of the agent.
 
-    `contents` is what a plain box leaves when it is opened.
+    `contents` is the tile that a plain box leaves when it is opened.
     """
     d_row, d_column = direction_vector(state.direction)
     row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
@@ -31,10 +31,10 @@ def act(
     moves = (action == Action.FORWARD) & tiles.is_walkable(front)
     picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
     drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
-    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
+    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # tile in front after the action
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
-    # Behind a barrier they are computed once. Otherwise the grid's kernel would read the old agent
+    # The barrier makes XLA compute both once. Otherwise the grid's kernel would read the old agent
     # again, and a scan would have to copy it first.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
@@ -74,8 +74,11 @@ def _written(
 def toggled(
     front: UInt8[Array, ""], carried: UInt8[Array, ""], contents: UInt8[ArrayLike, ""]
 ) -> UInt8[Array, ""]:
-    """What a tile becomes when toggled: doors open and close, a key unlocks a door of its colour
-    for good and is kept, a box is replaced by its contents."""
+    """Return the tile in front after a toggle.
+
+    Doors open and close; a key of the same colour unlocks a door for good and is kept; a box is
+    replaced by its contents.
+    """
     kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
     fits = carried == (painted | jnp.uint8(Kind.KEY))
     opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)

@@ -1,5 +1,4 @@
-"""Tasks of episodes as bytes of one int32, because in a scan each array of the state
-costs a kernel."""
+"""Task data packed into one int32, because in a scan each array of the state costs a kernel."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -10,31 +9,31 @@ from .state import Action, GridState
 
 
 def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:
-    """Put up to four bytes into one word, the first lowest; a tile may be the last."""
+    """Pack up to four bytes, such as tiles, into one word, the first lowest."""
     return join(*((part, 8) for part in parts))
 
 
 def part(task: Int32[Array, "*n"], number: int) -> Int32[Array, "*n"]:
-    """Byte `number` of a packed word."""
+    """Return byte `number` of a packed word."""
     return (task >> (8 * number)) & 0xFF
 
 
 def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
-    """Byte `number` of a packed word, as a tile."""
+    """Return byte `number` of a packed word as a tile."""
     return part(task, number).astype(jnp.uint8)
 
 
 def offset(
     row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Rows and columns (both >= 0) between a cell and the task's: its bytes 0 and 1."""
+    """Return the row and column distance of a cell from the task's cell, its bytes 0 and 1."""
     return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """(success, failure): `done` beside the task's cell, facing any direction, is a success.
+    """Return (success, failure): `done` next to the task's cell succeeds, facing any direction.
 
-    Elsewhere `done` fails, and so does every toggle.
+    `done` elsewhere fails, and so does every toggle.
     """
     rows, columns = offset(after.row, after.column, after.task)
     beside = rows + columns == 1

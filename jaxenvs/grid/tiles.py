@@ -1,8 +1,8 @@
-"""Tiles: one byte holds a cell's kind (low four bits) and colour (three bits above).
+"""Tile bytes: a cell's kind in the low four bits, its colour in the three bits above.
 
 Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`). Closed
-and locked doors are separate kinds, because a byte has no third field; so is a grey box with a key
-in it, which a learner sees as a grey box.
+and locked doors are separate kinds, because a byte has no field for the door's state. A grey box
+with a key inside is a separate kind too; observations show it as a grey box.
 """
 
 import functools
@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, UInt8
 
 
 class Kind(IntEnum):
-    """What a cell holds: MiniGrid's object numbers, then the two shut forms of a door."""
+    """Kind of object in a cell, with MiniGrid's numbers up to `AGENT`."""
 
     UNSEEN = 0
     EMPTY = 1
@@ -31,7 +31,7 @@ class Kind(IntEnum):
     AGENT = 10  # only in the full observation
     CLOSED_DOOR = 11
     LOCKED_DOOR = 12
-    KEY_BOX = 13  # a grey box; the colour of the byte is that of the key in it
+    KEY_BOX = 13  # a grey box; the byte's colour is the colour of the key inside
 
 
 class Colour(IntEnum):
@@ -47,6 +47,8 @@ class Colour(IntEnum):
 
 NUM_CODES = 128
 EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # each exists in this colour only
+_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}  # without a colour
+_DOOR_STATES = {Kind.DOOR: "open ", Kind.CLOSED_DOOR: "closed ", Kind.LOCKED_DOOR: "locked "}
 
 
 def tile(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
@@ -66,27 +68,27 @@ def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
 
 
 def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
-    """Whether the tile is of one of the kinds: one bit test."""
+    """Return whether the tile is of one of the kinds, by one bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
 
 
 def is_walkable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether the agent may enter: nothing there, floor, goal, lava or an open door."""
+    """Return whether the agent can enter: an empty cell, floor, goal, lava or an open door."""
     return _is_any(code, Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
 
 
 def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether the agent may pick it up."""
+    """Return whether the agent can pick it up: a key, a ball or a box."""
     return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
 
 
 def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether it blocks sight: walls, and doors that are not open."""
+    """Return whether it blocks sight: a wall, a closed or a locked door."""
     return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
-@functools.partial(jax.jit, inline=True)  # traced once for a shape
+@functools.partial(jax.jit, inline=True)  # traced once per shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     """Turn tile bytes into MiniGrid's triples (object, colour, door state)."""
     thing, painted = kind(code).astype(jnp.uint32), colour(code).astype(jnp.uint32)
@@ -94,15 +96,29 @@ def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     state = jnp.where(door, thing - Kind.AGENT, 0)
     triple = jnp.where(door, jnp.uint32(Kind.DOOR), thing) | (painted << 8) | (state << 16)
     triple = jnp.where(thing == Kind.KEY_BOX, jnp.uint32(Kind.BOX | Colour.GREY << 8), triple)
-    # Cut from one word: cheaper on a CPU than to stack three arrays along the last axis.
+    # Taking bytes from one word is cheaper on a CPU than stacking three arrays.
     return (triple[..., None] >> np.array([0, 8, 16], np.uint32)).astype(jnp.uint8)
 
 
 def decode(image: np.ndarray) -> np.ndarray:
     """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`.
 
-    Triples do not contain the contents of boxes: these become empty.
+    Triples omit the contents of boxes, so every box becomes an empty one.
     """
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)
     return np.where(shut_door, Kind.AGENT + state, thing).astype(np.uint8) | (colour_ << 4)
+
+
+def shown_colour(code: int) -> Colour:
+    """Return the visible colour: a box with a key is grey, whatever the key's colour."""
+    return Colour.GREY if code & 15 == Kind.KEY_BOX else Colour(code >> 4)
+
+
+def name(code: int) -> str:
+    """Name a visible tile, such as `locked red door`; "" for empty and unseen cells."""
+    kind = Kind(code & 15)
+    if code in _NAMES or kind == Kind.UNSEEN:
+        return _NAMES.get(code, "")
+    noun = "door" if kind in _DOOR_STATES else "box" if kind == Kind.KEY_BOX else kind.name.lower()
+    return f"{_DOOR_STATES.get(kind, '')}{shown_colour(code).name.lower()} {noun}"

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array
 
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
-from .env import register_level
+from .env import Verdict, register_level
 from .plan import Plan, Thing
-from .rooms import RIGHT, PickUpWorld, RoomGrid
+from .rooms import RIGHT, PickUpWorld, Ranges, RoomGrid
 from .state import Action, GridState, Level
 from .tiles import Kind
 
@@ -41,16 +41,11 @@ class Unlock(RoomGrid):
     num_rows: int = 1
     num_cols: int = 2
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    steps_per_cell: ClassVar[int] = 8
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
     full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not on the grid
-
-    @property
-    def max_steps(self) -> int:
-        """Time limit of the original."""
-        return 8 * self.room_size**2
 
     def generate(self, key: Key) -> Level:
         """Draw door, key and agent."""
@@ -69,10 +64,8 @@ class Unlock(RoomGrid):
         actions = (Action.PICKUP, Action.RIGHT, Action.RIGHT, Action.TOGGLE)
         return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 
-    def judge(
-        self, before: GridState, after: GridState, action: Array, front: Array
-    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Success: the door is unlocked, which opens it. Only a key of its colour exists."""
+    def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
+        """Return success if the door is unlocked, which opens it; the only key fits."""
         key = tiles.kind(before.carried) == Kind.KEY
         unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key
         return unlocks, jnp.zeros((), jnp.bool_)
@@ -80,7 +73,7 @@ class Unlock(RoomGrid):
 
 @register_level("UnlockPickup-v0")
 class UnlockPickup(PickUpWorld):
-    """Open the locked door and pick up the box behind it.
+    """Open the locked door and pick up the box in the other room.
 
     Reward: 1 - 0.9 * steps / max_steps for the box. Episode ends: with the box in the agent's
     hands, or after 8 * room_size**2 steps (16 * room_size**2 where a ball blocks the door).
@@ -91,8 +84,7 @@ class UnlockPickup(PickUpWorld):
     num_cols: int = 2
     blocked: bool = False  # a ball lies in front of the door
 
-    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
-    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+    rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 5
 
     @property

@@ -1,4 +1,4 @@
-"""Batched search over any puzzle, or any functions of the same form: A*, Q*, beam, both ends."""
+"""Batched search in any puzzle or `Domain`: A*, Q*, beam search and bidirectional search."""
 
 from .astar import astar, qstar
 from .beam import beam

@@ -1,8 +1,8 @@
-"""Batched A* and Q* on an accelerator, in fixed memory, for one level or many in one table.
+"""Batched A* and Q* on an accelerator, in fixed memory, for one level or many in one hash table.
 
-Many nodes are expanded at a time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with
-deep reinforcement learning and search"); Q* expands an action at a time and asks for the costs of
-all actions of a board at once (Agostinelli et al. 2024, "Q* Search").
+A* expands many nodes at a time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep
+reinforcement learning and search"). Q* expands single actions and evaluates all actions of a board
+at once (Agostinelli et al. 2024, "Q* Search").
 """
 
 import functools
@@ -20,7 +20,7 @@ from .memory import check_memory
 from .result import Result
 
 TERMINATES = ("first", "optimal")
-# Settings beyond lose their meaning in float32: infinite priorities, widths of 0.
+# Beyond these limits float32 fails: priorities become infinite, widths 0.
 MOST, LEAST = 1e30, 1e-30
 
 
@@ -42,25 +42,26 @@ def astar(
     domain: a `Puzzle`, or a `Domain` of functions.
     level: `PuzzleLevel`, a state of the puzzle, or a board.
     heuristic: (instance, board) -> estimate of the cost to a goal; by default `domain.heuristic`.
-    weight: of the heuristic. Nodes are expanded by priority: cost so far + weight * heuristic.
-        Above 1 a solution comes sooner and may cost more.
-    batch_size: nodes expanded together. node_budget: nodes stored for all levels together.
+    weight: factor of the heuristic. Nodes are expanded in order of cost so far + weight *
+        heuristic. Above 1, a solution is found sooner and may cost more.
+    batch_size: nodes expanded together.
+    node_budget: nodes stored for all levels together.
     terminate: "first" ends when no open node has a lower priority than the cheapest goal found; if
         the heuristic is admissible, that goal costs at most max(1, weight) times the optimum.
         "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
         the heuristic is admissible. With weight 1 the two are the same.
-    admissible: whether the heuristic never exceeds the true cost, which is the default for
-        `domain.heuristic` only. If not, only unsolvability can be proven, by examining every
+    admissible: whether the heuristic never exceeds the true cost; by default true for
+        `domain.heuristic` only. Without it, only unsolvability can be proven, by examining every
         reachable board.
-    bucket_width: difference of priority below which the order of nodes does not matter. By default
-        a quarter of the cheapest action, times the weight if that is above 1.
+    bucket_width: difference in priority below which the order of nodes does not matter. By default
+        a quarter of the cheapest action's cost, times the weight if that is above 1.
 
     Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
     are exact up to 2**24.
 
     If the budget runs out, `solved` is False and the actions lead to the board with the lowest
-    bound. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched,
-    `ValueError` for settings out of range or a budget above the memory.
+    bound. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched, and
+    `ValueError` for settings out of range or a budget that exceeds the memory.
     """
     is_default = heuristic is None
     settings = checked_settings(
@@ -84,11 +85,11 @@ def qstar(
     admissible: bool | None = None,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search as `astar` does, one action of a board at a time.
+    """Search as `astar` does, but expand one action of a board at a time.
 
-    q: (instance, board) -> float32 (actions,), a bound of the cost to a goal by each action; by
-        default from the heuristic of each neighbour. This search is meant for a network that
-        computes all of them in one pass.
+    q: (instance, board) -> float32 (actions,), a lower bound on the cost to a goal through each
+        action; by default from the heuristic of each neighbour. This search is meant for a network
+        that computes all actions in one pass.
     """
     is_default = q is None
     checked_domain(domain, "qstar")
@@ -101,7 +102,7 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Cost of each action and the bound behind it; equal for equal domains."""
+    """Cost of each action plus the heuristic of its successor; equal for equal domains."""
 
     domain: Any
 
@@ -114,7 +115,7 @@ def checked_settings(
     where: str, domain: Any, weight: Any, batch_size: Any, node_budget: Any, terminate: Any,
     longest: Any, admissible: bool, by_action: bool, bucket_width: Any,
 ) -> Settings:  # fmt: skip
-    """Check what is static."""
+    """Return the checked static settings; raise for the first bad one."""
     checked_domain(domain, where)
     checks.one_of(where, "terminate", terminate, TERMINATES)
     checks.integer_field(where, "batch_size", batch_size, 1)

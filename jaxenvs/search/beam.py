@@ -1,4 +1,4 @@
-"""Beam search: after each action only the boards with the lowest scores are kept."""
+"""Beam search: each step keeps only the boards with the lowest scores."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .store import hash_of
 
 
 class _Beam(NamedTuple):
-    """One step of a level's search, and how each board was reached."""
+    """Beam of one level at one step, and the path to each board."""
 
     board: Any  # first axis: width
     cost: Float32[Array, " width"]
@@ -26,7 +26,7 @@ class _Beam(NamedTuple):
     parents: Int32[Array, "steps width"]
     actions: Int16[Array, "steps width"]
     steps: Int32[Array, ""]
-    goal: Int32[Array, ""]  # its place in the beam, -1 before there is one
+    goal: Int32[Array, ""]  # index of a goal in the beam, -1 before one is found
     nodes: Int32[Array, ""]
 
 
@@ -40,9 +40,9 @@ def beam(
 ) -> Result:
     """Search with a beam of `width` boards for at most `max_length` actions.
 
-    Boards are kept by cost + heuristic, and the cheapest goal of the first step that reaches one is
-    the solution. Quick, but without proof: `optimal` is never true. Several levels are searched
-    side by side until the slowest ends. Works inside `jit`; errors as in `astar`.
+    Keeps the boards with the lowest cost + heuristic. The solution is the cheapest goal of the
+    first step that reaches one. Fast, but without proof: `optimal` is never true. Several levels
+    are searched in parallel until the slowest ends. Works inside `jit`; raises as `astar` does.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)
@@ -82,7 +82,7 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # the beam is in order: its first is the most promising
+    place = jnp.maximum(end.goal, 0)  # unsolved: the first board, which has the lowest score
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),
@@ -100,7 +100,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand the beam and keep the best, each board once."""
+    """Expand the beam and keep the best boards without duplicates."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)
@@ -139,10 +139,10 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 
 
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
-    """Tell which lanes have the board of another that is cheaper, or comes first."""
+    """Return which lanes repeat the board of a cheaper, or equally cheap earlier, lane."""
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
-    # Equal boards lie side by side: sorted by two hashes, those that do not count at the end.
+    # Sorting by two hashes puts equal boards next to each other, and invalid lanes at the end.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)
@@ -152,7 +152,7 @@ def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
 
 
 def _path(end: _Beam, place: Int32[Array, ""]) -> Int32[Array, " steps"]:
-    """Follow the parents from the last step back."""
+    """Return the actions to a board, by following parents back from the last step."""
 
     def back(i: Array, walk: tuple[Array, Array]) -> tuple[Array, Array]:
         place, path = walk

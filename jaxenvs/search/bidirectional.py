@@ -1,7 +1,7 @@
-"""A* from both ends, which meets in the middle (MM; Holte et al. 2016).
+"""Bidirectional A* that meets in the middle (MM; Holte et al. 2016).
 
-An entry's priority is the larger of its f and twice its cost, so that neither side goes beyond the
-middle of a cheapest path. With a weak heuristic this expands far fewer boards than from one end.
+An entry's priority is the larger of its f and twice its cost, so neither side searches beyond the
+middle of a cheapest path. With a weak heuristic, it expands far fewer boards than A* from one end.
 """
 
 import functools
@@ -30,34 +30,34 @@ class Backward(NamedTuple):
 
     @property
     def unit_cost(self) -> bool:
-        """As in the forward search."""
+        """True if every action costs 1."""
         return self.puzzle.unit_cost
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """Where predecessors follow from inverse actions, these undo each other."""
+        """Inverse of each action: if predecessors come from inverse actions, they undo them."""
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:
-        """Predecessors as moves."""
+        """Return the predecessors as moves."""
         before = self.puzzle.predecessors(instance, board)
         return Move(before.board, before.cost, before.valid)
 
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Always false: this side ends where the two meet."""
+        """Return False: this side ends where the two sides meet."""
         return jnp.zeros((), jnp.bool_)
 
     def pack(self, board: Any) -> Array:
-        """As in the forward search."""
+        """Pack a board as the forward search does."""
         return self.puzzle.pack(board)
 
     def unpack(self, words: Array) -> Any:
-        """As in the forward search."""
+        """Unpack a board as the forward search does."""
         return self.puzzle.unpack(words)
 
 
 class _Meeting(NamedTuple):
-    """The best pair of rows that are the same board."""
+    """Cheapest pair of a forward row and a backward row with the same board."""
 
     cost: Float32[Array, " levels"]
     forward: Int32[Array, " levels"]
@@ -82,17 +82,18 @@ def bidirectional(
     admissible: bool = True,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search from a level (or levels, by a leading axis) and from its goal at once.
+    """Search from a level (or levels, by a leading axis) and from its goal at the same time.
 
-    puzzle: with `goal` and `predecessors`. heuristic: (instance, board) -> estimate of the cost to
-        the goal; by default `puzzle.heuristic`. The backward search has none.
+    puzzle: has `goal` and `predecessors`.
+    heuristic: (instance, board) -> estimate of the cost to the goal; by default
+        `puzzle.heuristic`. The backward search uses none.
     admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
         inconsistent.
     node_budget: nodes stored for both sides together.
-    terminate: "optimal" ends with a proof, "first" where the two sides first meet: the
-        solution may cost any amount more than the cheapest.
+    terminate: "optimal" ends with a proof; "first" ends where the two sides first meet, at a
+        solution whose cost has no bound.
 
-    The other arguments, the result and the errors are those of `astar`; `TypeError` also for a
+    For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
     puzzle without a single goal or predecessors. If unsolved, `board` has the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
@@ -113,7 +114,7 @@ def bidirectional(
 
 
 def _places(puzzle: Any, levels: PuzzleLevel) -> int:
-    """Number of predecessors; `TypeError` where the puzzle has no way back."""
+    """Return the number of predecessors; raise `TypeError` if the puzzle has none."""
     one = jax.tree.map(lambda leaf: leaf[0], levels)
     try:
         board = jax.eval_shape(puzzle.goal, one.instance)
@@ -145,13 +146,13 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """Two engines in turns: the one with the lower first priority continues."""
+    """Two engines that alternate: the one with the lower first priority continues."""
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
 
     def result(self) -> Result:
-        """Search, and join the two paths."""
+        """Search and join the two paths."""
         fresh = jnp.full(self.forward.count, -1, jnp.int32)
         meeting = _Meeting(jnp.full(fresh.shape, jnp.inf, jnp.float32), fresh, fresh)
         first = jnp.int32(0)
@@ -177,12 +178,12 @@ class _Both:
             first = ends.backward.store.used
             return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
 
-        # Loops of one trip or none: a condition would copy both stores.
+        # Loops of zero or one trip, because `lax.cond` would copy both stores.
         trips = turn.astype(jnp.int32)
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the rows from `first` on among those of the other side."""
+        """Look up the rows from `first` on in the other side's store."""
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
 
@@ -202,16 +203,16 @@ class _Both:
         )
 
     def _concluded(self, ends: _Ends) -> _Ends:
-        """Raise the lower bounds and mark finished levels, equally on both sides."""
+        """Raise the lower bounds and mark finished levels, on both sides alike."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # If a cheaper solution exists, one side has an open entry of it whose priority is at most
-        # its cost. It may be either side, so a proof needs the bounds of both.
+        # If a cheaper solution exists, one side has an open entry on it whose priority is at most
+        # its cost. Either side may have it, so a proof needs the bounds of both.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # Before the sides meet no entry is skipped: an empty side has expanded everything.
+        # No entry is skipped before the sides meet, so an empty side has expanded everything.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -228,7 +229,7 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # The backward search has no heuristic, so it cannot have discarded a board wrongly.
+        # The backward search has no heuristic, so it never discards a board wrongly.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
@@ -279,7 +280,7 @@ class _Both:
 def _better(
     meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
 ) -> _Meeting:
-    """Take the cheapest pair of each level, the first of equals."""
+    """Take the cheapest pair of each level; ties go to the first."""
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)
     least = meeting.cost.at[level].min(cost)

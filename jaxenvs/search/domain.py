@@ -1,4 +1,4 @@
-"""What can be searched: a puzzle, or any functions of the same form."""
+"""Search domains: puzzles, or functions with the same interface."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,12 +19,12 @@ def _zero(instance: Any, board: Any) -> Float32[Array, ""]:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """A problem as functions of arrays, such as a learned model; a `Puzzle` has the same methods.
+    """Search problem as functions of arrays, such as a learned model, with `Puzzle`'s interface.
 
     Boards are pytrees of arrays. `neighbours(instance, board)` returns a `Move` whose leaves have
-    the actions as their first axis; `pack` writes a board as `num_words` uint32 words and `unpack`
-    undoes it; boards with equal words are one node. All are functions of a single board. The
-    heuristic is taken to be admissible: never above the true cost.
+    the actions as first axis. `pack` encodes a board in `num_words` uint32 words and `unpack`
+    decodes it; boards with equal words are the same node. All functions take a single board. The
+    heuristic is assumed to be admissible: never above the true cost.
     """
 
     neighbours: Callable[[Any, Any], Move]
@@ -37,8 +37,8 @@ class Domain:
     unit_cost: bool = False  # every action costs 1, which saves a sort
     # (instance, board, action) -> `Move`, for Q*; None: a row of `neighbours`
     apply: Callable[[Any, Any, Any], Move] | None = None
-    # (instance, board) -> bool (actions,): those that Q* tries, to be had at less cost than
-    # `neighbours`; an action may still turn out to be invalid. None: those that are valid there
+    # (instance, board) -> bool (actions,): actions that Q* tries, computed more cheaply than
+    # `neighbours`; some may turn out to be invalid. None: the valid actions of `neighbours`
     possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 
     @property
@@ -48,7 +48,7 @@ class Domain:
 
 
 def checked_domain(domain: Any, where: str) -> Any:
-    """Return `domain` if it can be searched; `TypeError` says what it lacks."""
+    """Return `domain` if it can be searched; raise `TypeError` that names missing members."""
     wanted = ("neighbours", "is_goal", "pack", "unpack", "num_actions")
     missing = [name for name in wanted if not hasattr(domain, name)]
     if missing:
@@ -61,7 +61,7 @@ def checked_domain(domain: Any, where: str) -> Any:
 
 
 def board_shape(domain: Any) -> Any:
-    """The board as `jax.ShapeDtypeStruct`s."""
+    """Return the board as `jax.ShapeDtypeStruct`s."""
     inside = getattr(domain, "unwrapped", domain)
     if isinstance(inside, Puzzle):
         return inside.state_shape.board
@@ -69,9 +69,9 @@ def board_shape(domain: Any) -> Any:
 
 
 def as_levels(domain: Any, level: Any, where: str) -> tuple[PuzzleLevel, bool]:
-    """Return the level, or levels, with a leading axis, and whether there was one.
+    """Return the levels with a leading axis, and whether the argument had one.
 
-    Takes a `PuzzleLevel`, a state of the environment or of a wrapper, or a board alone.
+    Takes a `PuzzleLevel`, a state of the environment or of a wrapper, or a board.
     """
     while isinstance(level, WrappedState):
         level = level.env

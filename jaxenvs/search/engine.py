@@ -1,4 +1,4 @@
-"""The loop of A* and Q*: take the best entries, expand them, store the new boards, queue them."""
+"""Search loop of A* and Q*: pop the best entries, expand them, store and queue new boards."""
 
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-FINE = 0.25  # cheapest actions within which the order of priorities does not matter
+FINE = 0.25  # priority difference that does not matter, as a share of the cheapest action's cost
 
 
 class Settings(NamedTuple):
-    """The static part of a search."""
+    """Static settings of a search."""
 
     weight: float
     batch_size: int
@@ -25,30 +25,30 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # Q*
-    bucket_width: float | None = None  # differences of priority that do not matter, if given
-    to_middle: bool = False  # one of the two sides of `bidirectional`, which decides when it ends
+    bucket_width: float | None = None  # priority difference that does not matter, if given
+    to_middle: bool = False  # one side of `bidirectional`, which decides when the search ends
 
 
 class Search(NamedTuple):
-    """Everything that changes."""
+    """State of a search."""
 
     store: Store
     todo: OpenList
     cost: Float32[Array, " levels"]  # of the best goal
-    goal: Int32[Array, " levels"]  # its row, -1 before there is one
-    nearest: Float32[Array, " levels"]  # least bound of any board
+    goal: Int32[Array, " levels"]  # its row, -1 before a goal is found
+    nearest: Float32[Array, " levels"]  # lowest bound of any board
     nearest_row: Int32[Array, " levels"]
     done: Bool[Array, " levels"]
-    # Of the least cost. It stays when a level is done: its open entries are then passed over.
+    # Lower bound on the optimal cost. Constant once a level is done: its open entries are skipped.
     lower: Float32[Array, " levels"]
     lost: Bool[Array, " levels"]  # a board was discarded because of a heuristic that may be wrong
-    finest: Float32[Array, ""]  # difference of priority below which the order does not matter
+    finest: Float32[Array, ""]  # priority difference below which the order does not matter
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Rows of the store: the budget, and room for what one iteration adds."""
+    """Return the rows of the store: the budget, and room for the nodes of one iteration."""
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -56,7 +56,7 @@ def rows_for(domain: Any, settings: Settings, levels: int) -> int:
 def keys_of(
     domain: Any, boards: Any, many: bool, level: Array | None = None
 ) -> UInt32[Array, "lanes words"]:
-    """Pack boards; with many levels the level's number comes first."""
+    """Pack boards into keys; with many levels, the level's number is the first word."""
     keys = jax.vmap(domain.pack)(boards)
     if not many:
         return keys
@@ -65,7 +65,7 @@ def keys_of(
 
 
 class Engine:
-    """One search while it is traced: constants of the levels, and the verbs."""
+    """Operations of one search, for tracing, with the levels as constants."""
 
     def __init__(
         self, domain: Any, bound: Any, settings: Settings, coarse: bool, many: bool, levels: Any
@@ -75,10 +75,10 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        self.steeper = max(1.0, settings.weight)  # the weight spreads priorities by this factor
+        self.steeper = max(1.0, settings.weight)  # factor by which the weight scales priorities
 
     def result(self) -> Result:
-        """Search, and read the answer."""
+        """Search and return the result."""
         end = jax.lax.while_loop(self._goes_on, self.iterate, self.start())
         solved = end.goal >= 0
         row = jnp.where(solved, end.goal, end.nearest_row)
@@ -101,7 +101,7 @@ class Engine:
         )
 
     def start(self) -> Search:
-        """Open the starts."""
+        """Return the first state of the search, with the start boards queued."""
         settings, count, lanes = self.settings, self.count, self.lanes
         rows = rows_for(self.domain, settings, count)
         keys = keys_of(
@@ -111,7 +111,7 @@ class Engine:
         bounds = jax.vmap(self._start_bound)(self.levels.instance, self.levels.board)
         finest, first, width = self._ranges(bounds)
         level = jnp.zeros(count, jnp.int32)
-        nobody = jnp.zeros(count, jnp.bool_)
+        no_level = jnp.zeros(count, jnp.bool_)
         search = Search(
             store=store.empty(rows, keys.shape[1]),
             todo=open_list.empty(rows * entries, first, width),
@@ -119,9 +119,9 @@ class Engine:
             goal=level - 1,
             nearest=jnp.full(count, jnp.inf, jnp.float32),
             nearest_row=level,
-            done=nobody,
+            done=no_level,
             lower=jnp.maximum(bounds, 0) if settings.admissible else jnp.full(count, -jnp.inf),
-            lost=nobody,
+            lost=no_level,
             finest=finest,
             expanded=jnp.int32(0),
             iterations=jnp.int32(0),
@@ -138,20 +138,20 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Choose the first ranges of the open list: finest width, a priority amid them, width."""
+        """Return the finest width, the central priority and the width of the first ranges."""
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
         elif self.coarse:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # until costs have been seen
+        else:  # until costs are known
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # Weighted priorities fall on the way to a goal: the ranges begin at 0.
+        # Weighted priorities decrease on the way to a goal, so the ranges begin at 0.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -160,7 +160,7 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries, or move one to the new ranges of the open list."""
+        """Expand a batch of entries, or move a batch to new ranges of the open list."""
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -169,7 +169,7 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # No action has a cost below 0, and of the goals only the cheapest counts.
+        # Costs are non-negative and only the cheapest goal counts, so costlier entries are useless.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -183,9 +183,9 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Successors of the entries, grouped by entry, the most expensive entry first.
+        """Return the successors of the entries, grouped by entry, the most expensive entry first.
 
-        Also returns which are valid, and the finest difference of priority that matters.
+        Also returns which are valid, and the smallest priority difference that matters.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -218,7 +218,7 @@ class Engine:
         return children, valid, finest
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
-        """One action: a puzzle's `apply`, else a row of `neighbours`."""
+        """Apply one action, by the domain's `apply` or a row of `neighbours`."""
         apply = getattr(self.domain, "apply", None)
         if apply is not None:
             return apply(instance, board, action)
@@ -226,14 +226,14 @@ class Engine:
         return jax.tree.map(lambda leaf: leaf[action], moves)
 
     def _possible(self, instance: Any, board: Any) -> Array:
-        """Actions that are tried."""
+        """Return the mask of actions to try."""
         possible = getattr(self.domain, "possible", None)
         if possible is not None:
             return possible(instance, board)
         return self.domain.neighbours(instance, board).valid
 
     def _undoes(self, last: Array, action: Array) -> Array:
-        """Whether an action leads back to the parent."""
+        """Return whether an action leads back to the parent."""
         inverse = getattr(self.domain, "inverse", None)
         if inverse is None:
             return jnp.zeros(action.shape, jnp.bool_)
@@ -241,7 +241,7 @@ class Engine:
         return (last >= 0) & (back == action)
 
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
-        """Move the valid ones to the front and add them in as many chunks as they need."""
+        """Compact the valid children and insert them into the store, chunk by chunk."""
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
         index = jnp.arange(total, dtype=jnp.int32)
@@ -263,7 +263,8 @@ class Engine:
     ) -> Search:
         """Apply the heuristic to the rows from `first` on, record goals and queue the others.
 
-        moved: entries that go to new ranges instead, which of them, and whether it is so.
+        moved: (entries, mask, flag). If the flag is set, the masked entries move to new ranges
+            instead.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -300,7 +301,7 @@ class Engine:
         score = cost + self.settings.weight * bounds.T  # actions, if any, are the first axis
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # A finite priority may overflow; only an infinite bound leaves a board out.
+        # A finite priority may overflow; only an infinite bound excludes a board.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -330,7 +331,7 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries above the cost are skipped, so nothing is known beyond it.
+            # Entries above the cost are skipped, so the bound cannot exceed it.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -340,18 +341,18 @@ class Engine:
         return search._replace(done=done | (lower >= cost), lower=lower)
 
     def _start_bound(self, instance: Any, board: Any) -> Array:
-        """Heuristic of a start."""
+        """Return the heuristic of a start board."""
         bound = self.bound(instance, board).astype(jnp.float32)
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Least cost worth finding of a solution through entries from a priority on."""
+        """Return the lowest cost for which entries from a priority on are still expanded."""
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Least cost of a solution through entries from a priority on."""
+        """Return a lower bound on the cost of solutions through entries from a priority on."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
         # A priority is at most the weight times a solution's cost. Division may round upwards.
@@ -359,25 +360,25 @@ class Engine:
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
     def level_of(self, key: Array) -> Int32[Array, " lanes"]:
-        """Level of each key."""
+        """Return the level of each key."""
         if not self.many:
             return jnp.zeros(key.shape[0], jnp.int32)
         return key[:, 0].astype(jnp.int32)
 
     def boards(self, key: Array) -> Any:
-        """Unpack keys."""
+        """Unpack keys into boards."""
         return jax.vmap(self.domain.unpack)(key[:, 1:] if self.many else key)
 
 
 def _best(
     least: Array, least_row: Array, value: Array, row: Array, level: Array, valid: Array
 ) -> tuple[Array, Array]:
-    """Take the least value of each level, and its first row."""
+    """Return the lowest value of each level, and the first row with it."""
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)
     lowest = valid & (value == new[level]) & (value < least[level])
-    nobody = np.int32(np.iinfo(np.int32).max)
+    no_row = np.int32(np.iinfo(np.int32).max)
     first = (
-        jnp.full(least.shape, nobody).at[jnp.where(lowest, level, len(least))].min(row, mode="drop")
+        jnp.full(least.shape, no_row).at[jnp.where(lowest, level, len(least))].min(row, mode="drop")
     )
     return new, jnp.where(new < least, first, least_row)

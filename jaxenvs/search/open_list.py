@@ -1,10 +1,10 @@
-"""The open list: a queue by priority, as stacks of entries in buckets, any number taken at once.
+"""Open list: a priority queue made of buckets, from which any number of entries is popped at once.
 
-There is no heap and no sort of all entries. A bucket holds the entries of one range of priorities,
-newest first; it is a stack of pages of one pool. The ranges have equal widths around the front of
-the search. When the front leaves them, or one bucket holds most of the entries although its range
-could be narrower, the list gets new ranges and all entries move: the list has two sets of buckets,
-and until the old set is empty `pop` returns its entries to be pushed once more.
+It needs no heap and no sort over all entries. A bucket holds the entries of one range of
+priorities, newest first, as a stack of pages from one pool. The ranges have equal widths around the
+front of the search. If the front leaves them, or one bucket holds most of the entries although its
+range could be narrower, the list gets new ranges and all entries move: the list has two sets of
+buckets, and until the old set is empty, `pop` returns its entries to be pushed again.
 """
 
 from typing import NamedTuple
@@ -13,32 +13,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-BUCKETS = 256  # of a set
-PAGE = 1024  # entries, of a pool of any common size
-SMALL_PAGE = 16  # of a pool of less than SMALL entries
+BUCKETS = 256  # buckets of a set
+PAGE = 1024  # entries of a page in a pool of SMALL to LARGE entries
+SMALL_PAGE = 16  # entries of a page in a smaller pool
 SMALL = 1 << 14
-LARGE_PAGE = 4096  # of a pool of more than LARGE entries
+LARGE_PAGE = 4096  # entries of a page in a larger pool
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-LEAST = np.finfo(np.float32).tiny  # least width of a range: a smaller one would count as 0
-UNKNOWN = np.float32(1e30)  # width of the ranges while none is known
+LEAST = np.finfo(np.float32).tiny  # smallest width of a range; a smaller one would count as 0
+UNKNOWN = np.float32(1e30)  # width of the ranges before costs are known
 GROWTH = 16.0  # largest factor between the widths of successive ranges
 CROWD = 4  # batches that make a bucket crowded
 
 
 class OpenList(NamedTuple):
-    """Two sets of buckets; one is in use, the other is empty or about to be."""
+    """Two sets of buckets: one in use, the other empty or being emptied."""
 
     entries: Int32[Array, "pages page"]
     page_of: Int32[Array, "2 buckets pages_of_one"]  # pages of a bucket, bottom first
     size: Int32[Array, "2 buckets"]  # entries
-    free: Int32[Array, " pages"]  # pages in use, then those that are not
+    free: Int32[Array, " pages"]  # numbers of all pages, pages in use first
     used: Int32[Array, ""]  # pages in use
     current: Int32[Array, ""]  # the set in use
-    edges: Float32[Array, " buckets"]  # lowest priority of each bucket; of the first -inf
-    width: Float32[Array, ""]  # of the ranges between them
-    lowest: Float32[Array, ""]  # priority since the ranges are these
-    highest: Float32[Array, ""]
+    edges: Float32[Array, " buckets"]  # lowest priority of each bucket; -inf for the first
+    width: Float32[Array, ""]  # distance between edges
+    lowest: Float32[Array, ""]  # lowest priority pushed since the ranges last changed
+    highest: Float32[Array, ""]  # highest priority pushed since then
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
@@ -64,7 +64,7 @@ def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> 
 def push(
     todo: OpenList, entry: Int32[Array, " lanes"], priority: Float32[Array, " lanes"]
 ) -> OpenList:
-    """Add entries; a lane with an infinite priority (or none: NaN) is left out."""
+    """Add entries, except for lanes whose priority is infinite or NaN."""
     lanes, buckets, page = entry.shape[0], todo.size.shape[1], todo.entries.shape[1]
     some = priority < jnp.inf
     todo = todo._replace(
@@ -86,10 +86,10 @@ def push(
 
 
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
-    """Take the first `count` entries, from the old set until it is empty (`is_moving`).
+    """Remove the first `count` entries, from the old set until it is empty (`is_moving`).
 
-    Returns the list, the entries, a lower bound of the priority of each, and which lanes have an
-    entry.
+    Returns the list, the entries, a lower bound on each entry's priority, and the mask of lanes
+    with an entry.
     """
     page = todo.entries.shape[1]
     moving = is_moving(todo)
@@ -109,7 +109,7 @@ def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array,
 
 
 def is_moving(todo: OpenList) -> Bool[Array, ""]:
-    """Whether entries have yet to move to the ranges in use."""
+    """Return whether entries still have to move to the ranges in use."""
     return todo.size[1 - todo.current].sum() > 0
 
 
@@ -119,7 +119,7 @@ def length(todo: OpenList) -> Int32[Array, ""]:
 
 
 def edge(todo: OpenList) -> Float32[Array, ""]:
-    """Return a lower bound of all priorities; infinity for an empty list."""
+    """Return a lower bound on all priorities; infinity for an empty list."""
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
 
@@ -127,10 +127,11 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Choose new ranges where the present ones order the entries badly, and begin to move.
+    """Choose new ranges if the current ones order the entries badly, and begin to move entries.
 
-    finest: width below which the order does not matter. able: whether entries left for good since
-    the last change. If not, the ranges only become narrower, so that changes come to an end.
+    finest: width below which the order does not matter.
+    able: whether entries were expanded since the last change. If not, ranges may only become
+        narrower, so that the number of changes is finite.
     """
     half = todo.size.shape[1] // 2
     size, front = todo.size[todo.current], _front(todo)
@@ -138,8 +139,8 @@ def adapted(
     first, last = front == 0, front == size.shape[0] - 1
     unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
     at = jnp.where(first, todo.lowest, todo.edges[front])
-    # The front has left the ranges: the new ones cover all entries unless that makes them much
-    # wider than before. They may not be narrower than the spacing of float32 numbers.
+    # If the front has left the ranges, new ones cover all entries, unless they would become much
+    # wider. They must not be narrower than the spacing of float32 numbers.
     covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
     wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
@@ -161,12 +162,12 @@ def adapted(
 
 
 def _front(todo: OpenList) -> Int32[Array, ""]:
-    """Return the first bucket with an entry, of the set in use."""
+    """Return the first non-empty bucket of the set in use."""
     return jnp.argmax(todo.size[todo.current] > 0).astype(jnp.int32)
 
 
 def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {buckets}"]:
-    """Return where the ranges begin: one of them at `middle`, with half of the others below."""
+    """Return the lower edges of the ranges; the middle range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
     # An infinite edge would be above every priority in its bucket.
@@ -174,17 +175,17 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
 
 
 def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:
-    """Return the bucket of each priority; those left out have one that does not exist."""
+    """Return the bucket of each priority; skipped lanes get an index beyond the last bucket."""
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not lift an entry over its priority: proofs rely on the edges.
+    # Rounding must not put an entry above its priority: proofs rely on the edges.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Give each bucket in use the pages that it needs for its new size."""
+    """Allocate the pages that each bucket in use needs for its new size."""
     page, most = todo.entries.shape[1], todo.page_of.shape[2]
     before = -(-todo.size[todo.current] // page)
     more = -(-size // page) - before
@@ -203,7 +204,7 @@ def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> O
 def _without_pages(
     todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
 ) -> OpenList:
-    """Take back the pages that the buckets of a set do not need for their new size."""
+    """Free the pages that the buckets of a set do not need for their new size."""
     page, pages = todo.entries.shape[1], todo.free.shape[0]
     after = -(-size // page)
     less = -(-todo.size[source] // page) - after
@@ -221,7 +222,7 @@ def _without_pages(
 
 
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
-    """Lanes by bucket, in order within it; a bucket and a lane fit one word."""
+    """Sort lanes by bucket, stably; if bucket and lane fit into one word, sort words."""
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()
     if bits + buckets.bit_length() > 32:

@@ -1,7 +1,7 @@
-"""The nodes of a search: rows in the order in which they were found, and a hash table of them.
+"""Nodes of a search: rows in order of discovery, and a hash table over them.
 
-A row is never changed. A cheaper path to a known board becomes a new row: the table then points to
-it, and the old row is marked as stale.
+Rows are immutable. A cheaper path to a known board becomes a new row: the table then points to it,
+and the old row is marked as stale.
 """
 
 from typing import Any, NamedTuple
@@ -18,16 +18,16 @@ EMPTY = -1
 
 
 class Nodes(NamedTuple):
-    """A batch of rows; in the store, rows up to its capacity."""
+    """A batch of nodes; in the store, one per row of its capacity."""
 
     key: UInt32[Array, "rows words"]
     cost: Float32[Array, " rows"]  # from the start
-    parent: Int32[Array, " rows"]  # row, -1 for a start
-    action: Int16[Array, " rows"]  # that led here
+    parent: Int32[Array, " rows"]  # row of the parent, -1 for a start
+    action: Int16[Array, " rows"]  # action that led here
 
 
 class Store(NamedTuple):
-    """All nodes. Bytes of a row beside its key: 4 + 4 + 2 + 1, and 8 in the table."""
+    """All nodes. Bytes per row in addition to its key: 4 + 4 + 2 + 1, and 8 in the table."""
 
     nodes: Nodes
     stale: UInt8[Array, " rows"]
@@ -60,20 +60,20 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    looks: Bool[Array, " lanes"]  # has neither a slot nor a twin yet
-    replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost
+    looks: Bool[Array, " lanes"]  # has found neither a slot nor an equal board
+    replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost, or -1
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
-    """Add boards that are new or cheaper than known; equal boards must be in descending cost.
+    """Add boards that are new or cheaper than known ones.
 
-    There must be room for all lanes.
+    Equal boards must be in order of descending cost, and the store must have room for all lanes.
     """
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # All rows are first written behind the last one, so that slots can name them; then the winners
-    # move up.
+    # All rows are first written after the last one, so that slots can point to them; then the
+    # winners are compacted.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -84,8 +84,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # The highest lane wins, which of equal boards is the cheapest; it has a higher number than
-        # any row before, and so it replaces one.
+        # The highest lane wins: of equal boards it is the cheapest. Its row number exceeds all
+        # earlier ones, so `max` replaces an earlier row.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)
@@ -149,7 +149,7 @@ def path(
 ) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
     """Return the actions from the start to a row, padded with -1, and their number.
 
-    If there are more than `longest`, no action is returned.
+    If there are more than `longest`, all are -1.
     """
 
     def back(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""Checks for authors of environments: `check_env`, and the hostile play that it includes."""
+"""Conformance tests for environment authors: `check_env`, which includes fuzzing."""
 
 from .contract import CHECKS, ContractError, Subject, check_env
 from .fuzzing import Fuzzed, Fuzzer, fuzz

@@ -1,11 +1,10 @@
-"""The contract as a checker: `check_env(env)` tries what every environment promises.
+"""Conformance test of the environment contract: `check_env(env)`.
 
-For authors of environments, and for the tests of jaxenvs, which run each of `CHECKS` on every id.
-A check is a function of a `Subject` that raises `AssertionError` with a sentence.
+For environment authors, and for the tests of jaxenvs, which run each of `CHECKS` on every id. A
+check is a function of a `Subject` that raises `AssertionError` with a message.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,77 +15,35 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..core.eager import op_by_op
-from ..core.env import Env, Reset, Step
-from ..core.extras import MissingExtraError
+from ..core.env import Env, Reset
 from ..core.facts import Fact
 from ..core.registry import check_complete, make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 from .fuzzing import fuzz, limited
+from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
-try:
-    import chex
-except ImportError as error:
-    raise MissingExtraError(["chex"], "test") from error
 try:
     from jax import enable_x64
 except ImportError:  # before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 BATCH = 4  # environments
-RESETS = 16  # levels that are looked at
-STEPS = 256  # of an episode, counting those after its end
-EPSILON = float(np.finfo(np.float32).eps)
+RESETS = 16  # sampled levels
 
 
 class ContractError(AssertionError):
-    """An environment breaks the contract; a line for each check that failed."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Subject:
-    """An environment with its functions compiled once for all checks."""
-
-    env: Env
-    reset: Callable[..., Reset]  # (key, params)
-    step: Callable[..., Step]  # (key, state, action, params)
-    batch_step: Callable[..., Step]  # the same over a leading axis of every argument
-    rollout: Callable[..., tuple[Reset, Step]]  # (key of the reset, keys, actions, params)
-
-    @classmethod
-    def of(cls, env: Env) -> "Subject":
-        """Wrap the environment; its functions compile when they are first called."""
-
-        def rollout(key: Array, keys: Array, actions: PyTree, params: Any) -> tuple[Reset, Step]:
-            def one(state: Any, key_and_action: Any) -> tuple[Any, Step]:
-                step = env.step(key_and_action[0], state, key_and_action[1], params)
-                return step.state, step
-
-            first = env.reset(key, params)
-            return first, jax.lax.scan(one, first.state, (keys, actions))[1]
-
-        return cls(
-            env=env,
-            reset=jax.jit(env.reset),
-            step=jax.jit(env.step),
-            batch_step=jax.jit(jax.vmap(env.step)),
-            rollout=jax.jit(rollout),
-        )
-
-    @functools.cached_property
-    def episode(self) -> tuple[Reset, Step]:
-        """The first state and all steps of `plan(env)`, with the default params."""
-        return self.rollout(*plan(self.env), self.env.default_params)
+    """An environment breaks the contract; the message has a line for each failed check."""
 
 
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
-    """Check the whole contract of an environment, given itself or by its id.
+    """Check the whole contract of an environment or an id.
 
-    `steps` is the number of random and hostile steps (see `fuzzing`) besides the fixed checks;
-    `seed` determines the levels. Returns the names of the checks that passed; raises
-    `ContractError` with a line for each that failed, and `registry.IncompleteError` if the class
-    lacks required methods. An environment of 100 actions takes about ten seconds to compile.
+    `steps` is the number of random and hostile steps (see `fuzzing`) in addition to the fixed
+    checks; `seed` determines the levels. Returns the names of the passed checks. Raises
+    `ContractError` with a line for each failed check, and `registry.IncompleteError` if the class
+    lacks required methods. An environment with 100 actions takes about ten seconds to compile.
     """
     if isinstance(env, str):
         env = make(env)
@@ -107,64 +64,14 @@ def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str
 
 
 def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
-    """Random and hostile play breaks no rule."""
+    """Check that random and hostile play breaks no rule."""
     found = fuzz(subject.env, steps=steps, seed=seed)
     broken = {rule: count for rule, count in found.broken.items() if count}
     assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
 
 
-def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyTree[Array]]:
-    """Key of the world, keys and random actions of an episode."""
-    key_world, key_steps, key_actions = jax.random.split(jax.random.key(seed), 3)
-    actions = jax.vmap(env.action_space.sample)(jax.random.split(key_actions, steps))
-    return key_world, jax.random.split(key_steps, steps), actions
-
-
-def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
-    """Assert that two pytrees are equal in structure, dtypes and every bit.
-
-    Floats of two programs may differ in the last two bits: XLA compiles sums of products in
-    different ways.
-    """
-
-    def equal(x: Any, y: Any) -> bool:
-        floats = jnp.issubdtype(x.dtype, jnp.floating)
-        if floats and not one_program:
-            return np.allclose(x, y, rtol=2 * EPSILON, atol=EPSILON, equal_nan=True)
-        return np.array_equal(x, y, equal_nan=floats)
-
-    def difference(x: Any, y: Any) -> str:
-        wrong = np.atleast_1d(np.asarray(x) != np.asarray(y))
-        return f"{np.atleast_1d(x)[wrong][:5]} and {np.atleast_1d(y)[wrong][:5]}"
-
-    chex.assert_trees_all_equal_structs(a, b, custom_message=what)
-    chex.assert_trees_all_equal_shapes_and_dtypes(a, b, custom_message=what)
-    chex.assert_trees_all_equal_comparator(equal, difference, a, b, custom_message=what)
-
-
-def at(tree: PyTree, index: int) -> PyTree:
-    """Entry of a pytree along its first axis."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
-
-
-def stack(trees: list[Any]) -> Any:
-    """Join pytrees along a new first axis; NumPy arrays stay NumPy and compile nothing."""
-
-    def join(*leaves: Any) -> Any:
-        numpy = isinstance(leaves[0], np.ndarray | np.generic)
-        return np.stack(leaves) if numpy else jnp.stack(leaves)
-
-    return jax.tree.map(join, *trees)
-
-
-def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Structure with shape, dtype and weakness of every leaf: a change means recompiling."""
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]
-
-
 def check_value(subject: Subject) -> None:
-    """The environment is a frozen, hashable value, its params are numbers and hashable, too."""
+    """Check that the environment is a frozen, hashable value, and that its params are hashable."""
     env = subject.env
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
@@ -176,7 +83,7 @@ def check_value(subject: Subject) -> None:
         raise AssertionError("an environment is frozen: it must not take new attributes")
     params, again = env.default_params, env.default_params
     assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
-    # Static arguments of `jit` must do both.
+    # Static arguments of `jit` need both.
     try:
         alike = (params == again) is True and hash(params) == hash(again)
     except Exception:  # `==` of arrays may return or raise anything
@@ -185,7 +92,7 @@ def check_value(subject: Subject) -> None:
 
 
 def check_types(subject: Subject) -> None:
-    """Every step keeps the structure, shapes, dtypes and weak types of the reset."""
+    """Check that every step keeps the structure, shapes, dtypes and weak types of the reset."""
     env = subject.env
     key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
     obs, state = jax.eval_shape(env.reset, key)
@@ -193,7 +100,7 @@ def check_types(subject: Subject) -> None:
     again = jax.eval_shape(env.step, key, step.state, action)
     for name, trees in (("state", (state, step.state, again.state)), ("obs", (obs, step.obs))):
         for later in trees[1:]:
-            assert _types(trees[0]) == _types(later), (
+            assert types_of(trees[0]) == types_of(later), (
                 f"{name}: a step changes {trees[0]} to {later}"
             )
     _check_leaves(step, "step")
@@ -205,7 +112,7 @@ def check_types(subject: Subject) -> None:
 
 
 def check_x64(subject: Subject) -> None:
-    """Nothing has 64 bits even where JAX allows them, as a dtype left to JAX would."""
+    """Check that no array has 64 bits when JAX allows them, as unspecified dtypes would."""
     env = subject.env
     with enable_x64(True):
         key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -223,17 +130,17 @@ def _check_leaves(tree: PyTree, name: str) -> None:
 
 
 def check_no_key(subject: Subject) -> None:
-    """The state holds plain arrays and no key, with which a planner could foresee chance.
+    """Check that the state holds no key, with which a planner could foresee random outcomes.
 
-    Its 32-bit integers are searched for the words of the keys that a reset and a step get, of those
-    for the level and the first state, and of the keys that these split into. Changed words, and
-    words of keys split further, are not detected.
+    Its 32-bit integers are searched for the words of the keys given to a reset and a step, of the
+    keys for the level and the first state, and of keys split from these. Changed words, and words
+    of keys split further, are not detected.
     """
     env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    key_reset, key_step = jax.random.split(jax.random.key(0))  # words that are no small numbers
+    key_reset, key_step = jax.random.split(jax.random.key(0))  # their words are large numbers
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
     folded = jax.vmap(lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.arange(8)))
@@ -245,11 +152,11 @@ def check_no_key(subject: Subject) -> None:
         integers = [np.asarray(x).ravel() for x in jax.tree.leaves(state)]
         integers = [x.view(np.uint32) for x in integers if x.dtype in (np.uint32, np.int32)]
         held = np.isin(words, np.concatenate(integers or [words[0, :0]])).all(axis=1)
-        assert not held.any(), "the state holds the words of a key, with which chance is foreseen"
+        assert not held.any(), "the state holds the words of a key, which predict random outcomes"
 
 
 def check_spaces(subject: Subject) -> None:
-    """Observations and rewards lie in their spaces, and what the spaces draw fits."""
+    """Check that observations and rewards lie in their spaces, and that samples fit."""
     env, (first, steps) = subject.env, subject.episode
     space = env.observation_space
     assert space.contains(first.obs), f"the first observation is not in {space}"
@@ -257,8 +164,8 @@ def check_spaces(subject: Subject) -> None:
     assert inside.all(), f"the observation of step {inside.argmin()} is not in {space}"
     drawn = jax.jit(space.sample)(jax.random.key(0))
     drawn, shown = (jax.tree.map(np.zeros_like, tree) for tree in (drawn, first.obs))
-    assert_same(drawn, shown, "an observation and what its space draws")
-    assert not steps.info["invalid_action"].any(), "sampled actions are said to be invalid"
+    assert_same(drawn, shown, "an observation and a sample of its space")
+    assert not steps.info["invalid_action"].any(), "sampled actions are reported as invalid"
     low, high = env.reward_range
     rewards = np.asarray(steps.reward)
     inside = np.isfinite(rewards) & (rewards >= low) & (rewards <= high)
@@ -266,7 +173,7 @@ def check_spaces(subject: Subject) -> None:
 
 
 def check_transforms(subject: Subject) -> None:
-    """A scan over steps, a jitted call for each step and a batch give the same results."""
+    """Check that a scan over steps, single jitted steps and a batch give the same results."""
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)
     first, scanned = jax.device_get(subject.episode)
@@ -278,7 +185,7 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The batch holds the steps of the episode in reverse order: each must be as if it were alone.
+    # The batch holds steps of the episode in reverse order; rows must not influence each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
@@ -288,9 +195,9 @@ def check_transforms(subject: Subject) -> None:
 
 
 def check_eager(subject: Subject) -> None:
-    """Everything is the same one operation at a time, without the program of an eager call.
+    """Check that results are the same when operations run one at a time, not as one program.
 
-    Loops are compiled one by one: `jax.disable_jit` would run them in Python for minutes.
+    Loops are still compiled: `jax.disable_jit` would run them in Python for minutes.
     """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
@@ -303,7 +210,7 @@ def check_eager(subject: Subject) -> None:
 
 
 def check_level(subject: Subject) -> None:
-    """`reset` is `sample_level` and `reset_to`."""
+    """Check that `reset` equals `sample_level` followed by `reset_to`."""
     env = subject.env
     key_level, key_state = jax.random.split(jax.random.key(3))
     level = jax.jit(env.sample_level)(key_level)
@@ -313,7 +220,7 @@ def check_level(subject: Subject) -> None:
 
 
 def check_one_compilation(subject: Subject) -> None:
-    """A second reset or step compiles nothing."""
+    """Check that a second reset or step compiles nothing."""
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)
     state = subject.reset(key, params).state
@@ -327,27 +234,27 @@ def check_one_compilation(subject: Subject) -> None:
 
 
 def check_time_limit(subject: Subject) -> None:
-    """The limit truncates, may differ within a batch, and the end of the task has precedence."""
+    """Check that limits truncate, may differ within a batch, and yield to termination."""
     env = subject.env
     given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
     params = limited(stack([env.default_params] * BATCH), given)
     keys = jax.random.split(jax.random.key(5), BATCH)
     state = stack(jax.device_get([subject.reset(key, env.default_params).state for key in keys]))
     limits = np.asarray(jax.vmap(env.time_limit)(state, params))
-    assert (limits <= given).all(), "the limit of an episode must not exceed that of the params"
+    assert (limits <= given).all(), "an episode's limit must not exceed the limit of the params"
     for time in range(1, BATCH + 1):
         actions = jax.vmap(env.action_space.sample)(keys)
         step = subject.batch_step(keys, state, actions, params)
         np.testing.assert_array_equal(step.state.time, jnp.full(BATCH, time), "the clock")
-        cut = (limits <= time) & ~np.asarray(step.terminated)
-        np.testing.assert_array_equal(step.truncated, cut, "truncated at the limit")
+        truncated = (limits <= time) & ~np.asarray(step.terminated)
+        np.testing.assert_array_equal(step.truncated, truncated, "truncated at the limit")
         np.testing.assert_array_equal(step.done, step.truncated | step.terminated, "done")
         np.testing.assert_array_equal(step.discount, 1 - np.float32(step.terminated), "discount")
         state = step.state
 
 
 def check_ending(subject: Subject) -> None:
-    """The task ends as `ending` says, not earlier, and at the limit the task's end counts."""
+    """Check that `ending` terminates the task at its last action, also at the time limit."""
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
@@ -369,13 +276,13 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Environment i of a batch does not depend on the size of the batch, even through resets."""
+    """Check that environment i of a batch does not depend on the batch size, even after resets."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 
 
 def _play_batch(env: Env, rows: int) -> PyTree:
-    """Five steps; the limit of two ends every episode in between."""
+    """Play five steps with a time limit of two, so that every episode ends in between."""
     venv = make_vec(env, rows)
     params = limited(venv.default_params, np.int32(2))
     actions = jax.vmap(env.action_space.sample)(jax.random.split(jax.random.key(7), rows))
@@ -393,7 +300,7 @@ def _play_batch(env: Env, rows: int) -> PyTree:
 
 
 def check_sight(subject: Subject) -> None:
-    """If fully observed, states with equal observations are equal except for their clocks."""
+    """Check `fully_observed`: states with equal observations may only differ in their clocks."""
     env, params = subject.env, subject.env.default_params
     if not env.fully_observed:
         return
@@ -407,13 +314,13 @@ def check_sight(subject: Subject) -> None:
         parts = _without_clock(env, state)
         for name, leaf in known.setdefault(look, parts).items():
             assert np.array_equal(leaf, parts[name]), (
-                f"two states that look alike differ in {name}: show it, or say in the class that "
-                "fully_observed = False"
+                f"two states with equal observations differ in {name}: observe it, or set "
+                "fully_observed = False in the class"
             )
 
 
 def _without_clock(env: Env, state: Any) -> dict[str, Any]:
-    """Leaves of a state by name, without its time and what wrappers remember."""
+    """Return the leaves of a state by name, without its time and the state of wrappers."""
     while isinstance(env, Wrapper):
         env, state = env.env, env.inner(state)
     leaves = jax.tree_util.tree_leaves_with_path(state)
@@ -422,7 +329,7 @@ def _without_clock(env: Env, state: Any) -> dict[str, Any]:
 
 
 def check_masks(subject: Subject) -> None:
-    """The mask has an entry for each action, and some action is legal at the start."""
+    """Check that the mask has an entry for each action, and some action is legal at the start."""
     env = subject.env
     if not isinstance(env.action_space, Discrete):
         return
@@ -433,7 +340,7 @@ def check_masks(subject: Subject) -> None:
 
 
 def check_pictures(subject: Subject) -> None:
-    """Tiles are numbers of sprites; an environment may have none."""
+    """Check that tiles are indices into the atlas; an environment may have no tiles."""
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
     try:
@@ -445,8 +352,10 @@ def check_pictures(subject: Subject) -> None:
 
 
 def check_words(subject: Subject) -> None:
-    """Every action has a name and an entry of `controls`, which has an element of the space where
-    actions are no numbers; a state has facts and a description.
+    """Check names, controls, facts and descriptions.
+
+    Every action has a name and an entry in `controls`; if actions are not Discrete, `controls` also
+    has an element of the space for each entry.
     """
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
@@ -465,7 +374,7 @@ def check_words(subject: Subject) -> None:
     assert all(isinstance(fact, Fact) for fact in env.facts(state)), "facts are no Facts"
     words = env.describe(state)
     assert words and isinstance(words, str), f"describe returns {words!r}"
-    assert words == env.describe(state), "describe says something else the second time"
+    assert words == env.describe(state), "describe returns another text the second time"
 
 
 CHECKS: dict[str, Callable[[Subject], None]] = {

@@ -1,7 +1,7 @@
-"""Random and hostile play, with rules of the contract checked after every step on the device.
+"""Fuzzing: random and hostile play that checks the contract after every step on the device.
 
-The environments of a batch differ in their levels, time limits and other params. Half of the
-actions are uniform; of the others some are masked and some lie outside the space.
+The environments of a batch differ in levels, time limits and other params. Half of the actions are
+uniform; the others are masked or outside the space.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits besides the default, steps
-USUAL = 7 * len(LIMITS)  # environments with the default, for each with one of these
-VARIATIONS = (0.0, 0.5, 4.0)  # of params, in turn
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits in addition to the default, steps
+USUAL = 7 * len(LIMITS)  # weight of the default limit in the draw; each of LIMITS has weight 1
+VARIATIONS = (0.0, 0.5, 4.0)  # of params, one per call in turn
 NEAR = 0.5  # variation up to which observations and rewards of our ids stay in their spaces
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # hostile floats
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
@@ -33,7 +33,7 @@ class Fuzzed(NamedTuple):
     """Result of hostile play."""
 
     steps: int
-    broken: dict[str, int]  # rule: steps that break it
+    broken: dict[str, int]  # rule -> number of steps that break it
 
 
 def fuzz(
@@ -56,7 +56,7 @@ def fuzz(
 
 @dataclasses.dataclass(frozen=True)
 class Fuzzer:
-    """`rows` environments that are played for `length` steps; the program is compiled once."""
+    """Plays `rows` environments for `length` steps; the program is compiled once."""
 
     env: Env
     rows: int = 256
@@ -105,7 +105,7 @@ class Fuzzer:
         return jax.vmap(self.env.observation_space.contains)(obs)
 
     def _vary(self, key: Key, variation: Array) -> Any:
-        """Params for each environment: limits of all kinds, and floats near the defaults."""
+        """Return params for each environment, with various limits and floats near the defaults."""
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)
         varied = []
@@ -136,7 +136,7 @@ class Fuzzer:
         )
 
     def _rules(self, key: Key, state: Any, action: PyTree, step: Step, params: Any) -> Rules:
-        """Tell which rules a step breaks."""
+        """Return a flag for each rule, true if the step breaks it."""
         env, time = self.env, step.state.time
         low, high = env.reward_range
         limit = env.time_limit(step.state, params)
@@ -155,7 +155,7 @@ class Fuzzer:
             "not a number": jnp.stack(
                 [jnp.zeros((), jnp.bool_), *[jnp.isnan(leaf).any() for leaf in floats]]
             ).any(),
-            "invalid action not told": step.info["invalid_action"]
+            "invalid action not reported": step.info["invalid_action"]
             != ~env.action_space.contains(action),
             "masked action did something": self._moved(key, state, action, step, params),
         }
@@ -163,7 +163,7 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Tell whether a masked action changed more than the clock, or than the idle action."""
+        """Return whether a masked action did anything other than the idle action, if any."""
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):
             return jnp.zeros((), jnp.bool_)
@@ -177,7 +177,7 @@ class Fuzzer:
 
 
 def limited(params: Any, limit: Any) -> Any:
-    """Params with another time limit, even if they are nested in a wrapper's."""
+    """Return params with another time limit, even if they are nested in a wrapper's."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: limit if _is_limit(path) else leaf, params
     )
@@ -188,7 +188,7 @@ def _is_limit(path: Any) -> bool:
 
 
 def _wild(key: Key, space: Space) -> PyTree[Array]:
-    """Any number of the dtype, which is outside most spaces."""
+    """Draw any number of the dtype; most are outside the space."""
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
         parts = zip(keys, space.spaces.items(), strict=True)

@@ -1,4 +1,4 @@
-"""Rule worlds: tasks are data, with the rules of XLand-MiniGrid; importing registers all ids."""
+"""XLand-MiniGrid's environments, whose tasks are data; importing the package registers all ids."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from .tiles import Colour, Kind
 from .trials import Trials, episode_returns
 from .words import describe
 
-if TYPE_CHECKING:  # what `__getattr__` finds
+if TYPE_CHECKING:  # imported on first use by `__getattr__`
     from .solver import Solution, solve
 
 __all__ = [
@@ -40,10 +40,10 @@ __all__ = [
     "solve",
 ]
 
-if not TYPE_CHECKING:  # a type checker would take any name to be there
+if not TYPE_CHECKING:  # otherwise a type checker accepts any name
 
     def __getattr__(name: str) -> Any:
-        """Import the solver, and with it the search, when it is first named."""
+        """Import the solver, and with it the search, on first use."""
         if name in ("Solution", "solve"):
             from . import solver
 

@@ -1,12 +1,13 @@
-"""A step of XLand-MiniGrid 0.9.3: an action, the rules in their order, the goal.
+"""A step of XLand-MiniGrid 0.9.3: an action, then the rules in order, then the goal.
 
-Rules can only change the pocket and eight cells: the neighbours of the agent, one of which is the
-cell in front, and the neighbours of that cell, one of which is the agent's. They are read into two
-words, changed in registers whatever the number of rules, and written back at once.
+Rules can only change the pocket and eight cells: the four neighbours of the agent, one of which is
+the cell in front, and the four neighbours of that cell, one of which is the agent's. These cells
+are read into two words, changed in registers by any number of rules, and written back together.
 
-As in the package, a cell above or left of the grid is the one on the opposite side; below and right
-of it there is nothing (but an action in front of the agent reads its own cell instead), and what
-is written there is lost. This needs an agent on the border, which no layout has.
+Indexing beyond the grid follows the package. A cell above or left of the grid is the one on the
+opposite side. Below and right of the grid there is nothing, and writes there are lost; an action
+reads the agent's own cell instead of a cell in front of it there. This matters only for an agent on
+the border, where no layout puts it.
 """
 
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.bits import cut
+from ..core.gridworld import packed
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from . import tiles
@@ -31,13 +33,13 @@ from .rulesets import (
     TILE_AT,
     PackedRuleset,
 )
-from .state import Action, XLandState, packed
+from .state import Action, XLandState
 from .tiles import Kind
 
 _EACH_BYTE = np.uint32(0x01010101)
 _FLOORS = np.uint32(tiles.FLOOR) * _EACH_BYTE
 _LOW_BITS = np.uint32(0x7F7F7F7F)
-# Of the eight cells, up, right, down, left of the agent, then of the cell in front:
+# The eight cells: up, right, down, left of the agent, then of the cell in front.
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
@@ -45,29 +47,29 @@ _SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # in their word
 
 
 class Front(NamedTuple):
-    """The cell in front of the agent before the action."""
+    """Cell in front of the agent before the action."""
 
     row: Int32[Array, ""]
     column: Int32[Array, ""]
     tile: UInt32[Array, ""]
-    before: Bool[Array, ""]  # above or left of the grid
-    beyond: Bool[Array, ""]  # below or right of it
+    before: Bool[Array, ""]  # whether it is above or left of the grid
+    beyond: Bool[Array, ""]  # whether it is below or right of the grid
 
 
 class Moment(NamedTuple):
-    """What is fixed while the rules of a step apply."""
+    """Inputs of the rules that are constant during a step."""
 
-    forward: Bool[Array, ""]  # the action
-    picked: Bool[Array, ""]
-    put: Bool[Array, ""]
+    forward: Bool[Array, ""]  # whether the action is `FORWARD`
+    picked: Bool[Array, ""]  # whether it is `PICKUP`
+    put: Bool[Array, ""]  # whether it is `PUT`
     in_front: UInt32[Array, ""]  # mask of the byte of the cell in front; 0 beyond the grid
-    front: UInt32[Array, ""]  # bits to shift so that this byte is the lowest
-    back: UInt32[Array, ""]  # likewise for the agent's cell among the neighbours of that in front
+    front: UInt32[Array, ""]  # right shift that makes this byte the lowest
+    back: UInt32[Array, ""]  # the same for the agent's cell, a neighbour of the cell in front
     beyond: Bool[Array, ""]  # whether the agent's cell counts as the one in front
 
 
 class Scene(NamedTuple):
-    """What rules can change; neighbours are up, right, down, left from the lowest byte."""
+    """Tiles that rules can change; neighbours are up, right, down, left from the lowest byte."""
 
     agent: UInt32[Array, ""]  # neighbours of the agent
     front: UInt32[Array, ""]  # neighbours of the cell in front
@@ -75,7 +77,7 @@ class Scene(NamedTuple):
 
 
 def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """(rows, columns) of one step: 0 up, 1 right, 2 down, 3 left."""
+    """Return (rows, columns) of one step: 0 up, 1 right, 2 down, 3 left."""
     rows = (direction == 2).astype(jnp.int32) - (direction == 0).astype(jnp.int32)
     columns = (direction == 1).astype(jnp.int32) - (direction == 3).astype(jnp.int32)
     return rows, columns
@@ -84,11 +86,11 @@ def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, "
 def advance(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, ""]]:
-    """Apply one action, then the rules; also return whether the goal is reached."""
+    """Apply one action, then the rules; return the state and whether the goal is reached."""
     height, width = state.grid.shape
     cells = state.grid.reshape(-1)
     front = _in_front(state, cells)
-    left, pocket = _handled(front.tile, state.pocket.astype(jnp.uint32), action)
+    left, pocket = _act_in_front(front.tile, state.pocket.astype(jnp.uint32), action)
     outside = front.before | front.beyond
     moves = (action == Action.FORWARD) & tiles.is_any(front.tile, tiles.WALKABLE) & ~outside
     row = jnp.where(moves, front.row, state.row)
@@ -126,10 +128,10 @@ def _in_front(state: XLandState, cells: UInt8[Array, " cells"]) -> Front:
     )
 
 
-def _handled(
+def _act_in_front(
     front: UInt32[Array, ""], pocket: UInt32[Array, ""], action: Array
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
-    """Pick up, put down or toggle: what is in front and in the pocket after the action."""
+    """Pick up, put down or toggle; return the tiles in front and in the pocket afterwards."""
     empty = (pocket & 15) == 0
     picks = (action == Action.PICKUP) & tiles.is_any(front, tiles.THINGS) & empty
     puts = (action == Action.PUT) & ((front & 15) == Kind.FLOOR) & ~empty
@@ -139,8 +141,10 @@ def _handled(
 
 
 def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """What a tile becomes when toggled: doors open and close, and a key of the door's colour
-    unlocks a door for good and is kept."""
+    """Return the tile in front after a toggle.
+
+    Doors open and close; a key of the same colour unlocks a door for good and is kept.
+    """
     kind, painted = front & 15, front & 0xF0
     fits = pocket == (painted | np.uint32(Kind.KEY))
     opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)
@@ -151,8 +155,8 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
 def _around(
     row: Array, column: Array, direction: Array, height: int, width: int
 ) -> Int32[Array, "8"]:
-    """Cells above, right of, below and left of the agent, then of the cell in front of it; beyond
-    the grid different numbers for each."""
+    """Return indices of the cells above, right of, below and left of the agent, then of the cell in
+    front; each cell beyond the grid has a different index."""
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
     rows = jnp.where(rows < 0, rows + height, rows)
@@ -172,7 +176,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """The same, so that a kernel that needs the words reads the cells itself."""
+    """Read the cells one by one, so that this fuses into the kernels that use the words."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
@@ -184,9 +188,9 @@ def _read_one_by_one(
 def _written(
     cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
 ) -> UInt8[Array, " cells"]:
-    """Write the eight cells around an agent; `where` has its row, column and direction."""
-    # As data: otherwise this kernel would compute the rules for each byte, and read the old agent,
-    # which a scan would have to copy before.
+    """Write the eight cells around an agent; `where` packs its row, column and direction."""
+    # Without the barrier this kernel computes the rules for each byte and reads the old agent,
+    # which a scan would have to copy first.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
     row, column, direction = cut(where, 8, 8, 8)
     index = _around(row, column, direction, height, width)
@@ -210,21 +214,21 @@ def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]
 def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in one kernel."""
     for number in range(rules.shape[0]):
-        scene = _ruled(rules[number], scene, moment)
+        scene = _apply_rule(rules[number], scene, moment)
     return scene
 
 
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
-    """Apply all rules. Unrolled, a CPU would compile and compute them for each of their results."""
+    """Apply all rules in a loop. On a CPU, XLA repeats unrolled rules for each of their outputs."""
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
-        return _ruled(rule, scene, moment), None
+        return _apply_rule(rule, scene, moment), None
 
     return jax.lax.scan(one, scene, rules, unroll=3)[0]
 
 
-def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
-    """Apply one rule to the cells and the pocket as the rules before have left them."""
+def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
+    """Apply one rule to the cells and the pocket as earlier rules left them."""
     made = (rule >> 16) & 255
     beside, pair, held = _matches(rule, scene, moment)
     everywhere = made * _EACH_BYTE
@@ -240,8 +244,8 @@ def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Where a rule (or a goal) holds: masks of neighbours of the agent and of the cell in front,
-    and whether it does in the pocket."""
+    """Return where a rule or goal holds: masks of the neighbours of the agent and of the cell in
+    front, and a flag for the pocket."""
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255
     sides = flags & 15
@@ -257,7 +261,7 @@ def _matches(
 
 
 def _reached(goal: UInt32[Array, ""], scene: Scene, moment: Moment) -> Bool[Array, ""]:
-    """Whether a goal holds that is about neighbours or the pocket."""
+    """Return whether a goal about neighbours or the pocket holds."""
     beside, pair, held = _matches(goal, scene, moment)
     return (beside != 0) | (pair != 0) | held
 
@@ -271,9 +275,9 @@ def _place_reached(
     at: tuple[Int32[Array, ""], Int32[Array, ""]],
     width: int,
 ) -> Bool[Array, ""]:
-    """Whether a goal holds that is about one cell or the agent's place.
+    """Return whether a goal about one cell or the agent's position holds.
 
-    Rules may have changed that cell, but not the agent's own while it moves forward.
+    Rules may have changed that cell, but not the agent's own cell while it moves forward.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)
@@ -289,18 +293,18 @@ def _place_reached(
 
 
 def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
-    """Bits of `new` where the mask has ones, else those of `old`."""
+    """Return the bits of `new` where the mask is set, else the bits of `old`."""
     return old ^ ((old ^ new) & mask)
 
 
 def _equal(word: UInt32[Array, ""], byte: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """0xFF in every byte of the word that equals `byte`, 0 in the others."""
+    """Return 0xFF in every byte of the word that equals `byte`, 0 in the others."""
     differs = word ^ (byte * _EACH_BYTE)
     zero = ~(((differs & _LOW_BITS) + _LOW_BITS) | differs | _LOW_BITS)
     return (zero >> 7) * np.uint32(255)
 
 
 def _spread(sides: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """A byte of ones for each of four bits."""
+    """Expand each of four bits to a byte of ones or zeros."""
     spread = (sides & 1) | (sides & 2) << 7 | (sides & 4) << 14 | (sides & 8) << 21
     return spread * np.uint32(255)

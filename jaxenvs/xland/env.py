@@ -1,8 +1,8 @@
-"""Rule worlds of XLand-MiniGrid 0.9.3: fields, params, observations and the contract.
+"""XLand-MiniGrid 0.9.3's environment: fields, params and observations.
 
-Differences from the package: `truncated` is never true together with `terminated`, and stays true
-after the limit; an action out of range is the nearest valid one in every respect; the default task
-has a goal; randomness comes from JAX keys, with the package's distribution of layouts.
+Differences from the package: `truncated` and `terminated` are never both true, and `truncated`
+stays true after the limit; an action out of range is clipped to the nearest valid one; the default
+task has a goal; levels are drawn with JAX keys, from the package's distribution.
 """
 
 import functools
@@ -11,29 +11,28 @@ from typing import Any, ClassVar, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
+from jaxtyping import Array, Bool, PyTree, UInt8
 
 from ..core import checks
-from ..core.controls import Controls
 from ..core.env import Ending, Env, Step, Transition
-from ..core.facts import RGB, Effects, Fact
-from ..core.pixels import compose
+from ..core.facts import Effects, Fact
+from ..core.gridworld import GridWorld
 from ..core.random import Key
 from ..core.registry import register
-from ..core.sight import seen_cells, visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
-from . import facts, layouts, sets, sprites, tiles, validation
-from .engine import advance, direction_vector
+from . import facts, layouts, sets, tiles, validation
+from .engine import advance
 from .language import parse_ruleset
 from .layouts import LAYOUTS
 from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
+from .sprites import SPRITES
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
 from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball beside the square, then pick up what they become.
+# The default task: put the ball next to the square, then pick up the pyramid they become.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[
@@ -44,14 +43,14 @@ EXAMPLE = Ruleset.of(
 
 
 def _register_all(env_class: World) -> World:
-    """Register each layout in the sizes of the package, with its id as an alias."""
+    """Register each layout in the package's sizes, with the package's ids as aliases."""
     for layout, sizes in layouts.SIZES.items():
         for size in sizes:
             name = f"{layout}-{size}x{size}"
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                representative=name == "R4-13x13",  # what papers train on
+                representative=name == "R4-13x13",  # papers train on this layout
                 layout=layout,
                 size=size,
             )(env_class)
@@ -59,43 +58,42 @@ def _register_all(env_class: World) -> World:
 
 
 @_register_all
-class XLand(Env):
-    """A world whose rules and goal are data: things turn into others when they are held or meet.
+class XLand(GridWorld):
+    """A grid world whose rules and goal are data: objects change when they are held or meet.
 
-    The task is in the params, so that each environment of a batch may have its own. Walls, doors
-    and places are drawn anew in every episode.
+    The task is part of the params, so environments of a batch can have different tasks. Doors and
+    positions are drawn anew in every episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
-        door. Then the rules apply, in their order; which of them an action can trigger depends on
-        its number, not on whether it succeeded.
+        door. Then the rules apply in order; the rules that an action can trigger depend on its
+        number, not on its success.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
-        `dict` that with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
-        (num_rules, 7); `rgb` uint8
-        (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
-        (size * tile_size, size * tile_size, 3) the whole grid as pixels.
+        `dict` the same with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
+        (num_rules, 7); `rgb` uint8 (view_size * tile_size, view_size * tile_size, 3) the view as
+        pixels; `rgb_full` uint8 (size * tile_size, size * tile_size, 3) the whole grid as pixels.
     Reward: 1 - 0.9 * steps / max_steps_in_episode when the goal is reached, else 0.
     Episode ends: when the goal is reached, at the time limit.
     """
 
     layout: str = "R1"  # rooms: one, two, four, six or nine
     size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # rules that a task may have; fewer make a step on a CPU faster
-    num_tiles: int = 23  # tiles that may lie on the map at the start
-    task: str = ""  # the default one, as `parse_ruleset` reads it; `;` ends a line as well
-    view_size: int = 5  # odd; cells seen ahead and across
-    obs: str = "image"  # which observation is made
-    see_through_walls: bool = True  # nothing blocks sight
-    tile_size: int = 8  # pixels, of the rgb observations
+    num_rules: int = 18  # rules of a task, at most; fewer make steps on a CPU faster
+    num_tiles: int = 23  # tiles on the map at the start, at most
+    task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
+    view_size: int = 5
+    see_through_walls: bool = True
 
     observations: ClassVar[tuple[str, ...]] = ("image", "heading", "dict", "rgb", "rgb_full")
     package: ClassVar[str] = "xminigrid"
-    reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
-    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    keys = facts.KEYS
+    sprites = SPRITES
+    outside: ClassVar[int] = tiles.NOTHING
     task_sets: ClassVar[tuple[str, ...]] = tuple(sets.SETS)
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        super().__post_init__()
         owner = type(self).__name__
         checks.one_of(owner, "layout", self.layout, LAYOUTS)
         layout = LAYOUTS[self.layout]
@@ -111,17 +109,12 @@ class XLand(Env):
                 f"{type(self.task).__name__}; `params_for` takes rulesets"
             )
         _default_params(self.size, self.num_rules, self.num_tiles, self.task)
-        checks.one_of(owner, "obs", self.obs, self.observations)
-        checks.integer_field(owner, "view_size", self.view_size, 3, 31)
-        if self.view_size % 2 == 0:
-            raise ValueError(f"{owner}: view_size={self.view_size} must be odd, such as 5")
-        checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
-        checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
 
     def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
-        """Return `params` (by default the defaults) with this task, padded to the fields' sizes.
+        """Return `params` (default: `default_params`) with this task, padded to `num_rules` rules
+        and `num_tiles` tiles.
 
-        A ruleset with a leading axis makes params with one, for a batch of as many environments.
+        A ruleset with a leading axis gives params with that axis, for a batch of environments.
         Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
         `validation.check`.
         """
@@ -130,40 +123,42 @@ class XLand(Env):
         start = self.default_params if params is None else params
         return start.replace(ruleset=sized.packed())
 
-    # The contract.
+    # Interface of `Env`.
 
     @property
     def default_params(self) -> XLandParams:
-        """The package's time limit, and the field's task or a small one."""
+        """The package's time limit, and the task of the field `task` or a small default one."""
         return _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     @property
-    def action_space(self) -> Discrete:
-        """Six actions, see `Action`."""
-        return Discrete(len(Action))
+    def grid_shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid, walls included."""
+        return self.size, self.size
 
     @property
-    def action_names(self) -> tuple[str, ...]:
-        """Names of the actions."""
-        return self.controls.names
-
-    @property
-    def controls(self) -> Controls:
-        """Arrows turn and move; see `facts.KEYS`."""
-        return Controls(facts.KEYS)
-
-    @property
-    def observation_space(self) -> Space:
-        """Space of the observation named by the field `obs`."""
-        return _observation_space(self)
+    def tile_space(self) -> Space:
+        """Space of the observation named by `obs`, unless that is one of pixels."""
+        kind, colour, last = max(Kind), max(Colour), self.size - 1
+        pair = [kind, colour]
+        image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
+        heading = {"image": image, "direction": Discrete(4)}
+        place = [max(number, last) for number in pair]  # bounds of a goal's row and column or tile
+        task = {
+            "pocket": Box(0, pair, (2,), np.uint8),
+            "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
+            "rules": Box(0, [len(RULES) - 1, *pair, *pair, *pair], (self.num_rules, 7), np.uint8),
+        }
+        return {"image": image, "heading": Dict(heading), "dict": Dict({**heading, **task})}[
+            self.obs
+        ]
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What the indices of each observation mean."""
+        """Meaning of the indices of each observation."""
         return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: XLandParams) -> Level:
-        """Draw doors, places of the task's tiles and the agent's pose."""
+        """Draw doors, positions of the task's tiles and the agent's pose."""
         return layouts.generate(key, self.layout, self.size, params.ruleset.init_tiles)
 
     def reset_state(self, key: Key, level: Level, params: XLandParams) -> XLandState:
@@ -173,32 +168,26 @@ class XLand(Env):
     def step_state(
         self, key: Key, state: XLandState, action: Array, params: XLandParams
     ) -> Transition:
-        """Act, apply the rules, look whether the goal is reached."""
+        """Apply the action and the rules, then check the goal."""
         after, reached = advance(state, action, params.ruleset)
         reward = jnp.where(reached, self.prize(after, params), 0.0)
         return Transition(after, reward, reached)
 
-    def prize(self, state: XLandState, params: XLandParams) -> Float32[Array, ""]:
-        """The package's reward for reaching the goal now; a limit of 0 counts as 1."""
-        limit = jnp.maximum(self.time_limit(state, params), 1)
-        share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
-        return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
-
-    def observe(self, state: XLandState, params: Any = None) -> PyTree[Array]:
-        """Return the observation named by the field `obs`."""
+    def observe_tiles(self, state: XLandState, params: Any) -> PyTree[Array]:
+        """Return the observation named by `obs`, unless that is one of pixels."""
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return trials under tasks of a set, in the order that `sets.part` fixes."""
+        """Return trials under a part of the tasks of a set, see `sets.part`."""
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """An episode that ends by the task ends in success."""
+        """Return whether the episode terminated, which only the goal does."""
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Pick up what the default task asks for; None if there is another."""
+        """Pick up the target of the default task; None for another task."""
         if self.task:
             return None
         grid = (
@@ -209,59 +198,32 @@ class XLand(Env):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Tiles of the view, far row first; 0 outside the grid and where sight is blocked."""
-        turned = (state.direction + 3) & 3  # there 0 is right
-        size = self.view_size
-        cells = window(state.grid, state.row, state.column, turned, size, tiles.NOTHING)
-        if not self.see_through_walls:
-            seen = visible(tiles.is_any(cells, tiles.OPAQUE))
-            cells = jnp.where(seen, cells, jnp.uint8(tiles.NOTHING))
-        return cells.T
+        """Return the tiles in sight, far row first, 0 outside the grid and for unseen cells."""
+        return self.seen_tiles(state).T
 
-    def lit(self, state: XLandState) -> Bool[Array, "size size"]:
-        """Which cells of the grid the agent sees."""
-        seen, forward = self.view(state).T != tiles.NOTHING, direction_vector(state.direction)
-        return seen_cells(seen, (state.row, state.column), forward, (self.size, self.size))
+    def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
+        """Return the transpose of `view(state)`."""
+        cells = self._window(state)
+        return self._occluded(cells, tiles.is_any(cells, tiles.OPAQUE))
 
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
-        """The task, and what the agent holds."""
+        """Return the task and the object in the pocket."""
         return facts.facts(self, state, params)
 
     def effects(
         self, before: XLandState, action: int, after: XLandState, params: Any = None
     ) -> Effects:
-        """The rules that fired, the goal if it was reached, and the cells that rules changed."""
+        """Return the rules that fired, whether the goal was reached, and the cells that changed."""
         return facts.effects(self, before, action, after, params)
 
     def describe(self, state: XLandState, params: Any = None) -> str:
-        """The task, the pocket and what is in sight; see `facts.describe`."""
+        """Describe the task, the pocket and the objects in sight; see `facts`."""
         return facts.describe(self, state, params)
-
-    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """The sprite of a thing such as `red key`; its background is the floor."""
-        return sprites.icon(name, size)
-
-    def tiles(self, state: XLandState) -> Int32[Array, "size size"]:
-        """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
-        rows = jnp.arange(self.size, dtype=np.int32)[:, None] == state.row
-        here = rows & (jnp.arange(self.size, dtype=np.int32)[None, :] == state.column)
-        return sprites.sprite(state.grid, jnp.where(here, state.direction + 1, 0), self.lit(state))
-
-    def view_tiles(self, state: XLandState) -> Int32[Array, "view_size view_size"]:
-        """Sprites of what the agent sees, far row first, the agent at the bottom looking up."""
-        size = self.view_size
-        agent = np.zeros((size, size), np.int32)
-        agent[size - 1, size // 2] = 1
-        return sprites.sprite(self.view(state), jnp.asarray(agent), jnp.zeros((), jnp.bool_))
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
-        return sprites.atlas(tile_size)
 
 
 @functools.lru_cache(maxsize=64)
 def _default_params(size: int, num_rules: int, num_tiles: int, task: str) -> XLandParams:
-    """Raises `ValueError` for a task that is no text of a ruleset, is too large or unsound."""
+    """Raises `ValueError` for a task that cannot be parsed, is too large or unsound."""
     limit = np.int32(3 * size * size)
     ruleset = parse_ruleset(task.replace(";", "\n")) if task else EXAMPLE
     validation.check(ruleset, size)
@@ -287,38 +249,8 @@ def _dict(env: XLand, state: XLandState, params: Any) -> dict[str, Array]:
     }
 
 
-def _rgb(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "rows columns 3"]:
-    return compose(env.view_tiles(state), env.atlas(env.tile_size))
-
-
-def _rgb_full(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "rows columns 3"]:
-    return compose(env.tiles(state), env.atlas(env.tile_size))
-
-
-_OBSERVE: dict[str, Callable[[Any, XLandState, Any], PyTree[Array]]] = dict(
-    zip(XLand.observations, (_image, _heading, _dict, _rgb, _rgb_full), strict=True)
-)
-
-
-@functools.lru_cache(maxsize=512)
-def _observation_space(env: XLand) -> Space:
-    def pixels(cells: int) -> Box:
-        return Box(0, 255, (cells * env.tile_size, cells * env.tile_size, 3), np.uint8)
-
-    kind, colour, last = max(Kind), max(Colour), env.size - 1
-    pair = [kind, colour]
-    image = Box(0, pair, (env.view_size, env.view_size, 2), np.uint8)
-    heading = {"image": image, "direction": Discrete(4)}
-    place = [max(number, last) for number in pair]  # of some goals
-    task = {
-        "pocket": Box(0, pair, (2,), np.uint8),
-        "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
-        "rules": Box(0, [len(RULES) - 1, *pair, *pair, *pair], (env.num_rules, 7), np.uint8),
-    }
-    return {
-        "image": image,
-        "heading": Dict(heading),
-        "dict": Dict({**heading, **task}),
-        "rgb": pixels(env.view_size),
-        "rgb_full": pixels(env.size),
-    }[env.obs]
+_OBSERVE: dict[str, Callable[[Any, XLandState, Any], PyTree[Array]]] = {
+    "image": _image,
+    "heading": _heading,
+    "dict": _dict,
+}

@@ -1,13 +1,13 @@
-"""The rulesets that XLand-MiniGrid's script draws with CPython's `random`, one after another.
+"""The rulesets that XLand-MiniGrid's script draws one after another with CPython's `random`.
 
-How many random words a task takes depends on the task, so its script is serial. Here a thousand
-lanes begin at places spread over the stream of words and draw tasks side by side. A place may lie
-within a task, but lanes soon meet the places where tasks begin: from the first place that two
-lanes share, they draw the same. The chain of tasks from the start of the stream is then followed
-from lane to lane.
+The script is serial, because the number of random words per task depends on the task. Here about a
+thousand lanes start at different positions in the stream of words and draw tasks in parallel. A
+lane may start inside a task, but soon reaches a position where a task begins: from the first
+position that two lanes share, they draw the same tasks. The chain of tasks from the start of the
+stream is then followed from lane to lane.
 
-The script lists the tiles that are not in use through a `set`. In crowded tasks the order of the
-list depends on all of them; these tasks, and gaps between lanes, are drawn one by one.
+The script lists unused tiles through a `set`. In crowded tasks the order of that list depends on
+all tiles; these tasks, and gaps between lanes, are drawn one by one.
 """
 
 import functools
@@ -25,25 +25,25 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-LANES, TASKS = 1024, 128  # tasks of a lane
-PILOT = 256  # tasks that tell how many words one takes
-SLACK = 4.0  # standard deviations by which a lane draws farther than the next one's start
-FAR = 2048  # words, more than any task takes
-FULL = 624  # words of CPython's generator
+LANES, TASKS = 1024, 128  # lanes, and tasks per lane
+PILOT = 256  # tasks from which the number of words per task is estimated
+SLACK = 4.0  # standard deviations by which a lane overlaps the next one
+FAR = 2048  # words, more than any task needs
+FULL = 624  # words in the state of CPython's generator
 
 Pair = tuple[int, int]
 _AS_SET = {listed: set(listed) for listed in (RIGHT, LEFT, MADE)}
 
 
 class WordDraws(NamedTuple):
-    """CPython's random numbers, from the 32-bit words of its generator."""
+    """CPython's random numbers, computed from the 32-bit words of its generator."""
 
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return what `randrange(bound)` does: words are dropped until one is small enough."""
+        """Return `randrange(bound)`: words are dropped until one is small enough."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
-        shift = jax.lax.clz(bound)  # what `bound.bit_length()` leaves of a word
+        shift = jax.lax.clz(bound)  # 32 - bound.bit_length()
 
         def is_large(at: Array) -> Array:
             return (self.words[at] >> shift >= bound) & (at < self.words.shape[0] - 1)
@@ -68,10 +68,10 @@ class WordDraws(NamedTuple):
 
 
 class Stream:
-    """The words of CPython's generator from a seed on, 32 bits each."""
+    """Stream of the 32-bit words of CPython's generator for a seed."""
 
     def __init__(self, seed: int) -> None:
-        """Start where `random.Random(seed)` does."""
+        """Start with the state of `random.Random(seed)`."""
         _, state, _ = random.Random(seed).getstate()
         self._source = np.random.MT19937()
         key = np.array(state[:FULL], np.uint32)
@@ -83,15 +83,15 @@ class Stream:
 
 
 class Serial(random.Random):
-    """`random.Random` that reads given words from a position, so that its methods are CPython's."""
+    """`random.Random` on given words, so that CPython's own methods draw from them."""
 
     def __init__(self, words: np.ndarray, at: int = 0) -> None:
-        """Read `words` from position `at`; `IndexError` at their end."""
+        """Read `words` from position `at`; reading beyond their end raises `IndexError`."""
         super().__init__()
         self.words, self.at = words, at
 
     def getrandbits(self, k: int) -> int:
-        """Return the highest bits of the next word; at most 32."""
+        """Return the `k` highest bits of the next word; `k` is at most 32."""
         self.at += 1
         return int(self.words[self.at - 1]) >> 32 - k
 
@@ -137,7 +137,7 @@ def drawn(rng: random.Random, recipe: Recipe) -> Tree:
 
 
 def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: list[Pair]) -> Any:
-    """Append a rule that makes a tile of tiles that are not in use; return these."""
+    """Append a rule that makes a tile from unused tiles; return its inputs."""
     number = rng.randint(0, 10)
     if number < FIRST_PAIR:
         inputs = [rng.choice(_unused(RIGHT, used))]
@@ -148,7 +148,7 @@ def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: l
 
 
 def _unused(listed: tuple[Pair, ...], used: list[Pair]) -> list[Pair]:
-    """The order of the result is that of CPython's sets, and part of the exact files."""
+    """Return the unused tiles in the order of CPython's sets, on which the task sets depend."""
     return list(_AS_SET[listed] - set(used))
 
 
@@ -157,23 +157,23 @@ def _flat(pairs: list[Pair]) -> list[int]:
 
 
 def first_distinct(
-    recipe: Recipe, count: int, tell: Callable[[int], None] = lambda done: None
+    recipe: Recipe, count: int, report: Callable[[int], None] = lambda done: None
 ) -> PackedRuleset:
-    """Return the first tasks of the script that differ in goal or rules: NumPy, (count, ...).
+    """Return the script's first `count` tasks with different goals or rules: NumPy, (count, ...).
 
-    `tell` is called with the number of tasks drawn so far.
+    `report` is called with the number of tasks drawn so far.
     """
     stream, step = Stream(SEED), _step(recipe)
     size = (LANES + 1) * step + FAR
-    words, parts, marks, total = stream.take(size), [], [], 0
+    words, parts, hashes, total = stream.take(size), [], [], 0
     while True:
         part, end = _block(words, step, recipe)
         parts.append(part)
-        marks.append(_marks(part))
+        hashes.append(_hashes(part))
         total += len(part.goal)
-        tell(min(total, count))
+        report(min(total, count))
         if total >= count:
-            first = np.unique(np.concatenate(marks), return_index=True)[1]
+            first = np.unique(np.concatenate(hashes), return_index=True)[1]
             if len(first) >= count:
                 return _chosen(parts, np.sort(first)[:count])
         words = np.concatenate([words[end:], stream.take(end)])
@@ -184,7 +184,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 
 
 def _step(recipe: Recipe) -> int:
-    """Words between the starts of two lanes."""
+    """Return the number of words between the starts of two lanes."""
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
     for _ in range(PILOT):
@@ -194,9 +194,9 @@ def _step(recipe: Recipe) -> int:
     return int(TASKS * lengths.mean() - SLACK * TASKS**0.5 * lengths.std())
 
 
-def _marks(rulesets: PackedRuleset) -> np.ndarray:
-    """A 64-bit number of each goal with its rules; of a million, two are equal by chance once in
-    10^7 sets, which the checksums would show."""
+def _hashes(rulesets: PackedRuleset) -> np.ndarray:
+    """Return a 64-bit hash of each goal and its rules. Among a million tasks, a collision has
+    probability 10^-7, and the checksums would reveal it."""
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
     return (words * (2 * factors + 1)).sum(axis=1)
@@ -206,7 +206,7 @@ def _marks(rulesets: PackedRuleset) -> np.ndarray:
 def _lanes(
     words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
 ) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
-    """Draw TASKS tasks from each start; return where each began, and the tasks."""
+    """Draw TASKS tasks from each start; return their first positions and the tasks."""
     draw = jax.vmap(lambda at: generate(WordDraws(words), at, recipe))
 
     def next_task(at: Array, _: None) -> tuple[Array, tuple[Array, Drawn]]:
@@ -217,21 +217,21 @@ def _lanes(
 
 
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
-    """Return the tasks of the chain that begins with the words, and where the next one begins."""
+    """Return the chain of tasks from the first word on, and the position after it."""
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))
     begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
-    rows, trees, end = _followed(words, begins, lanes, recipe)
+    rows, trees, end = _follow_chain(words, begins, lanes, recipe)
     return _chosen([lanes.ruleset, _packed(trees, recipe)], rows), end
 
 
-def _followed(
+def _follow_chain(
     words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
 ) -> tuple[list[int], list[Tree], int]:
     """Follow the chain of tasks from position 0.
 
-    Return its rows, first those of the lanes, then those of the tasks drawn one by one; these
-    tasks; and the end of the chain.
+    Return the index of each task, which counts the lanes' tasks first and then the tasks drawn one
+    by one; the tasks drawn one by one; and the end of the chain.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)

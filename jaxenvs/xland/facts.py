@@ -1,7 +1,6 @@
-"""Rule worlds for people: keys, facts for the panel, and a state in words."""
+"""Keys, panel facts and text descriptions of rule worlds, for players and pages."""
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from ..core.controls import ActionKeys, keyed
-from ..core.facts import Effects, Fact, a, away, drawn, listed
+from ..core.facts import Effects, Fact, a
+from ..core.surroundings import cells_of, drawing, scene_of, sighted
 from . import tiles, words
 from .engine import advance
 from .rulesets import PackedRuleset
@@ -29,11 +29,10 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
     ("toggle", "space, e"),
 )
 HEADINGS = ("up", "right", "down", "left")
-AGENT = "^>v<"
 HIDDEN = "Your task is not part of this observation; obs='dict' states it."
-# A cell in a drawing: the letter of its kind, then that of its colour.
+# Letter of each kind in a drawing; the colour's letter follows.
 LETTERS = {
-    Kind.FLOOR: "f",  # of another colour than black, as in a level by hand
+    Kind.FLOOR: "f",  # of another colour than black, as in handmade levels
     Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",
@@ -57,7 +56,7 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """(index, meaning) of the entries of the observations, for a view of this size."""
+    """Return (index, meaning) of the entries of the observations, for a view of this size."""
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (
@@ -72,8 +71,8 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
-    """Goal and rules, and what is in the pocket."""
-    pocket, *_ = _read(env, state)
+    """Return goal, rules and the object in the pocket."""
+    pocket = int(state.pocket)
     task = [Fact("", sentence, "sentence") for sentence in _task(env, params)]
     held = tiles.name(pocket) if pocket else ""
     return (*task, Fact("holds", _thing(pocket) or "nothing", "icon", icon=held))
@@ -82,9 +81,9 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
 def effects(
     env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
 ) -> Effects:
-    """Sentences of the rules that changed something and of a goal that was reached, and the cells.
+    """Return the sentences of rules that fired and of a reached goal, and the changed cells.
 
-    Nothing where another action was played, or where `after` belongs to the next episode.
+    Empty if another action was played, or if `after` belongs to the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -93,7 +92,7 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    stated = np.flatnonzero(ruleset.rules)  # those with a sentence, after that of the goal
+    stated = np.flatnonzero(ruleset.rules)  # rules with a sentence; sentence 0 is the goal's
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
     return Effects((0, *rules) if reached[-1] else tuple(rules), cells)
@@ -103,7 +102,7 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """States after the action and the first 0, 1, ... rules; whether the goal is reached then."""
+    """Return states after the action and the first 0, 1, ... rules, and whether each wins."""
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
 
@@ -115,38 +114,34 @@ def _rule_by_rule(
 
 
 def describe(env: "XLand", state: XLandState, params: Any) -> str:
-    """Describe the task if it is observed, what the agent holds and what it sees."""
-    pocket, direction, view, grid, row, column = _read(env, state)
-    whole = env.obs == "rgb_full"
-    told = env.obs == "dict"
-    cells = _around(grid, row, column, direction) if whole else _in_view(view)
-    sentences = [f"{sentence}." for sentence in _task(env, params)] if told else [HIDDEN]
-    sentences.append(f"You hold {_thing(pocket) or 'nothing'}.")
-    if whole or told or env.obs == "heading":  # otherwise not in the observation
-        sentences.append(f"You face {HEADINGS[direction]}.")
-    sentences.append(_sighted(cells))
-    at, shown = ((row, column), grid) if whole else ((-1, len(view) // 2), view)
-    picture = [[sign(tile) for tile in line] for line in shown.tolist()]
-    below = tiles.name(int(shown[at]))
-    sentences.append(f"You stand on {below if below == 'floor' else _thing(int(shown[at]))}.")
-    picture[at[0]][at[1]] = you = AGENT[direction] if whole else AGENT[0]
-    where = "The whole grid" if whole else "Your view, ahead is up"
-    signs = {sign(int(tile)): tiles.name(int(tile)) for tile in np.unique(shown)}
-    others = sorted(signs.keys() & {sign for line in picture for sign in line})
-    dark = "outside the grid" if env.see_through_walls else "not seen"
-    meanings = ", ".join(f"{sign} {dark if sign == '?' else signs[sign]}" for sign in others)
-    return "\n".join([*sentences, f"{where}; {you} is you, {meanings}:", drawn(picture)])
+    """Describe the observed task, the object in the pocket and the objects in sight."""
+    scene, whole, task_seen = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
+    sentences = [f"{sentence}." for sentence in _task(env, params)] if task_seen else [HIDDEN]
+    sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
+    if whole or task_seen or env.obs == "heading":  # otherwise not in the observation
+        sentences.append(f"You face {HEADINGS[scene.direction]}.")
+    objects = cells_of(scene, whole)
+    below = tiles.name(objects.pop((0, 0)))
+    objects = {at: tile for at, tile in objects.items() if tile not in PLAIN_SIGNS}
+    sentences.append(sighted(objects, _thing))
+    sentences.append(f"You stand on {below if below == 'floor' else a(below)}.")
+    unseen = "outside the grid" if env.see_through_walls else "not seen"
+
+    def meaning(tile: int) -> str:
+        return tiles.name(tile) if tile else unseen
+
+    return "\n".join([*sentences, drawing(scene, whole, sign, meaning)])
 
 
 def sign(tile: int) -> str:
-    """The letters of a cell in a drawing."""
+    """Return the letters of a cell in a drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     return LETTERS[Kind(tile & 15)] + COLOUR_SIGNS[Colour(tile >> 4)]
 
 
 def _task(env: "XLand", params: Any) -> Iterator[str]:
-    """Goal and rules as sentences without a full stop."""
+    """Yield goal and rules as sentences without a full stop."""
     packed = (env.default_params if params is None else params).ruleset
     task = jax.device_get(packed).unpacked()
     yield words.goal_sentence(task.goal.tolist()).removesuffix(".")
@@ -155,49 +150,6 @@ def _task(env: "XLand", params: Any) -> Iterator[str]:
             yield words.rule_sentence(rule).removesuffix(".")
 
 
-def _read(env: "XLand", state: XLandState) -> tuple[Any, ...]:
-    """Tile in the pocket, direction, view, grid, row and column, on the host."""
-    pocket, direction, view, grid, row, column = jax.device_get(_reader(env)(state))
-    return int(pocket), int(direction), view, grid, int(row), int(column)
-
-
-@functools.lru_cache(maxsize=64)
-def _reader(env: "XLand") -> Callable[[XLandState], tuple[Any, ...]]:
-    def reader(state: XLandState) -> tuple[Any, ...]:
-        view = env.view(state)
-        return state.pocket, state.direction, view, state.grid, state.row, state.column
-
-    return jax.jit(reader)
-
-
-Cells = dict[tuple[int, int], int]  # (steps ahead, steps to the right) of the agent -> tile
-
-
-def _in_view(view: np.ndarray) -> Cells:
-    size = len(view)
-    return {(size - 1 - row, col - size // 2): int(t) for (row, col), t in np.ndenumerate(view)}
-
-
-def _around(grid: np.ndarray, row: int, column: int, direction: int) -> Cells:
-    down, right = ((-1, 0), (0, 1), (1, 0), (0, -1))[direction]
-    cells = {}
-    for (r, c), tile in np.ndenumerate(grid):
-        d_row, d_column = r - row, c - column
-        cells[d_row * down + d_column * right, d_column * -down + d_row * right] = int(tile)
-    return cells
-
-
 def _thing(tile: int) -> str:
-    """A tile with its article."""
+    """Name a tile with its article; "" for none."""
     return a(tiles.name(tile)) if tile else ""
-
-
-def _sighted(cells: Cells) -> str:
-    """Objects in sight, the nearest first."""
-    found = [
-        (abs(ahead) + abs(right), -ahead, right, tile)
-        for (ahead, right), tile in cells.items()
-        if tile not in PLAIN_SIGNS and (ahead, right) != (0, 0)
-    ]
-    places = (f"{_thing(t)} {away(-behind, right)}" for _, behind, right, t in sorted(found))
-    return f"You see {listed(places)}." if found else "You see no objects."

@@ -1,9 +1,9 @@
-"""Draw tasks as XLand-MiniGrid's generator does, inside `jit` (xminigrid 0.9.3, its script).
+"""Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3), usable inside `jit`.
 
-A task is a tree. The goal is the root; each object that it names is made by a rule from one or two
+A task is a tree. Its root is the goal; a rule makes each object that the goal names from one or two
 other objects, `depth` levels deep, and objects of pruned branches lie on the map. Distractor rules
-and objects lead nowhere. Differences: random numbers come from a JAX key, so tasks equal those of
-the package in distribution; `exact.py` feeds its random numbers to the same functions.
+and objects are not needed for the goal. Difference: random numbers come from a JAX key, so tasks
+have the package's distribution; `exact.py` feeds the package's random numbers to this code.
 """
 
 import functools
@@ -21,13 +21,13 @@ from . import rulesets, tiles
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
-# Lists that it draws from, in its order, as (tile, colour).
+# Lists that the script draws from, in its order, as (tile, colour).
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds by the number drawn: one held, five beside the agent, five beside each other.
+# Kinds by the number drawn: one held, five next to the agent, five next to each other.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -38,24 +38,24 @@ RULES = (
 )  # fmt: skip
 FIRST_PAIR = 6  # number of the first kind that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-CROWDED = 15  # distinct tiles in use from which CPython lists the others in another order
+CROWDED = 15  # distinct tiles in use; from here on, CPython lists unused tiles in another order
 
-_WORDS = 3  # 32-bit words that hold a bit for each tile of a list
+_WORDS = 3  # 32-bit words with one bit for each tile of a list
 _NONE = tiles.NOTHING
 
 
 def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
-    """Tile bytes of a list in the order in which CPython lists it as a set."""
+    """Return the tile bytes of a list in CPython's order of it as a set."""
     codes = tiles.decode(np.array(list(set(pairs) - set())))
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
 
 
-_IN_LIST = {"right": 0, "left": 1, "made": 2}  # row of a list in the tables below
+_IN_LIST = {"right": 0, "left": 1, "made": 2}  # index of a list in the tables below
 _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """For each tile byte and list, the bit of its position in the list: uint32 (256, 3, words)."""
+    """Return the bit of each tile byte's position in each list: uint32 (256, 3, words)."""
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
         found[code, row, position] = code != _NONE
@@ -73,22 +73,22 @@ class Recipe(NamedTuple):
 
     depth: int  # levels of rules between the goal and the map
     prune: float  # probability that an object lies on the map instead of being made
-    distractors: int  # rules that lead nowhere, at most
-    objects: int  # further objects on the map
+    distractors: int  # distractor rules, at most
+    objects: int  # distractor objects on the map
 
     @property
     def most_rules(self) -> int:
-        """Rules of a task, at most."""
+        """Largest number of rules of a task."""
         return max(1, 2 ** (self.depth + 1) - 2 + self.distractors)
 
     @property
     def most_tiles(self) -> int:
-        """Objects on the map, at most."""
+        """Largest number of objects on the map."""
         return 2 ** (self.depth + 1) + self.objects + 2 * self.distractors
 
 
 def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects: Any) -> Recipe:
-    """Return the settings, or raise `ValueError` for one out of range."""
+    """Return the settings; raise `ValueError` for one out of range."""
     checks.integer_field(where, "depth", depth, 0, DEEPEST)
     checks.integer_field(where, "distractors", distractors, 0, MOST_EXTRA)
     checks.integer_field(where, "objects", objects, 0, MOST_EXTRA)
@@ -99,23 +99,23 @@ def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects
 
 @runtime_checkable
 class Draws(Protocol):
-    """A source of random numbers, read from a position; each method returns the next position."""
+    """Source of random numbers, read from a position; methods also return the next position."""
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniform number in [0, bound)."""
         ...
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return whether an event of this probability happens."""
+        """Return True with this probability."""
         ...
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound), by CPython's `choices`."""
+        """Return a uniform number in [0, bound), drawn as by CPython's `choices`."""
         ...
 
 
 class KeyDraws(NamedTuple):
-    """Random numbers of a key: one hashed word for each."""
+    """Random numbers of a key: one hashed word per number."""
 
     key: Key
 
@@ -124,7 +124,7 @@ class KeyDraws(NamedTuple):
         return below(hashed(self.key, at), bound), at + 1
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return whether an event of this probability happens."""
+        """Return True with this probability."""
         share = np.uint32(round(probability * 2**31))
         return hashed(self.key, at) >> jnp.uint32(1) < share, at + 1
 
@@ -134,7 +134,7 @@ class KeyDraws(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A task as it was drawn."""
+    """Generated task."""
 
     ruleset: PackedRuleset
     crowded: Bool[Array, ""]  # at least CROWDED tiles were in use when another was drawn
@@ -142,13 +142,13 @@ class Drawn(NamedTuple):
 
 
 class _Drawing(NamedTuple):
-    """A task while it is drawn."""
+    """State of the generator within a task."""
 
     at: Array  # position in the source
-    free: UInt32[Array, "lists words"]  # bits of tiles that neither goal nor rules use
-    chain: UInt8[Array, " chain"]  # tile bytes of this level, made by rules yet to be drawn
-    waiting: Int32[Array, ""]  # their number
-    following: UInt8[Array, " chain"]  # those of the next level
+    free: UInt32[Array, "lists words"]  # bits of the tiles that neither goal nor rules use
+    chain: UInt8[Array, " chain"]  # tile bytes of this level; their rules are not drawn yet
+    waiting: Int32[Array, ""]  # number of tiles in `chain`
+    following: UInt8[Array, " chain"]  # tile bytes of the next level
     num_following: Int32[Array, ""]
     level: Int32[Array, ""]
     rules: UInt32[Array, " rules"]
@@ -170,14 +170,14 @@ def sample_ruleset(
 ) -> Ruleset:
     """Draw a task, distributed as in the package's sets; works inside `jit` and `vmap`.
 
-    depth: levels of rules between the goal and what lies on the map, 0 to 3.
+    depth: levels of rules between the goal and the objects on the map, 0 to 3.
     prune: probability that an object lies on the map instead of being made by a rule.
-    distractors: rules that lead nowhere, at most; their number is uniform.
-    objects: objects on the map that nothing needs.
-    num_rules, num_tiles: sizes of the arrays, by default the least that fit every such task.
+    distractors: largest number of distractor rules; their number is uniform.
+    objects: distractor objects on the map.
+    num_rules, num_tiles: sizes of the arrays, by default the smallest that fit every such task.
 
-    The defaults make tasks as in `small-1m`; `SETS[name].recipe` has the settings of each set. No
-    task comes twice in a set, so that `trivial-21k` has other frequencies.
+    The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A
+    set has no task twice, so the frequencies in `trivial-21k` differ.
 
     Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
     or `ValueError` for settings out of range and sizes too small.
@@ -197,20 +197,22 @@ def _sampled(key: Key, recipe: Recipe) -> Ruleset:
 
 
 def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
-    """Draw a task with the random numbers from a position of the source on."""
+    """Draw a task with the random numbers that start at a position of the source."""
     goal, a, b, at = _goal(draws, at)
-    it = _begun(at, a, b, recipe)
+    it = _start(at, a, b, recipe)
     if recipe.depth:
-        it = jax.lax.while_loop(lambda it: it.waiting > 0, lambda it: _grown(draws, it, recipe), it)
+        it = jax.lax.while_loop(
+            lambda it: it.waiting > 0, lambda it: _next_rule(draws, it, recipe), it
+        )
     else:
         it = _laid(_laid(it, a), b)
-    it = jax.lax.fori_loop(0, recipe.objects, lambda _, it: _strewn(draws, it), it)
-    it = _distracted(draws, it, recipe)
+    it = jax.lax.fori_loop(0, recipe.objects, lambda _, it: _with_object(draws, it), it)
+    it = _with_distractors(draws, it, recipe)
     return Drawn(PackedRuleset(goal=goal, rules=it.rules, init_tiles=it.tiles), it.crowded, it.at)
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw the goal: its word, its two tiles, and the next position."""
+    """Draw the goal; return its word, its two tiles and the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))
@@ -219,8 +221,8 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
     return _word(a, b, _NONE, jnp.asarray(_GOAL_FLAGS)[number]), a, b, jnp.where(pair, after, at)
 
 
-def _begun(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """The goal's tiles are the first level."""
+def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
+    """Start with the goal's tiles as the first level."""
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
@@ -239,8 +241,8 @@ def _begun(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
     )
 
 
-def _grown(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """The last tile of the level lies on the map, or a rule makes it of others."""
+def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
+    """Put the last tile of the level on the map, or draw a rule that makes it."""
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
     rule, a, b, after = _rule(draws, at, made, it.free)
@@ -260,14 +262,14 @@ def _grown(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
     )
 
 
-def _strewn(draws: Draws, it: _Drawing) -> _Drawing:
-    """Lay an object on the map that nothing needs."""
+def _with_object(draws: Draws, it: _Drawing) -> _Drawing:
+    """Put a distractor object on the map."""
     tile, at = _chosen(draws.pick, it.at, _IN_LIST["left"], it.free)
     return _laid(it._replace(at=at), tile)
 
 
-def _distracted(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Add distractor rules, whose inputs lie on the map."""
+def _with_distractors(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
+    """Add distractor rules and put their inputs on the map."""
     if not recipe.distractors:
         return it
     count, at = draws.below(it.at, jnp.int32(recipe.distractors + 1))
@@ -282,7 +284,7 @@ def _distracted(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
 
 
 def _rule(draws: Draws, at: Array, made: Array, free: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a rule that makes a tile of free ones: its word, its inputs, and the next position.
+    """Draw a rule that makes a tile from free ones; return its word, inputs and next position.
 
     The second input may equal the first.
     """
@@ -300,14 +302,14 @@ def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
 
 
 def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
-    """Draw a free tile of a list, given by its row in the tables."""
+    """Draw a free tile of the list with index `row`; return it and the next position."""
     words = free[row]
     number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
     return jnp.asarray(_LISTED)[row, _nth(words, number)], at
 
 
 def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
-    """Position of set bit `number`, counted from 0: find its word, then halve that five times."""
+    """Return the position of set bit `number`, from 0: find its word, then halve it five times."""
     ends = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32), dtype=jnp.int32)
     which = (number >= ends[:-1]).sum(dtype=jnp.int32)
     number = number - jnp.where(which > 0, ends[which - 1], 0)
@@ -338,18 +340,18 @@ def _ruled(it: _Drawing, rule: Array, when: ArrayLike = True) -> _Drawing:
 
 
 def _laid(it: _Drawing, tile: Array, when: ArrayLike = True) -> _Drawing:
-    """Lay an object on the map, unless it is none."""
+    """Put an object on the map, unless the tile is none."""
     codes, count = _appended(it.tiles, it.num_tiles, tile, when & (tile != _NONE))
     return it._replace(tiles=codes, num_tiles=count)
 
 
 def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
-    """Let a rule of the next level make the tile, unless it is none."""
+    """Add a tile to the next level, unless it is none."""
     codes, count = _appended(it.following, it.num_following, tile, when & (tile != _NONE))
     return it._replace(following=codes, num_following=count)
 
 
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
-    """Append a value by comparing positions, which vectorises where a scatter would not."""
+    """Append a value by comparing positions, which vectorises better than a scatter."""
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

@@ -1,8 +1,8 @@
-"""What a task allows if distance is no object: proofs that it cannot be won, and dead ends.
+"""Relaxed analysis of a task without positions: proofs that it cannot be won, and dead ends.
 
-A board is reduced to an inventory, the things on the map and in the pocket wherever they are. Any
-thing may be approached from any side, carried anywhere and put beside any other. So whatever
-cannot be done here cannot be done on any board, but not the reverse.
+A board is reduced to an inventory: the objects on the map and in the pocket, wherever they are. In
+this relaxation, an object can be approached from any side, carried anywhere and put next to any
+other. A goal that is impossible here is impossible on every board; the reverse does not hold.
 """
 
 import functools
@@ -20,24 +20,24 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-_AWAY, _IN_HAND = -1, -2  # where a thing is; from 0 on: on that side of the agent
+_AWAY, _IN_HAND = -1, -2  # where an object is; 0 to 3: on that side of the agent
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # what rules may use up: only as many exist as were laid or made
+_ITEMS = _THINGS | {Kind.GOAL}  # what rules can use up: their number is finite
 
 Inventory = tuple[int, ...]  # tile bytes, sorted
 
 
 class Analysis(NamedTuple):
-    """What follows from the inventory alone."""
+    """Conclusions from the inventory alone."""
 
-    winnable: bool | None  # False is a proof, True is not; None where it was not found out
-    # The fewest changes, in words, after which the task cannot be won; empty if there are none.
+    winnable: bool | None  # False is a proof, True is not; None if unknown
+    # Shortest sequence of changes, in words, after which the task cannot be won; empty for none.
     dead_end: tuple[str, ...]
-    complete: bool  # whether all inventories were seen
+    complete: bool  # whether all inventories were visited
 
 
 class _Fact(NamedTuple):
-    """A rule, or a goal, as a step reads it."""
+    """Fields of a rule's or goal's word."""
 
     a: int
     b: int
@@ -64,10 +64,10 @@ class _Fact(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """What one thing can become by itself."""
+    """Tiles that one object can become without others."""
 
     tiles: frozenset[int]
-    targets: frozenset[int]  # what it can be in front of the agent when something is put down
+    targets: frozenset[int]  # as tiles in front of the agent at a put-down
     wins: bool
 
 
@@ -76,14 +76,14 @@ def analyse(
     beside: frozenset[int] = frozenset(),
     walled: Mapping[int, frozenset[int]] | None = None,
 ) -> Analysis:
-    """Look for a way to the goal, and for dead ends, in the inventories of a task.
+    """Search the inventories of a task for a path to the goal and for dead ends.
 
-    beside: tile bytes of things beside the agent at the start, which it need not approach.
+    beside: tile bytes next to the agent at the start, which it need not approach.
     walled: for tile bytes of goal tiles, which cannot be carried, the sides (0 up, 1 right, 2 down,
-        3 left) on which each of that colour has a wall.
+        3 left) on which every goal tile of that colour has a wall.
 
-    Where goal or rules name floors, walls, doors or places, nothing is found out. Raises
-    `ValueError` for a batch.
+    The result is unknown if goal or rules name floors, walls, doors or places. Raises `ValueError`
+    for a batch.
     """
     single(ruleset, "analyse")
     packed = jax.tree.map(np.asarray, ruleset).packed()
@@ -106,7 +106,7 @@ def _fact(word: int) -> _Fact:
 
 
 class _Task:
-    """A task while it is analysed."""
+    """Task under analysis."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Task:
         self.reactions = functools.cache(self._reactions)
 
     def analysis(self, start: Inventory) -> Analysis:
-        """Visit inventories, the nearest first, then see which lead to one that wins."""
+        """Visit inventories breadth-first, then find those that lead to a winning one."""
         came: dict[Inventory, tuple[Inventory, str]] = {start: (start, "")}
         before: dict[Inventory, list[Inventory]] = {start: []}
         todo, winning = deque([start]), []
@@ -155,7 +155,7 @@ class _Task:
         )
 
     def _changes(self, inventory: Inventory) -> Iterator[tuple[Inventory, str]]:
-        """Inventories after one change, with the change in words."""
+        """Yield the inventories after one change, with the change in words."""
         for tile in set(inventory):
             for other in self.fate(tile).tiles - {tile}:
                 yield _changed(inventory, (tile,), (other,)), f"{_a(tile)} becomes {_a(other)}"
@@ -170,7 +170,7 @@ class _Task:
                     yield _changed(inventory, gone, new), words
 
     def _fate(self, tile: int) -> _Fate:
-        """Follow a thing that is approached, picked up and put down, alone."""
+        """Find the possible tiles of an object when only this object is moved."""
         seen = {(tile, _AWAY)}
         if tile in self.beside:
             seen |= {(tile, side) for side in _SIDES}
@@ -187,7 +187,7 @@ class _Task:
         return _Fate(frozenset(t for t, _ in seen), frozenset(targets), wins)
 
     def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
-        """What one action makes of a thing: tile, where it is, and whether that wins."""
+        """Yield the outcomes of one action on an object: tile, where it is, whether that wins."""
         if where == _IN_HAND:
             yield self._picked(tile)
             yield from (self._beside(tile, side, True) for side in _SIDES)
@@ -201,7 +201,7 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Sides of a cell on which the tile can be: it has none beyond a wall."""
+        """Return the sides of a cell on which the tile can be, given the walls next to it."""
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
 
@@ -218,8 +218,8 @@ class _Task:
         return tile, _IN_HAND, self.goal.held(tile)
 
     def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
-        """What two things become when the first is in front of an agent that puts down: both, and
-        whether that wins. Only outcomes that change something or win."""
+        """Return what two objects become when the agent faces the first and puts down: both tiles,
+        and whether that wins. Only outcomes that change a tile or win."""
         found = set()
         for target in self.fate(first).targets:
             for other in self.fate(second).tiles:
@@ -238,7 +238,7 @@ class _Task:
 
 
 def _pairs(inventory: Inventory) -> Iterator[tuple[int, int]]:
-    """Ordered pairs of different things, equal ones only if there are two."""
+    """Yield ordered pairs of objects, equal ones only if there are two."""
     distinct = sorted(set(inventory))
     for first in distinct:
         for second in distinct:

@@ -1,4 +1,4 @@
-"""Tasks as text, one statement on each line: a goal, rules, and what lies on the map.
+"""Tasks as text, one statement per line: a goal, rules, and the objects on the map.
 
 goal: hold(green pyramid)
 near(red ball, blue square) -> green pyramid
@@ -19,8 +19,8 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # of kinds, in the same order
-# Each test with its arguments, as messages show it; the last two are for goals only.
+_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # in names of kinds, in the same order
+# Each test with its arguments, for messages; the last two are for goals only.
 TESTS = {
     "hold": "hold(a)",
     "near": "near(a, b) or near(a, agent)",
@@ -34,7 +34,7 @@ _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
 class _Test(NamedTuple):
-    """What must hold: a kind by its name, and the bytes after it."""
+    """Condition of a goal or rule: the name of its kind, and the bytes that follow."""
 
     kind: str
     numbers: tuple[int, ...]
@@ -43,16 +43,16 @@ class _Test(NamedTuple):
 def parse_ruleset(text: str) -> Ruleset:
     """Read a ruleset from text. Rules apply in the order of their lines; `#` begins a comment.
 
-    goal: TEST      what wins; `none` for nothing
-    TEST -> TILE    what turns into what; `floor` makes it vanish
-    map: TILE, ...  what lies on the map at the start, any number of such lines
+    goal: TEST      condition that wins; `none` for no goal
+    TEST -> TILE    a rule: the tested objects become TILE; `floor` makes them vanish
+    map: TILE, ...  objects on the map at the start; any number of such lines
 
     Tests: `hold(a)`, `near(a, b)`, `near(a, agent)`; `above(a, b)` for a above b, with `right_of`,
     `below`, `left_of` and with `agent` in place of b; for goals also `on(a)` (the agent is on it),
     `at(a, row, column)` and `at(agent, row, column)`. Tiles: `red ball`, `green goal tile`, `floor`
-    and the like. Sides are those of the grid.
+    and the like. Sides are sides of the grid.
 
-    Raises `ValueError` with the number of the line and what is allowed there.
+    Raises `ValueError` with the line number and the allowed statements.
     """
     goals, rules, laid = [], [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -76,7 +76,7 @@ def parse_ruleset(text: str) -> Ruleset:
 def format_ruleset(ruleset: Ruleset) -> str:
     """Write a ruleset as `parse_ruleset` reads it; empty rules and tiles are left out.
 
-    Raises `ValueError` for a batch, and for numbers that are no kind or no tile.
+    Raises `ValueError` for a batch, and for numbers that are not a kind or a tile.
     """
     goal, rules, laid = single(ruleset, "format_ruleset")
     lines = [f"goal: {_call(_read(goal, GOALS, Goal)) if goal[0] else 'none'}"]
@@ -101,7 +101,7 @@ def single(ruleset: Ruleset, where: str) -> tuple[list[int], list[list[int]], li
 
 
 def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
-    """The kind of a goal or rule, by its first number; `ValueError` if there is none."""
+    """Return the kind of a goal or rule by its first number; raise `ValueError` if unknown."""
     if numbers[0] not in list(kinds):
         what = kinds.__name__.lower()
         raise ValueError(f"{what} kind {numbers[0]} is not one of 0 to {max(kinds)}")
@@ -109,10 +109,10 @@ def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
 
 
 def tile_name(pair: Sequence[int]) -> str:
-    """Name a pair (tile, colour); `ValueError` if it is none."""
+    """Name a pair (tile, colour); raise `ValueError` if it is not a tile."""
     kind, colour = pair
     if not (0 < kind <= max(Kind) and 0 < colour <= max(Colour)):
-        raise ValueError(f"({kind}, {colour}) is no tile: kinds are 1 to 12, colours 1 to 11")
+        raise ValueError(f"({kind}, {colour}) is not a tile: kinds are 1 to 12, colours 1 to 11")
     return tiles.name(kind | colour << 4)
 
 
@@ -135,7 +135,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # b is on that side of a, or a of the agent
+    side = SIDES[_SIDE_NAMES.index(relation)]  # the side of a, or of the agent
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 
@@ -158,10 +158,10 @@ def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
     """Read a test."""
     found = _CALL.fullmatch(text)
     if found is None:
-        fail(f"`{text}` is no test; write {', '.join(TESTS.values())}")
+        fail(f"`{text}` is not a test; write {', '.join(TESTS.values())}")
     name, arguments = found[1], [part.strip() for part in found[2].split(",")]
     if name not in TESTS:
-        fail(f"`{name}` is no test; the tests are {', '.join(TESTS)}{_near(name, TESTS)}")
+        fail(f"`{name}` is not a test; the tests are {', '.join(TESTS)}{_near(name, TESTS)}")
     if len(arguments) != TESTS[name].partition(")")[0].count(",") + 1:
         fail(f"{name} is written {TESTS[name]}")
     if name == "at":
@@ -183,7 +183,7 @@ def _place(arguments: list[str], fail: Callable[[str], NoReturn]) -> _Test:
     thing, *place = arguments
     for number in place:
         if not (number.isascii() and number.isdigit() and int(number) <= LARGEST):
-            fail(f"`{number}` is no row or column; these are numbers from 0 to {LARGEST}")
+            fail(f"`{number}` is not a row or column; these are numbers from 0 to {LARGEST}")
     at = tuple(map(int, place))
     if thing == AGENT:
         return _Test("AGENT_AT", at)
@@ -192,7 +192,7 @@ def _place(arguments: list[str], fail: Callable[[str], NoReturn]) -> _Test:
 
 @functools.cache
 def _codes() -> dict[str, int]:
-    """Tile bytes by their names."""
+    """Return tile bytes by name."""
     codes = (kind | colour << 4 for kind in tuple(Kind)[1:] for colour in tuple(Colour)[1:])
     return {tiles.name(code): code for code in codes}
 
@@ -202,7 +202,7 @@ def _tile(name: str, fail: Callable[[str], NoReturn]) -> int:
     if name not in _codes():
         colours = ", ".join(colour.name.lower() for colour in tuple(Colour)[1:])
         fail(
-            f"`{name}` is no tile; a tile is floor, wall, or a colour ({colours}) and a ball, "
+            f"`{name}` is not a tile; a tile is floor, wall, or a colour ({colours}) and a ball, "
             "square, pyramid, key, hex, star or goal tile, or such as `closed red door`"
             f"{_near(name, _codes())}"
         )

@@ -1,7 +1,7 @@
-"""Layouts of XLand-MiniGrid 0.9.3 (`xminigrid/envs/xland.py`): walls, doors and where things lie.
+"""Layouts of XLand-MiniGrid 0.9.3 (`xminigrid/envs/xland.py`): walls, doors, object positions.
 
-Doors stand in walls, so the free cells are the same in every episode: what lies on the map is drawn
-as distinct ranks among them.
+Doors stand in walls, so the free cells are the same in every episode. Positions of objects and
+agent are distinct random indices into these cells.
 """
 
 import functools
@@ -24,37 +24,37 @@ LARGEST = 127  # positions are int8
 
 
 class Doors(NamedTuple):
-    """A door and the cells where it may be: `cells` of them, down or to the right from a first."""
+    """Possible cells of a door: `cells` of them, down or to the right from (row, column)."""
 
     row: int
     column: int
-    down: int  # 1 if they lie below one another, else 0
+    down: int  # 1 if the cells run down, 0 if to the right
     cells: int
 
 
 class Plan(NamedTuple):
-    """A layout at one size."""
+    """Walls and doors of a layout at one size."""
 
-    walls: tuple[tuple[slice | int, slice | int], ...]  # besides the border
+    walls: tuple[tuple[slice | int, slice | int], ...]  # inside the border
     doors: tuple[Doors, ...]
 
 
 class Layout(NamedTuple):
-    """A layout."""
+    """Layout for any size."""
 
     plan: Callable[[int], Plan]
     smallest: int  # cells on a side
-    odd: bool = False  # whether the size must be
+    odd: bool = False  # whether the size must be odd
 
 
 class Map(NamedTuple):
-    """A layout at one size as arrays."""
+    """Layout at one size as arrays."""
 
     grid: np.ndarray  # without doors, uint8 tile bytes
-    free: np.ndarray  # numbers of the floor cells
-    first: np.ndarray  # of each door: its first cell,
-    step: np.ndarray  # the cells from one to the next,
-    cells: np.ndarray  # and how many there are
+    free: np.ndarray  # row-major indices of the floor cells
+    first: np.ndarray  # first cell of each door
+    step: np.ndarray  # index step from one cell of the door to the next
+    cells: np.ndarray  # number of cells of each door
 
 
 def _one_room(size: int) -> Plan:
@@ -93,14 +93,14 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # by the number of rooms; sizes that have an id of their own
+LAYOUTS = {  # by the number of rooms
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
-    "R4": Layout(_four_rooms, 5, odd=True),  # of an even size a door would stand in the border
+    "R4": Layout(_four_rooms, 5, odd=True),  # with an even size a door would stand in the border
     "R6": Layout(_six_rooms, 9),
     "R9": Layout(_nine_rooms, 7),
 }
-SIZES = {
+SIZES = {  # that have ids
     **dict.fromkeys(("R1", "R2", "R4"), (9, 11, 13, 15, 17)),
     "R6": (13, 17, 19),
     "R9": (16, 19, 25),
@@ -128,7 +128,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
     rank = distinct(lies, plan.free.size)
-    narrow = np.min_scalar_type(plan.grid.size - 1)  # fewer bytes to write and read
+    narrow = np.min_scalar_type(plan.grid.size - 1)  # fewer bytes to read and write
     free = jnp.asarray(plan.free.astype(narrow))
     door = plan.first + plan.step * below(at, plan.cells)
     index = jnp.concatenate([door.astype(narrow), free[rank[:-1]]])
@@ -143,7 +143,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
 def _put_together(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles into different cells; a tile that is 0 is left out."""
+    """Write tiles to distinct cells by one scatter; tile 0 is not written."""
     nowhere = grid.size + np.arange(index.shape[0], dtype=np.int32)
     index = jnp.where(tile == tiles.NOTHING, nowhere, index)
     cells = grid.reshape(-1).at[index].set(tile, mode="drop", unique_indices=True)
@@ -153,7 +153,7 @@ def _put_together(
 def _put_one_by_one(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """The same by selections, which fuse with the choice between the new grid and the old one."""
+    """Write tiles by selections, which fuse with the selection between new and old grid."""
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):
         put = (cells == index[number]) & (tile[number] != tiles.NOTHING)

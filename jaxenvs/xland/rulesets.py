@@ -1,8 +1,8 @@
-"""Rulesets: a task as data, in the bytes of XLand-MiniGrid 0.9.3 and in the words of a step.
+"""Rulesets: tasks as data, in XLand-MiniGrid 0.9.3's bytes and in the words that steps read.
 
 A rule is `[kind, tile, colour, (tile, colour,) made tile, made colour]`, a goal `[kind, tile,
-colour, (tile, colour)]`; unused bytes are 0. The package is the source of kinds and layouts
-(`xminigrid/core/rules.py`, `goals.py`).
+colour, (tile, colour)]`; unused bytes are 0. Source of kinds and layouts: the package's
+`xminigrid/core/rules.py` and `goals.py`.
 """
 
 from enum import IntEnum
@@ -18,13 +18,13 @@ from ..core.struct import Struct, struct
 
 
 class Rule(IntEnum):
-    """Kinds of rules: what must be where before it turns into something else."""
+    """Kinds of rules: the condition under which objects turn into another one."""
 
     NONE = 0
-    HOLD = 1  # a in the agent's hands
-    AGENT_NEAR = 2  # a beside the agent
-    NEAR = 3  # a beside b
-    UP = 4  # b above a; sides are those of the grid, wherever the agent looks
+    HOLD = 1  # the agent carries a
+    AGENT_NEAR = 2  # a next to the agent
+    NEAR = 3  # a next to b
+    UP = 4  # b above a; sides are sides of the grid, not of the agent
     RIGHT = 5
     DOWN = 6
     LEFT = 7
@@ -54,9 +54,9 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# The highest byte of a word, in rules and goals: four sides (up, right, down, left), then tests.
-BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: on `put down` as well
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # of goals that test one cell
+# Highest byte of a word, in rules and goals: four sides (up, right, down, left), then tests.
+BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: also on `put down`
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # goals that test one cell
 _ALL = 15
 
 
@@ -65,11 +65,11 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """How a kind of rule or goal is written."""
+    """Encoding of a kind of rule or goal."""
 
-    tiles: int  # that it names, besides the product
+    tiles: int  # tiles that it names, without the product
     flags: int  # highest byte of its word
-    place: bool = False  # whether row and column follow
+    place: bool = False  # whether a row and a column follow
 
 
 _AGENT_SIDES = tuple(Form(1, flags) for flags in _beside(BESIDE_AGENT | ON_PUT))
@@ -97,7 +97,7 @@ GOALS = (  # by `Goal`
 
 @struct
 class Ruleset(Struct):
-    """A task: what wins, what turns into what, and what lies on the map at the start."""
+    """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
     rules: UInt8[Any, "*batch rules 7"]  # in the order in which a step applies them; 0 for none
@@ -105,9 +105,9 @@ class Ruleset(Struct):
 
     @classmethod
     def of(cls, goal: Any, rules: Any = (), init_tiles: Any = ()) -> "Ruleset":
-        """Make a ruleset from lists, which may leave out trailing zeros.
+        """Build a ruleset from lists; trailing zeros can be left out.
 
-        Raises `ValueError` if a list is too long or a number is no byte.
+        Raises `ValueError` if a list is too long or a number is not a byte.
         """
         return cls(
             goal=_bytes("the goal", [goal], 5)[0],
@@ -118,14 +118,14 @@ class Ruleset(Struct):
     def sized(self, num_rules: int, num_tiles: int) -> "Ruleset":
         """Pad with empty rules and tiles, or drop trailing empty ones.
 
-        Raises `ValueError` if there are more; traced ones count by their shape.
+        Raises `ValueError` if more are in use; for traced arrays, every entry counts as used.
         """
         rules = _sized(self.rules, num_rules, "rules", "num_rules")
         init_tiles = _sized(self.init_tiles, num_tiles, "initial tiles", "num_tiles")
         return self.replace(rules=rules, init_tiles=init_tiles)
 
     def packed(self) -> "PackedRuleset":
-        """The form that steps read; numbers too large for a nibble lose their high bits."""
+        """Return the form that steps read; numbers above 15 lose their high bits."""
         return PackedRuleset(
             goal=_packed_goal(self.goal),
             rules=_packed_rules(self.rules),
@@ -135,7 +135,7 @@ class Ruleset(Struct):
 
 @struct
 class PackedRuleset(Struct):
-    """A task as a step reads it: one word for each rule, see `BESIDE_AGENT` and the like."""
+    """Task as a step reads it: one word per rule, with the flags `BESIDE_AGENT` to `AGENT_AT`."""
 
     # From the lowest byte: tile a, tile b (or row), product (or column), flags.
     goal: UInt32[Any, "*batch"]
@@ -143,7 +143,7 @@ class PackedRuleset(Struct):
     init_tiles: UInt8[Any, "*batch tiles"]  # tile bytes; 0 for none
 
     def unpacked(self) -> Ruleset:
-        """The package's bytes, with zeros where they are unused."""
+        """Return the package's bytes; unused bytes are 0."""
         return Ruleset(
             goal=_unpacked_goal(self.goal),
             rules=_unpacked_rules(self.rules),
@@ -178,19 +178,19 @@ def _sized(table: Any, rows: int, what: str, field: str) -> Any:
 
 
 def _module(array: Any) -> Any:
-    """NumPy for its own arrays, so that tables are made without a JAX backend."""
+    """Return NumPy for NumPy arrays, so that tables need no JAX backend, else jax.numpy."""
     return jnp if isinstance(array, jax.Array) else np
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """A column of a table of forms for each kind; a number too large counts as the last kind."""
+    """Return field `of` of each kind's form; kinds that are too large count as the last."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]
 
 
 def _joined(table: Any, at: int) -> Any:
-    """Tile bytes of two columns, as uint32."""
+    """Join two columns, kind and colour, to tile bytes as uint32."""
     columns = table[..., at : at + 2].astype(np.uint32) & np.uint32(15)
     return columns[..., 0] | columns[..., 1] << np.uint32(4)
 
@@ -201,7 +201,7 @@ def _parted(code: Any) -> Any:
 
 
 def word(a: Any, b: Any, c: Any, flags: Any) -> Any:
-    """Join tile a, tile b (or row), product (or column) and flags, all uint32, to one word."""
+    """Join tile a, tile b or row, product or column, and flags to one word; all uint32."""
     return a | b << np.uint32(8) | c << np.uint32(16) | flags << np.uint32(24)
 
 
@@ -251,7 +251,7 @@ def _unpacked_goal(word: Any) -> Any:
 
 
 def _kind(forms: tuple[Form, ...], flags: Any) -> Any:
-    """Kinds that have these flags."""
+    """Return the kinds with these flags."""
     kinds = np.zeros(256, np.uint32)
     kinds[[form.flags for form in forms]] = np.arange(len(forms))
     return _module(flags).asarray(kinds)[flags.astype(np.int32)]

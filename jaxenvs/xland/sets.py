@@ -1,8 +1,8 @@
-"""The task sets of XLand-MiniGrid 0.9.3, made on first use and kept on disk.
+"""Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
-The package fetches its sets as pickles. Here they are drawn again as its script draws them, which
-takes seconds to a few minutes, and compared with checksums. Whether the published files equal
-them could not be checked.
+The package downloads its sets as pickles. Here the package's script is reproduced, which takes
+seconds to a few minutes, and the result is compared with checksums. Whether the published files
+equal the script's output could not be checked.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ _WORD = np.dtype("<u4")
 
 
 class Set(NamedTuple):
-    """One set of tasks."""
+    """Description of a task set."""
 
     num_rulesets: int
     recipe: Recipe
-    num_rules: int  # of the task with the most
+    num_rules: int  # largest number in a task
     num_tiles: int
     # SHA-256 (first 32 hex digits) of the package's goals, rules, initial tiles, numbers of rules.
     checksums: tuple[str, ...]
@@ -93,7 +93,7 @@ SETS = {
 
 @struct
 class Benchmark(Struct):
-    """A set of tasks. A pytree: give it to a jitted function as an argument, not as a constant."""
+    """Set of tasks; a pytree, which jitted functions should take as an argument, not a constant."""
 
     rulesets: PackedRuleset  # (tasks, ...)
 
@@ -103,9 +103,9 @@ class Benchmark(Struct):
         return self.rulesets.goal.shape[0]
 
     def get_ruleset(self, index: ArrayLike) -> Ruleset:
-        """Return task `index`; works inside `jit`, where an index out of range is clipped.
+        """Return task `index`. Inside `jit`, an index out of range is clipped.
 
-        Raises `IndexError` for one that is out of range otherwise.
+        Outside `jit`, an index out of range raises `IndexError`.
         """
         count = self.num_rulesets
         if not isinstance(index, Tracer) and not 0 <= int(np.asarray(index)) < count:
@@ -113,7 +113,7 @@ class Benchmark(Struct):
         return _task(self.rulesets, index)
 
     def sample_ruleset(self, key: Key) -> Ruleset:
-        """Return a uniform task; works inside `jit` and `vmap`."""
+        """Return a uniformly drawn task; works inside `jit` and `vmap`."""
         return _any_task(self.rulesets, key)
 
     def shuffle(self, key: Key) -> "Benchmark":
@@ -123,7 +123,7 @@ class Benchmark(Struct):
     def split(self, share: float) -> tuple["Benchmark", "Benchmark"]:
         """Return the first `share` of the tasks, rounded, and the rest.
 
-        Raises `ValueError` if either would be empty.
+        Raises `ValueError` if either part would be empty.
         """
         count = self.num_rulesets
         first = round(count * share)
@@ -137,9 +137,9 @@ class Benchmark(Struct):
     def filter_split(
         self, keep: Callable[[Array, Array], Bool[Any, ""] | bool]
     ) -> tuple["Benchmark", "Benchmark"]:
-        """Return the tasks for which `keep(goal, rules)` holds, and the others; not inside `jit`.
+        """Return the tasks for which `keep(goal, rules)` is True, and the others; not inside `jit`.
 
-        `keep` is traced with one task: uint8 (5,) and (rules, 7), see `Ruleset`.
+        `keep` is traced with the arrays of one task: uint8 (5,) and (rules, 7), see `Ruleset`.
         """
         decide = jax.jit(jax.vmap(lambda task: jnp.asarray(keep(task.goal, task.rules))))
         kept = np.concatenate([decide(part) for part in _unpacked(self.rulesets)])
@@ -157,9 +157,9 @@ class Benchmark(Struct):
 def benchmark(name: str) -> Benchmark:
     """Return the tasks of a set: `trivial-21k`, `small-1m`, `medium-1m`, `high-1m` or `...-3m`.
 
-    The first call draws them and keeps them in the folder that JAXENVS_CACHE names (by default
-    `~/.cache/jaxenvs`), if it can be written to. Raises `ValueError` for another name, and
-    `RuntimeError` if the tasks drawn here are not those of the checksum.
+    The first call generates the set and caches it in the folder JAXENVS_CACHE (by default
+    `~/.cache/jaxenvs`), if that is writable. Raises `ValueError` for another name, and
+    `RuntimeError` if the generated tasks differ from the checksums.
     """
     return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets(name)))
 
@@ -178,9 +178,9 @@ def rulesets(name: str) -> PackedRuleset:
 
 
 def part(name: str, start: float, end: float) -> np.ndarray:
-    """Return the numbers of the tasks between two shares of a fixed random order of a set.
+    """Return the indices of the tasks between two shares of a fixed random order of a set.
 
-    Raises `ValueError` if there are none, or no such set.
+    Raises `ValueError` for an empty part or an unknown set.
     """
     checks.one_of("trials", "tasks", name, SETS)
     count = SETS[name].num_rulesets
@@ -194,10 +194,10 @@ def part(name: str, start: float, end: float) -> np.ndarray:
 
 
 def drawn(name: str) -> PackedRuleset:
-    """Draw the tasks of a set, and compare them with the checksum."""
+    """Generate the tasks of a set and compare them with the checksums."""
     wanted = SETS[name]
-    with _bar(f"xland {name}", wanted.num_rulesets) as tell:
-        found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, tell)
+    with _bar(f"xland {name}", wanted.num_rulesets) as report:
+        found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, report)
     num_rules, num_tiles = wanted.num_rules, wanted.num_tiles
     found = found.replace(
         rules=found.rules[:, :num_rules].copy(), init_tiles=found.init_tiles[:, :num_tiles].copy()
@@ -212,7 +212,7 @@ def drawn(name: str) -> PackedRuleset:
 
 
 def checksums(rulesets: PackedRuleset) -> tuple[str, ...]:
-    """Sum up the package's arrays: goals, rules, initial tiles and numbers of rules."""
+    """Return checksums of the package's arrays: goals, rules, initial tiles, numbers of rules."""
     sums = [hashlib.sha256() for _ in range(4)]
     for part in _unpacked(rulesets):
         count = (part.rules[..., 0] != 0).sum(axis=1).astype(np.uint8)
@@ -232,17 +232,17 @@ def _any_task(rulesets: PackedRuleset, key: Key) -> Ruleset:
 
 
 def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
-    """The tasks in the package's bytes, a chunk at a time."""
+    """Yield the tasks in the package's bytes, a chunk at a time."""
     host = jax.device_get(rulesets)
     for start in range(0, len(host.goal), CHUNK):
         yield jax.tree.map(lambda leaf: leaf[start : start + CHUNK], host).unpacked()  # noqa: B023
 
 
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
-    """The tasks of a file; None if it is missing, damaged or holds others.
+    """Read the tasks of a file; return None if it is missing, damaged or has other tasks.
 
-    A file has goals, rules and initial tiles as they are in memory, so that any bytes of the right
-    number can be read; the checksum decides.
+    A file contains goals, rules and initial tiles as in memory, so any file of the right size can
+    be read; the checksums decide.
     """
     rows = wanted.num_rulesets
     sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]
@@ -263,7 +263,7 @@ def _read(path: Path, wanted: Set) -> PackedRuleset | None:
 
 
 def _write(path: Path, rulesets: PackedRuleset) -> None:
-    """Keep the tasks, where that is possible."""
+    """Write the tasks to a file, if possible."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -273,7 +273,7 @@ def _write(path: Path, rulesets: PackedRuleset) -> None:
 
 @contextlib.contextmanager
 def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar in a terminal, if rich is installed; yield what moves it."""
+    """Show a progress bar in a terminal, if rich is installed; yield its update function."""
     if importlib.util.find_spec("rich") is None:
         yield lambda done: None
         return

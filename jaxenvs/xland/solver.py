@@ -1,7 +1,7 @@
-"""Can a task be won on a board, and in how many steps: search over the engine of the environment.
+"""Solver: can a task be won on a board, and in how many steps?
 
-First the inventory decides what it can (`inventory.py`): it proves tasks unwinnable that no search
-would finish. Then A* plays the rules themselves, on boards of the grid and the agent.
+First the inventory (`inventory.py`) proves some tasks unwinnable that a search could not finish.
+Then A* searches with the environment's step, on boards that consist of the grid and the agent.
 """
 
 import functools
@@ -21,29 +21,29 @@ from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, PackedRuleset, Ruleset
 from .state import Action, Level, XLandState
 from .tiles import Kind
 
-NUM_RULES = 18  # to which rulesets are padded, so that one program serves most of them
-LEVELS_OF_RULES = 4  # that an estimate looks ahead
-WEIGHT = 2.0  # of an estimate
-# Steps that an estimate takes for a rule whose inputs do not exist yet, and for carrying.
+NUM_RULES = 18  # rulesets are padded to this size, so that most share one compiled program
+LEVELS_OF_RULES = 4  # that the estimate looks ahead
+WEIGHT = 2.0  # of the estimate in A*
+# Steps in the estimate for a rule whose inputs do not exist yet (pair, single), and for carrying.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
 _WON = 1 << 18  # bit of the agent's word that `XLandState` leaves free
 
 
 class Solution(NamedTuple):
-    """What a search for a win found."""
+    """Result of `solve`."""
 
-    winnable: bool | None  # None: neither a way nor a proof that there is none
-    steps: int | None  # of `actions`; None if no way was found
+    winnable: bool | None  # None: neither a solution nor a proof that there is none
+    steps: int | None  # number of `actions`; None if no solution was found
     actions: tuple[int, ...]  # from the level to the goal, see `Action`
-    shortest: bool  # whether it is proven that fewer steps do not suffice
-    at_least: int  # steps that a win needs, as far as that is proven
+    shortest: bool  # whether `steps` is proven to be the minimum
+    at_least: int  # proven lower bound on the steps
     dead_end: tuple[str, ...]  # changes after which the task cannot be won, see `Analysis`
     nodes: int  # boards stored
 
 
 class _Board(NamedTuple):
     grid: UInt8[Array, "height width"]
-    agent: Int32[Array, ""]  # the agent of `XLandState`, and _WON
+    agent: Int32[Array, ""]  # `XLandState.agent` with the flag _WON
 
 
 def solve(
@@ -54,13 +54,13 @@ def solve(
     node_budget: int = 200_000,
     batch_size: int = 256,
 ) -> Solution:
-    """Look for the actions that win a task in a level of `env.sample_level`.
+    """Search for actions that win a task in a level of `env.sample_level`.
 
-    shortest: prove that no shorter way exists, which only small tasks allow; otherwise an estimate
-        of the steps leads the search, and the way found may be longer than needed.
-    node_budget: boards stored. Time limits of episodes do not count.
+    shortest: find a provably shortest solution, feasible for small tasks only; otherwise an
+        inadmissible heuristic guides the search, and the solution may be longer than necessary.
+    node_budget: largest number of boards stored. Time limits of episodes are ignored.
 
-    Raises `ValueError` for a ruleset that makes no sense on the grid, see `XLand.params_for`.
+    Raises `ValueError` for a ruleset that is unsound on the grid, see `XLand.params_for`.
     """
     validation.check(ruleset, level.grid.shape[0])
     analysis = inventory.analyse(ruleset, _beside(level), _walled(level))
@@ -95,14 +95,14 @@ def solve(
 
 
 def _beside(level: Level) -> frozenset[int]:
-    """Tile bytes around the agent."""
+    """Return the tile bytes next to the agent."""
     grid, (row, column, _) = np.asarray(level.grid), np.asarray(level.pose).tolist()
     places = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
     return frozenset(int(grid[place]) for place in places)
 
 
 def _walled(level: Level) -> dict[int, frozenset[int]]:
-    """Sides on which each goal tile of a colour has a wall, by tile byte."""
+    """Return, by tile byte, the sides on which every goal tile of that colour has a wall."""
     grid, found = np.asarray(level.grid), {}
     for row, column in np.argwhere(grid & 15 == Kind.GOAL).tolist():
         around = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
@@ -159,13 +159,13 @@ def _neighbours(ruleset: PackedRuleset, board: _Board) -> Move:
 
 
 class _Facts(NamedTuple):
-    """Rules and, first, the goal: what they name, and where that is on a board."""
+    """The goal, then the rules: the tiles that they name, and where these are on a board."""
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
     tiles: UInt32[Array, "facts 2"]  # 0 for none
-    away: Float32[Array, "facts 2"]  # steps to the nearest; infinite if there is none
-    apart: Float32[Array, " facts"]  # between the nearest of each
+    away: Float32[Array, "facts 2"]  # steps to the nearest such tile; infinite if there is none
+    apart: Float32[Array, " facts"]  # steps between the nearest tiles of each
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -185,7 +185,7 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 
 
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Steps at least: a tile of the goal that no rule makes must come within two cells."""
+    """Return a lower bound: a goal tile that no rule makes must come within two cells."""
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
     counts = (facts.tiles[0] != 0) & ~is_made & (facts.flags[0] >= BESIDE_AGENT)
@@ -194,7 +194,7 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Steps as if every rule were carried out by itself; infinite if something cannot be made."""
+    """Estimate the steps as if each rule were carried out alone; infinite if that is impossible."""
     facts = _facts(ruleset, board)
     pair = (facts.flags & BESIDE_TILE) != 0
     first, second = facts.away[:, 0], jnp.where(pair, facts.away[:, 1], 0.0)
@@ -203,7 +203,7 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # Steps to make each tile named, if it is not there; the goal makes nothing.
+    # Steps to make each named tile that is missing; the goal makes none.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

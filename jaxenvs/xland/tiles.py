@@ -1,7 +1,7 @@
-"""Tiles: one byte holds what a cell contains (low four bits) and its colour (high four).
+"""Tile bytes: a cell's kind in the low four bits, its colour in the high four.
 
-Numbers are those of XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). What a tile allows
-depends on its kind; rules and goals compare whole bytes.
+Numbers are from XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). Actions depend on a tile's
+kind; rules and goals compare whole bytes.
 """
 
 import functools
@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, UInt8
 
 
 class Kind(IntEnum):
-    """What a cell contains."""
+    """Kind of object in a cell."""
 
-    NOTHING = 0  # outside the grid, in empty hands, and where a ruleset is padded
+    NOTHING = 0  # outside the grid, in an empty pocket, and padding of rulesets
     FLOOR = 1
     WALL = 2
     BALL = 3
@@ -65,12 +65,12 @@ def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
 
 
 def is_any(code: Array, kinds: tuple[Kind, ...]) -> Bool[Array, "..."]:
-    """Whether the tile is of one of the kinds: one bit test."""
+    """Return whether the tile is of one of the kinds, by one bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> (code.astype(jnp.uint32) & jnp.uint32(15))) & jnp.uint32(1)) != 0
 
 
-@functools.partial(jax.jit, inline=True)  # traced once for a shape
+@functools.partial(jax.jit, inline=True)  # traced once per shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 2"]:
     """Turn tile bytes into the package's pairs (tile, colour)."""
     return jnp.stack([code & jnp.uint8(15), code >> jnp.uint8(4)], axis=-1)

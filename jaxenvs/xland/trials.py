@@ -1,6 +1,6 @@
-"""Trials: several episodes under one task, over which an agent keeps its memory (RL²).
+"""Trials of RL²: episodes under one task, over which an agent keeps its recurrent state.
 
-(Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".)
+Source: Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".
 """
 
 import functools
@@ -26,55 +26,55 @@ from .sets import Benchmark
 
 @struct
 class TrialParams(Struct):
-    """Params of the environment inside, and the tasks from which trials are drawn."""
+    """Params of the inner environment, and the tasks from which trials are drawn."""
 
     env: Any
     tasks: PackedRuleset  # (num_tasks, ...)
 
     @property
     def max_steps_in_episode(self) -> Any:
-        """Time limit of an episode inside."""
+        """Time limit of an inner episode."""
         return self.env.max_steps_in_episode
 
 
 @struct
 class TrialLevel(Struct):
-    """Where a trial begins."""
+    """Task and first level of a trial."""
 
     task: Int32[Array, ""]  # index into `TrialParams.tasks`
-    level: Any  # of its first episode
+    level: Any  # level of the first episode
 
 
 @struct
 class TrialState(Struct):
-    """State of the environment inside, and how far the trial is."""
+    """Inner state and progress of the trial."""
 
     time: Int32[Array, ""]  # steps since the trial began
     env: Any
     task: Int32[Array, ""]
-    episode: Int32[Array, ""]  # episodes that have ended
+    episode: Int32[Array, ""]  # episodes that are done
 
 
 class Trials(Wrapper):
-    """A trial is `episodes` episodes of a rule world under one task, each in a new level, or as
-    many as begin within `steps` steps.
+    """Trials under one task of `episodes` episodes, or of `steps` steps; each has a new level.
 
-    To the outside a trial is one episode: it terminates when its last episode ends for either
-    reason, is truncated after its last step, and a reset draws another task. So `done` says when an
-    agent's memory must be cleared, and learners with memory maximise the return of the whole trial.
-    Within it, the step that ends an episode returns the first observation of the next one.
+    From the outside a trial is one episode. It terminates when its last episode is done for either
+    reason, is truncated after `steps` steps, and a reset draws another task. So `done` is true
+    exactly when an agent must clear its recurrent state, and recurrent learners maximise the return
+    of the whole trial. Within a trial, the step that ends an episode returns the first observation
+    of the next one.
 
-    `info["trial"]`: `episode`, the number of the episode that this step belongs to; `finished`,
-    whether it ended here; `solved`, whether it reached the goal.
+    `info["trial"]` contains `episode`, the number of the step's episode; `finished`, whether that
+    episode is done; and `solved`, whether it reached the goal.
     """
 
-    episodes: int = 10  # 0: any number
-    steps: int = 0  # 0: any number
-    num_tasks: int = 1  # of the params
-    task_set: str = ""  # what the default params hold; without one, the default task everywhere
-    part: tuple[float, float] = (0.0, 1.0)  # of the set, see `sets.part`
+    episodes: int = 10  # 0: no limit
+    steps: int = 0  # 0: no limit
+    num_tasks: int = 1  # tasks in the params
+    task_set: str = ""  # set of the default params; "": `num_tasks` copies of the default task
+    part: tuple[float, float] = (0.0, 1.0)  # part of the set, see `sets.part`
 
-    task_sets = ()  # trials of trials cannot be made
+    task_sets = ()  # there are no trials of trials
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -89,7 +89,7 @@ class Trials(Wrapper):
 
     @property
     def episode_is(self) -> str:
-        """What an episode of the outer environment consists of, for statements of results."""
+        """Description of an outer episode, for reports of results."""
         unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
         return f"trial of {unit}"
 
@@ -97,9 +97,9 @@ class Trials(Wrapper):
     def of(
         cls, env: Any, tasks: Benchmark, episodes: int = 10, steps: int = 0
     ) -> tuple["Trials", TrialParams]:
-        """Return trials under uniform tasks of a set, and their params.
+        """Return trials under uniformly drawn tasks of a set, and their params.
 
-        Raises `ValueError` if the environment holds fewer rules or tiles than the tasks have.
+        Raises `ValueError` if the tasks have more rules or tiles than the environment holds.
         """
         trials = cls(env=env, episodes=episodes, steps=steps, num_tasks=tasks.num_rulesets)
         inner: Any = env.default_params
@@ -107,7 +107,7 @@ class Trials(Wrapper):
 
     @property
     def default_params(self) -> TrialParams:
-        """The tasks of the set, or the default task in every place."""
+        """The tasks of the set, or copies of the default task."""
         inner: Any = self.env.default_params
         if self.task_set:
             return TrialParams(env=inner, tasks=_tasks(self.task_set, self.part, inner.ruleset))
@@ -119,19 +119,19 @@ class Trials(Wrapper):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """The task and the number of the episode are hidden."""
+        """False: the task and the number of the episode are hidden."""
         return False
 
     def inner(self, state: TrialState) -> Any:
-        """State of the environment inside."""
+        """Return the inner state."""
         return state.env
 
     def inner_params(self, params: TrialParams | None) -> Any:
-        """Params inside, with the first task; see `params_of`."""
+        """Return the inner params with the first task; see `params_of`."""
         return None if params is None else self.params_of(jnp.int32(0), params)
 
     def params_of(self, task: ArrayLike, params: TrialParams | None) -> Any:
-        """Params inside, with the task of this index."""
+        """Return the inner params with the task of this index."""
         given = self.default_params if params is None else params
         ruleset = jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], given.tasks)
         return given.env.replace(ruleset=ruleset)
@@ -143,7 +143,7 @@ class Trials(Wrapper):
         return self.level_of(key_level, task, params)
 
     def level_of(self, key: Key, task: ArrayLike, params: TrialParams | None = None) -> TrialLevel:
-        """Draw where a trial under the task of this index begins."""
+        """Draw the level of a trial under the task of this index."""
         index = jnp.asarray(task, jnp.int32)
         given = self.params_of(index, params)
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
@@ -152,16 +152,16 @@ class Trials(Wrapper):
         """Return None: a trial ends after several episodes."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return a state of which this share of its trial is over, in steps and episodes.
+        """Return a state in which this share of the trial's steps and episodes is over.
 
-        A batch that starts so does not have all its trials begin at once.
+        A batch with different shares does not start all its trials at once.
         """
         share = jnp.asarray(share, jnp.float32)
         time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
         return state.replace(time=time, episode=episode)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Begin a trial in the given level."""
+        """Start a trial in the given level."""
         checks.level_like(level, lambda: self.level_shape, "Trials.reset_to")
         params = self.checked_params(params, "reset_to")
         obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))
@@ -169,7 +169,7 @@ class Trials(Wrapper):
         return Reset(obs, TrialState(time=zero, env=state, task=level.task, episode=zero))
 
     def step(self, key: Key, state: TrialState, action: Any, params: Any = None) -> Step:
-        """Advance by one action; if that ends an episode but not the trial, begin the next one."""
+        """Advance by one action; if that ends an episode but not the trial, start the next one."""
         if not isinstance(state, TrialState):
             kind = type(state).__name__
             raise TypeError(f"step: Trials needs a state from its reset or step, got {kind}")
@@ -180,8 +180,8 @@ class Trials(Wrapper):
         episode = state.episode + finished.astype(jnp.int32)
         time = state.time + jnp.int32(1)
         is_last = finished & (episode >= self.episodes) & (self.episodes > 0)
-        is_cut = (time >= self.steps) & (self.steps > 0) & ~is_last
-        is_over = is_last | is_cut
+        is_truncated = (time >= self.steps) & (self.steps > 0) & ~is_last
+        is_over = is_last | is_truncated
         begun = self.env.restart(key_reset, stepped.state, inner)
         obs, env_state = jax.tree.map(
             lambda new, old: jnp.where(finished & ~is_over, new, old),
@@ -189,36 +189,36 @@ class Trials(Wrapper):
             (stepped.obs, stepped.state),
         )
         after = TrialState(time=time, env=env_state, task=state.task, episode=episode)
-        told = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
+        trial = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
         return stepped._replace(
             obs=obs,
             state=after,
             terminated=is_last,
-            truncated=is_cut,
-            info={**stepped.info, "trial": told},
+            truncated=is_truncated,
+            info={**stepped.info, "trial": trial},
         )
 
     def time_limit(self, state: TrialState, params: TrialParams) -> ArrayLike:
-        """Return the steps of a trial, at most."""
+        """Return the largest number of steps of a trial."""
         if self.steps:
             return np.int32(self.steps)
         inner = self.params_of(state.task, params)
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
     def shortest_limit(self, params: TrialParams) -> int:
-        """Return the steps of a trial; without them it ends after its episodes and is never cut."""
+        """Return `steps`; a trial without that limit is never truncated."""
         return self.steps or np.iinfo(np.int32).max
 
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
-        """Return what the agent sees of `state`."""
+        """Return the inner observation."""
         return self.env.observe(state.env, self.params_of(state.task, params))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """A trial in which an episode reached the goal is a success."""
+        """Return whether this step reached the goal; one such step makes the trial a success."""
         return step.info["trial"]["solved"]
 
     def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:
-        """The facts inside, and the number of the episode."""
+        """Return the inner facts and the number of the episode."""
         inside = self.env.facts(state.env, self.params_of(state.task, params))
         number = int(state.episode) + 1
         if not self.episodes:
@@ -228,19 +228,20 @@ class Trials(Wrapper):
     def effects(
         self, before: TrialState, action: int, after: TrialState, params: Any = None
     ) -> Effects:
-        """Return the effects inside, under the task of the trial."""
+        """Return the inner effects, under the task of the trial."""
         inner = self.params_of(before.task, params)
         return self.env.effects(before.env, action, after.env, inner)
 
     def describe(self, state: TrialState, params: Any = None) -> str:
-        """Describe the state inside."""
+        """Describe the inner state."""
         return self.env.describe(state.env, self.params_of(state.task, params))
 
 
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    with ThreadPoolExecutor(1) as outside:  # this may be asked for inside `jit`, and draws by one
+    # This may run during a trace, whereas drawing a set runs compiled programs: use a new thread.
+    with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
 

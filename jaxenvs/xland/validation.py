@@ -1,4 +1,4 @@
-"""Checks of rulesets made by hand: numbers that mean something, and a goal that can be reached."""
+"""Checks of handmade rulesets: valid kinds and tiles, and a reachable goal."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
@@ -19,20 +19,20 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """Pairs that are named somewhere in a ruleset."""
+    """Tile pairs in one place of the rulesets."""
 
     what: str  # `its goal`, `rule 3`
     role: str
     pair: np.ndarray  # (rulesets, 2)
-    where: np.ndarray  # (rulesets,) whether the pair is named there
+    where: np.ndarray  # (rulesets,) whether the ruleset names the pair
 
 
 def check(ruleset: Ruleset, size: int) -> None:
-    """Raise `ValueError` if a ruleset, or one of a batch, makes no sense on a grid of that size.
+    """Raise `ValueError` if a ruleset, or one of a batch, is unsound on a grid of that size.
 
-    Kinds must exist, rules and goals must name tiles, and a goal needs a tile that is on the map at
-    the start or made by a rule. Wrong shapes or dtypes raise `TypeError`. Values that are traced
-    are not checked.
+    Kinds must exist, rules and goals must name tiles, and a goal's tiles must be on the map at the
+    start or made by a rule. Wrong shapes or dtypes raise `TypeError`. Traced values are not
+    checked.
     """
     _check_shapes(ruleset)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):
@@ -77,7 +77,7 @@ def _check_kinds(what: str, kind: np.ndarray, forms: tuple[Any, ...], names: Any
 
 
 def _named(goal: np.ndarray, rules: np.ndarray) -> Iterator[_Named]:
-    """Every pair that goals and rules name."""
+    """Yield every pair that goals and rules name."""
     count = np.array([form.tiles for form in GOALS])[goal[:, 0]]
     yield _Named("its goal", "its tile", goal[:, 1:3], count >= 1)
     yield _Named("its goal", "its second tile", goal[:, 3:5], count >= 2)
@@ -119,7 +119,7 @@ def _check_place(goal: np.ndarray, size: int) -> None:
 
 
 def _check_goal(goal: np.ndarray, rules: np.ndarray, init_tiles: np.ndarray) -> None:
-    """Each tile of a goal must lie on the map or be made, and be where the goal asks for it."""
+    """Check that each goal tile is on the map or made by a rule, and can be held or stood on."""
     flags = np.array([form.flags for form in RULES])[rules[..., 0]]
     pair = (flags & BESIDE_TILE) != 0
     product = np.where(pair[..., None], rules[..., 5:7], rules[..., 3:5])
@@ -144,7 +144,7 @@ def _is_any(code: np.ndarray, kinds: tuple[Kind, ...]) -> np.ndarray:
 
 
 def _in_layouts(code: np.ndarray) -> np.ndarray:
-    """Whether layouts have the tile: floor, wall, or a door of theirs, shut or open."""
+    """Return whether layouts have the tile: floor, wall, or a closed or open layout door."""
     door = _is_any(code, (Kind.CLOSED_DOOR, Kind.OPEN_DOOR)) & np.isin(
         code >> 4, tiles.DOOR_COLOURS
     )
@@ -158,6 +158,6 @@ def _check_found(wrong: np.ndarray, tile: np.ndarray, why: str) -> None:
 
 
 def _refuse(wrong: np.ndarray, text: str) -> NoReturn:
-    """Raise for the first wrong ruleset; in a batch, also give its number."""
+    """Raise `ValueError` for the first wrong ruleset, with its number in a batch."""
     which = f"ruleset {wrong.argmax()}" if wrong.size > 1 else "the ruleset"
     raise ValueError(f"{which}: {text}")

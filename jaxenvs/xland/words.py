@@ -8,7 +8,7 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Where something is, by the last part of a kind's name; sides are those of the grid.
+# Relations by the last part of a kind's name; sides are sides of the grid.
 PLACES = {
     "NEAR": "next to",
     "UP": "directly above",
@@ -20,9 +20,9 @@ FLOOR = tiles.name(tiles.FLOOR)
 
 
 def describe(ruleset: Ruleset) -> str:
-    """Describe a task: its goal, its rules in their order, and what lies on the map.
+    """Describe a task: its goal, its rules in order, and the objects on the map.
 
-    Raises `ValueError` for a batch, and for numbers that are no kind or no tile.
+    Raises `ValueError` for a batch, and for numbers that are not a kind or a tile.
     """
     goal, rules, laid = single(ruleset, "describe")
     sentences = [goal_sentence(goal), *map(rule_sentence, rules)]
@@ -60,7 +60,7 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    if kind == Rule.HOLD:  # what is held cannot vanish: hands with floor in them are full
+    if kind == Rule.HOLD:  # a held object cannot vanish: a pocket with floor in it is full
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
     place = PLACES[kind.name.removeprefix("AGENT_")]

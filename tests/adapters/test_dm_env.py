@@ -1,4 +1,4 @@
-"""`to_dm_env` passes dm_env's conformance test, for one id of each family and for dicts."""
+"""`to_dm_env` passes dm_env's conformance test, for one id per family and for dicts."""
 
 import pickle
 import unittest
@@ -15,12 +15,12 @@ from jaxenvs.adapters import to_dm_env
 
 
 class Conformance(test_utils.EnvironmentTestMixin):
-    """dm_env's tests, with actions that reach the end of an episode."""
+    """Runs dm_env's tests with actions that reach the end of an episode."""
 
     made = None  # the environment, or its id
 
     def make_object_under_test(self):
-        """A fresh adapter with episodes of at most 8 steps."""
+        """Return a new adapter with episodes of at most 8 steps."""
         env = jaxenvs.make(self.made) if isinstance(self.made, str) else self.made
         return to_dm_env(env, params=env.default_params.replace(max_steps_in_episode=8))
 
@@ -112,7 +112,7 @@ def test_seeds_repeat_everything():
     env.reset().observation["half"][...] = 9.0  # a copy for the caller
 
 
-def test_a_pickled_episode_goes_on_as_it_does_here():
+def test_a_pickled_episode_continues_identically():
     env = to_dm_env(DOORS, seed=1)
     env.reset(), env.step(0)
     copy = pickle.loads(pickle.dumps(env))

@@ -39,7 +39,7 @@ def test_every_id_is_registered_once():
 @older
 @pytest.mark.parametrize("id", by_default(FAMILIES.values(), full=[FAMILIES["Craft"]]))
 def test_gymnasium_finds_no_fault(id):
-    """Any warning of the checker is an error here; it renders and closes, too."""
+    """Any warning of the checker is an error here. It also renders and closes."""
     env = gymnasium.make(f"jaxenvs/{id}", render_mode="rgb_array")
     check_env(env.unwrapped)
 
@@ -56,7 +56,7 @@ def test_gymnasium_finds_no_fault_in_dicts_and_vectors(vector):
 
 
 def play(env, seed, actions):
-    """Everything that a Gymnasium environment returns, over several episodes."""
+    """Return all results of a Gymnasium environment over several episodes."""
     found = [env.reset(seed=seed)]
     for action in actions:
         found.append(env.step(action))
@@ -66,8 +66,8 @@ def play(env, seed, actions):
 
 
 @pytest.mark.parametrize("id", [None, *by_default(["Grid-v0"], FAMILIES.values())])
-def test_it_gives_what_the_environment_gives(id):
-    """A plain loop over `reset_to` and `step` with the keys of the seed's numbers."""
+def test_results_equal_plain_steps(id):
+    """Compare with a plain loop over `reset_to` and `step` with the keys of the seed."""
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=4)
     actions = np.random.default_rng(1).integers(0, env.action_space.n, 14)
@@ -117,7 +117,7 @@ def test_seeds_repeat_everything_and_no_seed_goes_on():
     assert largest in fresh.observation_space
 
 
-def test_a_pickled_episode_goes_on_as_it_does_here():
+def test_a_pickled_episode_continues_identically():
     env, actions = to_gymnasium(DOORS), [0, 1, 2] * 5
     unbegun = pickle.loads(pickle.dumps(env))
     env.reset(seed=3)
@@ -170,20 +170,20 @@ def test_what_it_returns_may_be_written_to():
 
 
 class Flags(Doors):
-    """Three flags are the action, and one is seen."""
+    """Takes three booleans as action and observes one."""
 
     @property
     def action_space(self):
-        """How many of them count."""
+        """Return the number of true flags."""
         return spaces.Box(False, True, (3,), np.bool_)
 
     @property
     def observation_space(self):
-        """Whether the number is even."""
+        """Observe whether the number is even."""
         return spaces.Box(False, True, (), np.bool_)
 
     def observe(self, state, params=None):
-        """Look."""
+        """Return the observation."""
         return state.number % 2 == 0
 
 
@@ -297,7 +297,7 @@ def test_mistakes_are_named(call, error, words):
         call(to_gymnasium(DOORS))
 
 
-def test_stepping_on_after_the_end_is_refused():
+def test_a_step_after_the_end_raises():
     env = to_gymnasium(DOORS, params=DOORS.default_params.replace(max_steps_in_episode=1))
     env.reset(seed=0)
     assert env.step(0)[3]

@@ -1,4 +1,4 @@
-"""`to_gymnasium_vec` in all three modes: against single environments, and under wrappers."""
+"""`to_gymnasium_vec` in all three modes: compared with single environments, and under wrappers."""
 
 import pickle
 
@@ -21,7 +21,7 @@ every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mod
 
 
 def pair(env, mode, params=None, rows=ROWS):
-    """Our batch, and Gymnasium's batch of our single environments."""
+    """Return our batch, and Gymnasium's batch of our single environments."""
     ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
     singles = [lambda: to_gymnasium(env, params=params)] * rows
     return ours, SyncVectorEnv(singles, autoreset_mode=mode)
@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """Everything that a batch returns; without autoreset, ended environments are reset."""
+    """Return all results of a batch; without autoreset, done environments are reset."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))
@@ -45,8 +45,8 @@ def play(envs, actions, seed=SEED):
 
 @every_mode
 @pytest.mark.parametrize("id", [None, *by_default([], FAMILIES.values())])
-def test_every_row_lives_as_it_would_alone(id, mode):
-    """Observations, rewards, ends, and infos with their masks: equal in every bit."""
+def test_every_row_behaves_like_a_single_environment(id, mode):
+    """Observations, rewards, ends, and infos with their masks are bit-identical."""
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(env, mode, params)
@@ -58,16 +58,16 @@ def test_every_row_lives_as_it_would_alone(id, mode):
     for moment, (a, b) in enumerate(zip(seen, wanted, strict=True)):
         assert data_equivalence(a, b, exact=True), (moment, a, b)
         assert a[0] in ours.observation_space
-    again, other = ours.reset(), theirs.reset()  # all rows, ended or not
+    again, other = ours.reset(), theirs.reset()  # all rows, done or not
     assert data_equivalence(again, other, exact=True)
     again, other = ours.reset(seed=[3, None, 1]), theirs.reset(seed=[3, None, 1])
     assert data_equivalence(again, other, exact=True)
 
 
 def episodes(mode, rows=ROWS, steps=STEPS):
-    """Returns and lengths of the episodes of each step, by a plain loop over single environments.
+    """Compute returns and lengths of episodes by a plain loop over single environments.
 
-    Gives the steps at which rows end, too.
+    Also returns the steps at which rows are done.
     """
     envs = [to_gymnasium(DOORS) for _ in range(rows)]
     for i, env in enumerate(envs):
@@ -77,7 +77,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
     for action in actions_for(to_gymnasium_vec(DOORS, rows), steps):
         ended = {}
         for i, env in enumerate(envs):
-            if over[i]:  # only in NEXT_STEP: this step begins anew
+            if over[i]:  # only in NEXT_STEP: this step restarts
                 env.reset()
                 over[i] = False
                 continue
@@ -161,7 +161,7 @@ def test_the_final_observation_is_the_true_successor():
     assert ends > 2 * ROWS
 
 
-def test_pickled_episodes_go_on_as_they_do_here():
+def test_pickled_episodes_continue_identically():
     envs = to_gymnasium_vec(DOORS, ROWS)
     actions = actions_for(envs, 10)
     play(envs, actions)

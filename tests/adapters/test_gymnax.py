@@ -1,4 +1,4 @@
-"""`to_gymnax`: gymnax 1.0.1's wrappers around it, both interfaces, and worlds only where needed."""
+"""`to_gymnax`: gymnax 1.0.1's wrappers, both interfaces, and levels only where needed."""
 
 import copy
 
@@ -38,7 +38,7 @@ def as_gymnax_users_have_it():
 
 
 def rollout(env, params=None):
-    """The function (key, actions) to the first observation and what each step gives."""
+    """Return the function from (key, actions) to the first observation and all steps."""
 
     def run(key, actions):
         obs, state = env.reset(key, params)
@@ -58,7 +58,7 @@ def same(a, b):
 
 
 def by_hand(env, key, actions):
-    """The expected single rollout, by a loop over the environment."""
+    """Return the expected single rollout, by a loop over the environment."""
     step, fold = jax.jit(env.step), jax.random.fold_in
 
     @jax.jit
@@ -77,7 +77,7 @@ def by_hand(env, key, actions):
 
 @pytest.fixture(scope="module")
 def batch():
-    """Rollouts under `vmap` of the adapter."""
+    """Return rollouts of the adapter under `vmap`."""
     keys = jax.random.split(KEY, ROWS)
     with jax.numpy_dtype_promotion("standard"):
         return keys, jax.jit(jax.vmap(rollout(to_gymnax(FLAT))))(keys, ACTIONS)
@@ -96,7 +96,7 @@ def test_six_values_of_every_step(batch):
     assert (info["nested"]["both"][..., 1] == reward).all()
 
 
-def test_alone_and_in_any_batch_the_worlds_are_the_same(batch):
+def test_levels_are_the_same_alone_and_in_any_batch(batch):
     """A `cond` generates a new level in a single step, the batch layer in a batch."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
@@ -117,7 +117,7 @@ def test_five_values_for_older_agents(batch):
     done = terminated | truncated
     same(found, (first, (obs, reward, done, info)))
 
-    # What PureJaxQL makes of the infos of its test episodes.
+    # PureJaxQL's aggregation of the infos of its test episodes.
     @jax.jit
     def averaged(infos):
         return jax.tree.map(
@@ -131,7 +131,7 @@ def test_five_values_for_older_agents(batch):
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
     assert not done
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
-    assert done and state.time == 0  # has begun anew
+    assert done and state.time == 0  # has restarted
     assert info["truncated"] != info["terminated"]
     assert set(legacy.step_env(KEY, state, 1)[4]) == set(numbers)
     converted = LegacyStepAPIWrapper(to_gymnax(FLAT))

@@ -24,12 +24,12 @@ ROWS, STEPS, RATIO = 8, 20, 4
 
 
 class Feats(Doors):
-    """Doors with three achievements: each a number that is reached."""
+    """Doors with three achievements, each for reaching a number."""
 
     achievements = ("five", "ten", "fifty")
 
     def step_state(self, key, state, action, params):
-        """Tell what is reached."""
+        """Add the reached achievements to the info."""
         moved = super().step_state(key, state, action, params)
         reached = moved.state.number >= jnp.array([5, 10, 50])
         return moved._replace(info={"achievements": reached})
@@ -62,7 +62,7 @@ class Log:
 
 
 class OptimisticResets:
-    """A batch with one new level for every `RATIO` environments, shared by those that ended."""
+    """A batch with one new level per `RATIO` environments, shared by the done ones."""
 
     def __init__(self, env):
         self.env = env
@@ -86,7 +86,7 @@ class OptimisticResets:
 
 
 def played(env, params, actions=3):
-    """Everything that `STEPS` random steps give."""
+    """Return all results of `STEPS` random steps."""
     obs, state = env.reset(KEY, params)
     found = []
     for key in jax.random.split(KEY, STEPS):
@@ -113,7 +113,7 @@ def test_learners_with_static_params_and_their_own_resets_see_achievements():
     assert (info["discount"] == 1 - info["terminated"]).all()
 
 
-def test_without_auto_reset_the_episode_that_ended_goes_on():
+def test_without_auto_reset_a_done_episode_continues():
     env, params = to_gymnax(Feats(), legacy=True, auto_reset=False), None
     with jax.numpy_dtype_promotion("standard"):
         _, state = env.reset(KEY, params)

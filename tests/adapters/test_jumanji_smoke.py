@@ -1,4 +1,4 @@
-"""Jumanji's smoke checks, through an adapter that lives here."""
+"""Jumanji's smoke tests, through a test-only adapter."""
 
 import collections
 import dataclasses
@@ -22,7 +22,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete
 
 @chex.dataclass(frozen=True)
 class Kept:
-    """A state as in jumanji, which holds its key."""
+    """State with its key, as in jumanji."""
 
     key: Any
     state: Any
@@ -30,12 +30,12 @@ class Kept:
 
 @functools.cache
 def record(*names):
-    """A class of named tuples: jumanji's specs of several parts know no dicts."""
+    """Return a NamedTuple class: jumanji's compound specs do not support dicts."""
     return collections.namedtuple("Record", names)
 
 
 def named(obs):
-    """The observation with named tuples for dicts."""
+    """Return the observation with named tuples in place of dicts."""
     if not isinstance(obs, dict):
         return obs
     return record(*obs)(**{name: named(part) for name, part in obs.items()})
@@ -71,12 +71,12 @@ class Jumanji(Environment):
 
     @functools.cached_property
     def action_spec(self):
-        """A number."""
+        """Return the spec of an action."""
         return specs.DiscreteArray(self.env.action_space.n, name="action")
 
     @functools.cached_property
     def observation_spec(self):
-        """What is observed."""
+        """Return the spec of an observation."""
         return self._spec(self.env.observation_space, "observation")
 
     def _spec(self, space, name):
@@ -91,7 +91,7 @@ class Jumanji(Environment):
 
 @pytest.mark.parametrize("id", [None, *by_default(["Puzzle-Hanoi-5-v0"], FAMILIES.values())])
 def test_jumanji_finds_no_smoke(id):
-    """An episode of random actions with every observation in its spec and nothing infinite."""
+    """Play random actions: every observation is in its spec, and all values are finite."""
     env = Jumanji(jaxenvs.make(id) if id else DOORS, limit=20)
     with jax.numpy_dtype_promotion("standard"):
         env_not_smoke.check_env_does_not_smoke(env)
@@ -100,7 +100,7 @@ def test_jumanji_finds_no_smoke(id):
 
 def test_the_checks_can_fail():
     class Outside(type(DOORS)):
-        """Shows more than its space says."""
+        """Fault: observes a value outside its space."""
 
         def observe(self, state, params=None):
             """Too large a number."""

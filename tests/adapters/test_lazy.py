@@ -1,4 +1,4 @@
-"""Adapters load their packages when they are asked for, and say what is missing."""
+"""Adapters load their packages at first use, and errors name missing packages."""
 
 import subprocess
 import sys
@@ -54,7 +54,7 @@ EXTRAS = {
 }
 
 
-def test_packages_load_when_they_are_asked_for_and_the_extra_is_named():
+def test_packages_load_at_first_use_and_errors_name_the_extra():
     assert set(EXTRAS) == set(adapters.__all__)
     code = f"EXTRAS = {EXTRAS!r}\n{LAZY}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -66,6 +66,6 @@ def test_making_an_adapter_for_gymnasium_starts_no_backend():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_other_names_are_not_there():
+def test_other_names_raise():
     with pytest.raises(AttributeError, match="no attribute 'to_gym'"):
         _ = adapters.to_gym  # type: ignore[attr-defined]

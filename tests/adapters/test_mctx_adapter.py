@@ -1,4 +1,4 @@
-"""mctx's functions in a true environment: ends, limits and masks, and a plan that solves."""
+"""mctx functions in the true environment: ends, limits, masks, and a plan that solves."""
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,14 @@ ENV = SlidingTile(size=3, scramble=8)
 
 
 def blind(weights, obs, state):
-    """Uniform logits; the value of a place is its weight."""
+    """Return uniform logits; the value of a place is its weight."""
     rows = len(state.time)
     return jnp.zeros((rows, 4)), jnp.full(rows, jnp.float32(weights))
 
 
 @pytest.fixture(scope="module")
 def boards():
-    """Observations and states of four boards, two of them a step before the goal."""
+    """Return observations and states of four boards, two of them one step from the goal."""
 
     @jax.jit
     def make():
@@ -66,7 +66,7 @@ def test_a_root_has_no_prior_for_what_is_illegal(boards):
 
 
 def test_nothing_happens_after_the_end_and_the_limit_is_none():
-    """Four steps of the same place: after the end no reward, no value, no change."""
+    """Step four times: after the end there is no reward, value or change."""
     limit = DOORS.default_params.replace(max_steps_in_episode=2)
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 8))
     step = jax.jit(
@@ -89,11 +89,13 @@ def test_nothing_happens_after_the_end_and_the_limit_is_none():
         np.testing.assert_array_equal(found.value == 0.0, node.ended)
         np.testing.assert_array_equal(node.state.time == before.state.time, over)
         seen.append(over.any())
-    assert seen[-1] and not seen[0] and not node.ended.all()  # the limit of 2 ended nothing
+    assert (
+        seen[-1] and not seen[0] and not node.ended.all()
+    )  # the limit of 2 did not end the episode
 
 
-def test_chance_is_the_searchs_own():
-    """Two keys of a search give two futures of the same state."""
+def test_the_search_draws_its_own_random_outcomes():
+    """Two keys of a search give two random outcomes of the same state."""
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 64))
     step = mctx_recurrent_fn(DOORS, lambda *_: (jnp.zeros((64, 3)), jnp.zeros(64)))
     step = jax.jit(step)

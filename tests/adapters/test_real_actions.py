@@ -1,4 +1,4 @@
-"""Actions that are real numbers, through every adapter."""
+"""Continuous actions through every adapter."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ ID = "Classic-Pendulum-v0"
 
 # Gymnasium's own Pendulum gets the same warning: its torque reaches 2.
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")
-def test_gymnasium_takes_real_actions():
+def test_gymnasium_takes_continuous_actions():
     gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env
 
@@ -23,13 +23,13 @@ def test_gymnasium_takes_real_actions():
     check_env(env, skip_render_check=True)
     env.reset(seed=0)
     assert env.step(np.array([1.5], np.float32))[4]["invalid_action"] is False
-    env.step([1.5])  # numbers of another kind
+    env.step([1.5])  # another dtype
     for wrong in (np.array([2.5], np.float32), np.float32(1.0), [np.nan], ["1"]):
         with pytest.raises(gymnasium.error.InvalidAction, match=r"Box\(-2.0, 2.0, \(1,\)"):
             env.step(wrong)
 
 
-def test_batches_of_gymnasium_take_real_actions():
+def test_batches_of_gymnasium_take_continuous_actions():
     pytest.importorskip("gymnasium")
     envs = adapters.to_gymnasium_vec(ID, 3)
     assert envs.action_space.shape == (3, 1)
@@ -38,7 +38,7 @@ def test_batches_of_gymnasium_take_real_actions():
     assert obs.shape == (3, 3) and reward.shape == (3,)
 
 
-def test_dm_env_takes_real_actions():
+def test_dm_env_takes_continuous_actions():
     pytest.importorskip("dm_env")
     env = adapters.to_dm_env(ID)
     spec = env.action_spec()
@@ -47,10 +47,10 @@ def test_dm_env_takes_real_actions():
     assert env.step(spec.generate_value()).observation.shape == (3,)
 
 
-def test_gymnax_takes_real_actions():
+def test_gymnax_takes_continuous_actions():
     pytest.importorskip("gymnax")
     env = adapters.to_gymnax(ID)
-    assert env.num_actions == 1  # the numbers of an action
+    assert env.num_actions == 1  # components of an action
     key = jax.random.key(0)
     _, state = env.reset(key)
     action = env.action_space().sample(key)
@@ -58,7 +58,7 @@ def test_gymnax_takes_real_actions():
     assert action.shape == (1,) and obs.shape == (3,)
 
 
-def test_sb3_takes_real_actions():
+def test_sb3_takes_continuous_actions():
     pytest.importorskip("stable_baselines3")
     envs = adapters.to_sb3_vec(ID, 2)
     envs.reset()
@@ -66,7 +66,7 @@ def test_sb3_takes_real_actions():
     assert envs.action_space.shape == (1,) and obs.shape == (2, 3)
 
 
-def test_wrappers_take_real_actions_or_say_why_not():
+def test_wrappers_take_continuous_actions_or_say_why_not():
     env = jaxenvs.make(ID)
     with pytest.raises(ValueError, match="PreviousStep: needs Discrete actions, got Box"):
         jaxenvs.wrappers.PreviousStep(env=env)

@@ -1,8 +1,8 @@
-"""An unmodified PPO of rejax learns through the legacy adapter (`to_gymnax(env, legacy=True)`).
+"""rejax's unmodified PPO learns through the legacy adapter (`to_gymnax(env, legacy=True)`).
 
 rejax 0.1.3 asks for gymnax 0.0.9 or newer and steps environments with its five values. It brings
 distrax and TensorFlow Probability, so no extra installs it: `pip install rejax==0.1.3`, then
-`pytest -m slow -s tests/adapters/test_rejax.py`. What came out is in `tests/README.md`.
+`pytest -m slow -s tests/adapters/test_rejax.py`. Results are in `tests/README.md`.
 """
 
 import importlib.metadata
@@ -23,7 +23,7 @@ GRID |= {"learning_rate": 4e-4, "max_grad_norm": 0.5, "gae_lambda": 0.95, "ent_c
 # Small rollouts: rejax lets a value change by `clip_eps` between two of them.
 CARTPOLE = {"num_envs": 8, "num_steps": 32, "num_minibatches": 1, "num_epochs": 20}
 CARTPOLE |= {"learning_rate": 5e-4, "max_grad_norm": 0.5, "gae_lambda": 0.8, "gamma": 0.98}
-# Environment, settings, steps of each seed, and the mean return that each must reach in the end.
+# Environment, settings, steps per seed, and the final mean return that each seed must reach.
 EMPTY = wrappers.OneHot(env=jaxenvs.make("Grid-Empty-5x5-v0"))
 TASKS = {
     "Grid-Empty-5x5-v0": (EMPTY, GRID, 65_536, 0.9),

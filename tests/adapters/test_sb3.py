@@ -1,4 +1,4 @@
-"""`to_sb3_vec` against Stable-Baselines3's batch of single environments, and its learners."""
+"""`to_sb3_vec` compared with SB3's `DummyVecEnv` of single environments, and SB3's learners."""
 
 import pickle
 
@@ -23,7 +23,7 @@ older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider
 
 
 def play(envs, actions):
-    """Everything that a batch returns, with the infos of its resets."""
+    """Return all results of a batch, with the infos of its resets."""
     envs.seed(SEED)
     found = [(plain(envs.reset()), list(envs.reset_infos))]
     for action in actions:
@@ -33,13 +33,13 @@ def play(envs, actions):
 
 
 def plain(obs):
-    """SB3 makes an `OrderedDict` of a dict."""
+    """Convert dicts to `OrderedDict` as SB3 does."""
     return dict(obs) if isinstance(obs, dict) else obs
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_every_row_lives_as_in_sb3s_own_batch(id):
-    """Observations, rewards, ends, terminal observations and infos: equal in every bit."""
+def test_every_row_equals_sb3s_dummy_vec_env(id):
+    """Observations, rewards, ends, terminal observations and infos are bit-identical."""
     env = jaxenvs.make(id)
     params = env.default_params.replace(max_steps_in_episode=12)
     theirs = DummyVecEnv([lambda: to_gymnasium(env, params=params)] * ROWS)
@@ -147,7 +147,7 @@ def test_methods_see_the_state_of_their_row():
     np.testing.assert_array_equal(envs.env_method("action_mask", indices=[2])[0], wanted[2])
 
 
-def test_a_pickled_batch_goes_on_as_it_does_here():
+def test_a_pickled_batch_continues_identically():
     envs = to_sb3_vec("Grid-LavaGapS5-v0", ROWS)
     envs.seed(SEED)
     envs.reset()

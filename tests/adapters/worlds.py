@@ -1,4 +1,4 @@
-"""What the tests of the adapters share: ids, and a small environment with a Dict observation."""
+"""Shared code of the adapter tests: ids, and a small environment with a Dict observation."""
 
 import jax
 import jax.numpy as jnp
@@ -12,43 +12,43 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxenvs.core.struct import struct
 
 IDS = jaxenvs.registry.list()
-# What must be compiled runs by default on one id of each family; the others are long proofs.
+# By default, compiling tests run on one id per family; the other ids are slow tests.
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS, full=()):
-    """Parameters: `ids` run by default, `full` with `make test-all`, the others are long proofs."""
+    """Return pytest parameters: `ids` by default, `full` in `make test-all`, the rest are slow."""
     run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
     return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
 
 
 @struct
 class DoorsState(State):
-    """A number that the actions change, and how long the episode is."""
+    """State: a number that actions change, and the length of the episode."""
 
     number: Int32[Array, ""]
     length: Int32[Array, ""]  # steps
 
 
 class Doors(Env):
-    """Episodes of 2 to 9 steps; the reward is the number, which grows by what the action says.
+    """Episodes of 2 to 9 steps; the action is added to a number, which is the reward.
 
     Observation: a dict of all kinds of spaces. Actions: a Discrete, or with `vector` two numbers.
     """
 
     vector: bool = False
-    most: int = 3  # what an action adds, and one
+    most: int = 3  # the action plus 1
 
     reward_range = (0.0, 1000.0)
 
     @property
     def default_params(self) -> Params:
-        """A limit that cuts some of the episodes."""
+        """Return a limit that truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(7))
 
     @property
     def action_space(self):
-        """What is added."""
+        """Return the number to add."""
         return MultiDiscrete([self.most, 2]) if self.vector else Discrete(self.most)
 
     @property
@@ -62,16 +62,16 @@ class Doors(Env):
         )
 
     def draw_level(self, key, params):
-        """A length."""
+        """Draw a length."""
         return jax.random.randint(key, (), 2, 10, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """The number is drawn."""
+        """Begin with a random number."""
         number = jax.random.randint(key, (), 0, 5, jnp.int32)
         return DoorsState(time=jnp.int32(0), number=number, length=level)
 
     def step_state(self, key, state, action, params):
-        """Add, and sometimes one more: chance belongs to the step."""
+        """Add the action, and randomly one more."""
         more = jax.random.randint(key, (), 0, 2, jnp.int32)
         number = state.number + jnp.sum(action, dtype=jnp.int32) + more
         info = {"nested": {"more": more, "both": jnp.stack([more, number])}}
@@ -79,7 +79,7 @@ class Doors(Env):
         return Transition(after, number.astype(jnp.float32), state.time >= state.length, info)
 
     def observe(self, state, params=None):
-        """The number, in many ways."""
+        """Observe the number in many spaces."""
         number = state.number
         flags = jnp.stack([number % k == 0 for k in (2, 3, 5)])
         return {
@@ -90,7 +90,7 @@ class Doors(Env):
         }
 
     def action_mask(self, state, params=None):
-        """Adding the most is not always allowed."""
+        """Forbid the largest action in some states."""
         allowed = jnp.arange(self.most) < self.most - state.number % 2
         return allowed if not self.vector else super().action_mask(state, params)
 

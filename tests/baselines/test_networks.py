@@ -95,7 +95,7 @@ class Steering(jaxenvs.Env):
 
 
 def test_actions_without_bounds_are_refused():
-    with pytest.raises(ValueError, match=r"Steering\(\): no policy has .* finite bounds"):
+    with pytest.raises(ValueError, match=r"Steering\(\): policies do not support .* finite bounds"):
         policies.ActorCritic.of(Steering(), (8,), 4)
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of a caller raise while tracing, or are clipped; messages say how to fix them."""
+"""Bad arguments raise while tracing or are clipped; messages give the fix."""
 
 import dataclasses
 import re
@@ -30,7 +30,7 @@ def state(env):
 
 
 def refused(call, *args, **kwargs):
-    """Message of the TypeError that the call raises, eagerly and inside jit alike."""
+    """Return the message of the TypeError, which is the same eagerly and inside jit."""
     with pytest.raises(TypeError) as raised:
         call(*args, **kwargs)
     text = str(raised.value)
@@ -94,7 +94,7 @@ def test_a_wrong_part_of_an_action_is_named(action, words):
 
 
 @pytest.mark.parametrize(("action", "clipped"), [(99, 6), (7, 6), (-1, 0), (-(2**31), 0)])
-def test_an_action_out_of_range_is_clipped_and_told(env, state, action, clipped):
+def test_an_action_out_of_range_is_clipped_and_reported(env, state, action, clipped):
     step = jax.jit(env.step)
     wrong, right = (step(KEY, state, jnp.int32(a)) for a in (action, clipped))
     assert wrong.info["invalid_action"] and not right.info["invalid_action"]
@@ -132,7 +132,7 @@ def test_a_state_of_another_size_asks_about_the_settings(env):
 
 
 @pytest.mark.parametrize("wrong", [None, 3, (), {}])
-def test_something_that_is_no_state_says_where_states_come_from(env, wrong):
+def test_the_error_for_a_wrong_state_names_reset_and_step(env, wrong):
     assert "env.reset" in refused(env.step, KEY, wrong, 0)
 
 
@@ -146,7 +146,7 @@ def test_wrong_params_point_to_default_params(env, state, wrong):
         assert "env.default_params" in refused(call, KEY, wrong)
 
 
-# The last would become 0 in 32 bits.
+# Cast to 32 bits, the last one would become 0.
 @pytest.mark.parametrize("limit", [1.5, "ten", True, np.float32(3), 2**40, np.int64(2**40)])
 def test_a_param_of_a_wrong_kind_is_named(env, limit):
     text = refused(env.reset, KEY, env.default_params.replace(max_steps_in_episode=limit))
@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Each array of a level in turn has one more element along its last axis."""
+    """Each array of the level in turn gets one more element along its last axis."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves
@@ -242,7 +242,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("fields", "error", "fix"), VECTORS)
-def test_make_vec_refuses_what_it_does_not_know(fields, error, fix):
+def test_make_vec_rejects_unknown_arguments(fields, error, fix):
     with pytest.raises(error) as raised:
         jaxenvs.make_vec(DOOR_KEY, **fields)
     assert fix in str(raised.value)
@@ -257,9 +257,9 @@ def test_make_vec_takes_an_id_or_an_environment(env):
         jaxenvs.make_vec(env, 2).num_envs = 3
 
 
-def test_an_author_who_changes_a_dtype_is_told_which(env):
+def test_the_error_names_the_dtype_that_a_step_changed(env):
     class Careless(type(env)):
-        """Turns the grid into another dtype on the way."""
+        """Changes the dtype of the grid in a step."""
 
         def step_state(self, key, state, action, params):
             moved = super().step_state(key, state, action, params)

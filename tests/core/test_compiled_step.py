@@ -1,4 +1,4 @@
-"""What the compiled step writes: `exact` writes only ended environments, in place."""
+"""Memory writes of the compiled step: `exact` writes only done environments, in place."""
 
 import os
 import re
@@ -19,7 +19,7 @@ INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
 
 
 def compiled_text(source):
-    """Optimised program of a scan of steps, its state donated."""
+    """Return the optimised program of a scan over steps with a donated state."""
     venv = jaxenvs.make_vec("Grid-DoorKey-8x8-v0", ROWS, reset_source=source, pool_size=64)
 
     def rollout(state, key):
@@ -36,14 +36,14 @@ def compiled_text(source):
 
 
 def as_users_compile(source):
-    """`compiled_text` from a process without the tests' XLA flags."""
+    """Return `compiled_text` from a process without the tests' XLA flags."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     command = [sys.executable, __file__, source]
     return subprocess.check_output(command, env=environment, text=True, timeout=300)
 
 
 def writers(text):
-    """Computation -> kinds of its instructions that write the grids of the whole batch."""
+    """Map each computation to the kinds of its instructions that write all grids of the batch."""
     bodies, name = {}, None
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith(" "):
@@ -66,14 +66,14 @@ def writers(text):
 
 
 def test_exact_writes_grids_by_scatters_alone():
-    """The move writes one, the loop over ended episodes one, in place: no copy, no selection."""
+    """One write by the move, one by the loop over done episodes, both in place; no copies."""
     found = writers(as_users_compile("exact"))
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]
 
 
 @pytest.mark.full
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """`fresh` selects over the whole batch in every step, which the test detects."""
+    """Negative control: `fresh` selects over the whole batch in every step."""
     found = writers(as_users_compile("fresh"))
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

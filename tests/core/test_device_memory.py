@@ -1,4 +1,4 @@
-"""How much memory there is, and what is said where nobody knows."""
+"""Memory sizes of machines and devices, and None where they are unknown."""
 
 from unittest.mock import Mock
 
@@ -11,13 +11,13 @@ def test_a_cpu_has_the_memory_of_the_machine():
     assert memory.device_memory(jax.devices("cpu")[0]) == memory.machine_memory() > 2**28
 
 
-def test_a_device_has_what_it_says_or_nobody_knows():
+def test_a_device_reports_its_memory_or_none():
     for told, known in (({"bytes_limit": 7}, 7), ({}, None), (None, None)):
         device = Mock(spec=jax.Device, platform="gpu")
         device.memory_stats.return_value = told
         assert memory.device_memory(device) == known
 
 
-def test_an_operating_system_may_not_say(monkeypatch):
+def test_an_operating_system_may_not_report_memory(monkeypatch):
     monkeypatch.delattr("os.sysconf")
     assert memory.machine_memory() is None

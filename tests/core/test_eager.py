@@ -1,4 +1,4 @@
-"""Eager calls: the second one runs the program that the first one compiled."""
+"""Eager calls: later calls run the program that the first call compiled."""
 
 import collections
 import contextlib
@@ -44,7 +44,7 @@ def counted():
 
 
 def seconds(call):
-    """Processor time of a call until its results are there: the machine may be busy."""
+    """Return the processor time of a call and its results; wall time varies on a busy machine."""
     start = time.process_time()
     jax.block_until_ready(call())
     return time.process_time() - start
@@ -71,20 +71,20 @@ def test_later_calls_compile_nothing_and_take_no_time(as_a_user, id):
 
 @jaxenvs.struct
 class LineState(State):
-    """Where one stands."""
+    """Position in a row of cells."""
 
     cell: Int32[Array, ""]
 
 
 class Line(Env):
-    """Cells in a row; `called` collects what its methods were called with."""
+    """Cells in a row; `called` records the arguments of its methods."""
 
     size: int = 5
     called: ClassVar[list[Any]] = []
 
     @property
     def default_params(self):
-        """Nine steps."""
+        """Return a limit of nine steps."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
@@ -97,7 +97,7 @@ class Line(Env):
         return jax.random.randint(key, (), 0, self.size, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """Begin there."""
+        """Begin in the drawn cell."""
         return LineState(time=jnp.int32(0), cell=jnp.asarray(level, jnp.int32))
 
     def step_state(self, key, state, action, params):
@@ -114,12 +114,12 @@ class Line(Env):
 
 @pytest.fixture(autouse=True)
 def nothing_called_yet():
-    """Each test counts from zero."""
+    """Reset the counter before each test."""
     Line.called.clear()
 
 
 def traced():
-    """Number of calls that were traced."""
+    """Return the number of traced calls."""
     return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
 
 
@@ -154,7 +154,7 @@ def test_equal_environments_share_programs_and_others_do_not():
 @pytest.mark.parametrize("values", [(1, True, 1.0), (0.0, -0.0), ((1,), (1.0,))], ids=str)
 def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
     class Shown(Line):
-        """It shows its field."""
+        """Observes its field."""
 
         shown: Any = 0
 
@@ -167,7 +167,7 @@ def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
 
 
 def test_inside_a_trace_nothing_changes():
-    """The program is the same as without, even if all arguments are constants of the trace."""
+    """The traced program is unchanged, even if all arguments are constants of the trace."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
     state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
     actions = jnp.ones(3, jnp.int32)
@@ -195,8 +195,8 @@ def test_without_jit_each_operation_runs_by_itself():
         chex.assert_trees_all_equal(step, compiled)
 
 
-def test_a_mistake_is_told_as_without_compilation(as_a_user):
-    """The message, the error behind it and the traceback are those of the plain call."""
+def test_errors_are_the_same_as_without_compilation(as_a_user):
+    """Message, cause and traceback are the same as for the plain method."""
     env, state = Line(), Line().reset(KEY).state
     params = env.default_params.replace(max_steps_in_episode=2**40)
     unsigned = params.replace(max_steps_in_episode=np.uint32(2**32 - 1))
@@ -220,16 +220,16 @@ def test_a_mistake_is_told_as_without_compilation(as_a_user):
         assert errors[0] == errors[1]
 
 
-def test_what_cannot_be_compiled_runs_as_it_did():
+def test_code_that_cannot_be_compiled_runs_uncompiled():
     class Python(Line):
-        """It reads a value and describes it."""
+        """Reads a concrete value, which a trace cannot."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"
             return super().step_state(key, state, action, params)._replace(info={"word": word})
 
     class Unhashable(Line):
-        """Its field is a list."""
+        """Has a list as a field."""
 
         cells: list = dataclasses.field(default_factory=list)
 
@@ -283,7 +283,7 @@ def test_with_x64_on_the_dtypes_are_the_same():
     chex.assert_trees_all_equal_dtypes(step, env.step(KEY, env.reset(KEY).state, 2))
 
 
-def test_programs_of_environments_long_gone_are_dropped(monkeypatch, request):
+def test_programs_of_deleted_environments_are_dropped(monkeypatch, request):
     kept = functools.lru_cache(maxsize=4)(eager.program.__wrapped__)
     monkeypatch.setattr(eager, "program", kept)
     client = jax.devices()[0].client
@@ -294,7 +294,7 @@ def test_programs_of_environments_long_gone_are_dropped(monkeypatch, request):
         gc.collect()
         return len(client.live_executables())
 
-    gc.freeze()  # look only through what is made from here on
+    gc.freeze()  # search only objects made from here on
     request.addfinalizer(gc.unfreeze)
     before = reset(range(10, 14))
     assert reset(range(14, 24)) <= before and kept.cache_info().currsize == 4

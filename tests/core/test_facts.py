@@ -1,4 +1,4 @@
-"""How any environment describes itself: defaults, wrappers, sentences."""
+"""Facts, descriptions and controls: defaults, wrappers and sentences."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ class Purse(jaxenvs.State):
 
 
 class Market(jaxenvs.Env):
-    """A third-party environment with nothing but its rules."""
+    """A third-party environment without any descriptions."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
@@ -33,7 +33,7 @@ class Market(jaxenvs.Env):
 
 
 class Bazaar(Market):
-    """It also says what it has."""
+    """Adds facts and action names."""
 
     action_names = ("left", "buy", "sell")
 
@@ -117,7 +117,7 @@ def test_every_id_has_a_name_and_controls_for_each_action():
         env = jaxenvs.make(id)
         names = [row.name for row in env.controls.actions]
         assert len(names) == len(set(names)), id
-        given = env.controls.values  # of keys whose action is not simply a number of several
+        given = env.controls.values  # `values` for actions that are not plain indices
         count = len(given) if given else env.action_space.n
         assert len(names) == count, id
         assert given or count == len(env.action_names), id

@@ -1,4 +1,4 @@
-"""Illegal actions: who has any, what a masked policy is like, the masks of true successors."""
+"""Action masks: which environments have them, masked policies, masks of true successors."""
 
 import jax
 import jax.numpy as jnp
@@ -58,20 +58,20 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole that never allows one of its two actions, or allows both."""
+    """CartPole with a constant mask: one action is never legal, or both always are."""
 
     never: int = 0
 
     def action_mask(self, state, params=None):
-        """The same in every state."""
+        """Return a constant mask."""
         return jnp.arange(2) != self.never
 
 
 class ByParams(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole whose params decide."""
+    """CartPole whose mask depends on its params."""
 
     def action_mask(self, state, params=None):
-        """All or nothing."""
+        """Allow all actions or none."""
         limit = self.checked_params(params, "action_mask").max_steps_in_episode
         return jnp.full(2, limit > 3)
 
@@ -85,7 +85,7 @@ def test_constant_masks_and_those_of_params_are_seen_while_something_else_is_tra
 
 
 def test_a_batch_gives_the_mask_of_the_true_successor():
-    """After the last step of a tour every city is visited; the next tour has only begun."""
+    """After the last step of a tour every city is visited; in the next tour almost none is."""
     venv = jaxenvs.make_vec("Puzzle-TSP-10-v0", 3, cities=3)
     step = jax.jit(venv.step)
     state = jax.jit(venv.reset)(KEY).state

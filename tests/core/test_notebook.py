@@ -1,4 +1,4 @@
-"""What a notebook shows of an environment: never an error, never much, and soon."""
+"""Notebook summary of an environment: never an error, short, and quick."""
 
 import base64
 import io
@@ -23,7 +23,7 @@ def pictures(page: str) -> list[Image.Image]:
 
 
 def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
-    monkeypatch.setattr(notebook, "PATIENCE", 60)  # this machine may be busy
+    monkeypatch.setattr(notebook, "PATIENCE", 60)  # generous, as the machine may be busy
     env = jaxenvs.make(GRID)
     page = env._repr_html_()
     (picture,) = pictures(page)
@@ -36,7 +36,7 @@ def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
 
 
 class Broken(Env):
-    """Its names are markup, and everything else raises."""
+    """Has action names that contain markup; everything else raises."""
 
     label: str = HOSTILE
     action_names = (HOSTILE,) * 100
@@ -53,7 +53,7 @@ class Slow(Env):
 
     @property
     def default_params(self):
-        """A limit, and arrays."""
+        """Params with a limit and arrays."""
         return Params(max_steps_in_episode=np.zeros((3, 2), np.int32))
 
 

@@ -1,4 +1,4 @@
-"""Environments that others write: a method that is missing is named, an observation is drawn."""
+"""Third-party environments: errors name missing methods; observations are drawn."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ class BoardState(State):
 
 
 class NoParams(Env):
-    """A board of three rows and four columns, which the level fills; it lacks params."""
+    """A board of three rows and four columns, filled by the level; it lacks default params."""
 
     action_space = Discrete(2)
     observation_space = Box(0, 5, (3, 4), np.uint8)
@@ -47,7 +47,7 @@ class NoParams(Env):
 
 
 class Board(NoParams):
-    """The same with params."""
+    """The same board with default params."""
 
     default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
 
@@ -59,7 +59,7 @@ class NoReset(Board):
 
 
 class Nothing(Env):
-    """An environment of which only the name is written."""
+    """An environment without any members."""
 
 
 class OwnReset(NoReset):
@@ -94,14 +94,14 @@ LACKING = {
 
 @pytest.fixture
 def register(monkeypatch):
-    """A function that registers a class for the test."""
+    """Return a function that registers a class for the test."""
     registry.list()
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     return registry.register(ID)
 
 
 @pytest.mark.parametrize("env_class", LACKING)
-def test_what_a_class_lacks_is_named_by_make(env_class, register):
+def test_make_names_missing_methods(env_class, register):
     register(env_class)
     with pytest.raises(registry.IncompleteError) as raised:
         jaxenvs.make(ID)
@@ -110,7 +110,7 @@ def test_what_a_class_lacks_is_named_by_make(env_class, register):
 
 
 @pytest.mark.parametrize("env_class", [NoParams, NoReset])
-def test_what_an_environment_that_was_not_made_by_id_lacks_is_named_by_the_check(env_class):
+def test_check_env_names_missing_methods_of_unregistered_classes(env_class):
     with pytest.raises(registry.IncompleteError, match=f"lacks {LACKING[env_class]}; "):
         testing.check_env(env_class())
 
@@ -133,7 +133,7 @@ def test_reset_to_may_take_the_place_of_reset_state(register):
     assert jaxenvs.make(ID).reset(KEY).obs.shape == (3, 4)
 
 
-def test_something_that_is_no_environment_is_not_registered(register):
+def test_register_rejects_other_classes(register):
     with pytest.raises(TypeError, match="must be a subclass of jaxenvs"):
         register(object)
 
@@ -142,7 +142,7 @@ def test_something_that_is_no_environment_is_not_registered(register):
 
 
 def drawn(space, obs, tile_size=1):
-    """The picture of an observation."""
+    """Return the picture of an observation."""
     canvas = observed.canvas(space)
     assert canvas is not None
     return np.asarray(canvas.paint(obs, tile_size))

@@ -1,4 +1,4 @@
-"""Code for CPUs and for accelerators: which of it is traced, and that both have the same types."""
+"""Code for CPUs and accelerators: which branch is traced, and that both have equal types."""
 
 import jax
 import jax.numpy as jnp

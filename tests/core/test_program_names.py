@@ -1,4 +1,4 @@
-"""Commands in messages work as they are typed: from this folder, with this Python."""
+"""Commands in messages can be typed as shown, in this folder and with this Python."""
 
 import importlib.metadata
 import json
@@ -16,7 +16,7 @@ ROOT = Path(jaxenvs.__file__).parents[1]
 
 @pytest.fixture
 def env(tmp_path, monkeypatch):
-    """A virtual environment in this folder, which PATH does not name."""
+    """A virtual environment in this folder that is not on PATH."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ".venv" / "bin"
     folder.mkdir(parents=True)
@@ -69,7 +69,7 @@ ORIGINS = [
         {"vcs_info": {"vcs": "git", "commit_id": "1"}, "url": "https://a.b/c"},
         '"jaxenvs[train] @ git+https://a.b/c"',
     ),
-    (None, '"jaxenvs[train]"'),  # an index had it, so it is published
+    (None, '"jaxenvs[train]"'),  # installed from an index, so it is published
 ]
 
 
@@ -82,7 +82,7 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    found = [Known(None), Known(origin)]  # a build leaves the first in the checkout
+    found = [Known(None), Known(origin)]  # a build leaves the first one in the checkout
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)
     assert typed.installation("train") == f".venv/bin/pip install {wanted}"

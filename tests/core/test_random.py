@@ -1,4 +1,4 @@
-"""The integer arithmetic under every draw: exact, and uniform."""
+"""Integer arithmetic of random draws: exact and uniform."""
 
 import itertools
 
@@ -46,13 +46,13 @@ def test_below_takes_a_traced_bound_and_gives_int32():
     assert values.dtype == np.int32 and values.tolist() == [0, 5, 9]
 
 
-def test_words_are_words():
+def test_words_are_uniform_uint32():
     drawn = random.words(jax.random.key(0), 5)
     assert drawn.shape == (5,) and drawn.dtype == np.uint32 and len(set(drawn.tolist())) == 5
 
 
 def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
-    words = word(2**30, 2**31, 2**29, 2**31)  # of equals the last
+    words = word(2**30, 2**31, 2**29, 2**31)  # ties go to the last
     for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
         assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
 
@@ -94,7 +94,7 @@ def test_every_order_of_four_comes_equally_often():
 
 
 def test_mix_is_one_to_one():
-    """Each of its steps is inverted."""
+    """Invert each of its steps."""
     inverse = [pow(c, -1, 2**32) for c in (0x846CA68B, 0x7FEB352D)]
     values = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)])
     mixed = np.asarray(random.mix(jnp.asarray(values, jnp.uint32))).astype(np.uint64)

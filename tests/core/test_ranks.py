@@ -1,4 +1,4 @@
-"""Ranks of selected rows against NumPy."""
+"""Ranks of selected rows compared with NumPy."""
 
 import jax
 import jax.numpy as jnp

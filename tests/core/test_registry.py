@@ -1,4 +1,4 @@
-"""Ids: registration, errors and their messages."""
+"""Registry of ids: registration, errors and messages."""
 
 import itertools
 import os
@@ -21,14 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def scratch(monkeypatch):
-    """A registry that forgets what the test registers, and nothing else."""
+    """Restore the registry after the test."""
     registry.list()
     for name in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
 
 def message(error, call, *args, **kwargs):
-    """Text of the error that the call raises."""
+    """Return the text of the error that the call raises."""
     with pytest.raises(error) as raised:
         call(*args, **kwargs)
     return str(raised.value)
@@ -54,12 +54,12 @@ def test_an_id_without_its_version_names_it():
     assert "ends in its version; use 'Grid-v0'" in message(LookupError, jaxenvs.make, "Grid")
 
 
-def test_an_id_like_nothing_says_where_the_list_is():
+def test_an_id_without_similar_ids_points_to_the_list():
     text = message(LookupError, jaxenvs.make, "0000")
     assert "registry.list()" in text and "did you mean" not in text
 
 
-def test_something_that_is_no_text_is_refused(as_a_user):
+def test_an_id_must_be_a_string(as_a_user):
     assert "'Grid-v0'" in message(TypeError, jaxenvs.make, 3)
     assert "'Grid-v0'" in message(TypeError, jaxenvs.spec, None)
 
@@ -187,7 +187,7 @@ BAD_IDS = [
 ]
 
 
-UNVERSIONED = ("Grid-v", "Grid-0")  # as an alias they are fine
+UNVERSIONED = ("Grid-v", "Grid-0")  # valid as an alias
 
 
 @pytest.mark.parametrize("id", BAD_IDS)
@@ -209,7 +209,7 @@ def test_taken_ids_are_refused(id):
     assert "taken" in message(ValueError, jaxenvs.register, "Good-v0", aliases=[id])
 
 
-def test_an_environment_of_ones_own(scratch):
+def test_a_third_party_environment_is_registered(scratch):
     kind = type(jaxenvs.make("Grid-v0"))
     jaxenvs.register("Mine-Room-v0", aliases=["Yours-Room-v3"], size=5)(kind)
     assert "Mine-Room-v0" in registry.list() and registry.list("Mine") == ["Mine-Room-v0"]
@@ -241,7 +241,7 @@ print(jaxenvs.spec("Plugin-Room-v0").summary)
 
 
 def test_installed_packages_bring_environments_by_entry_point(tmp_path):
-    """A handmade distribution on the path, in a separate process."""
+    """Use a hand-made distribution on the path, in a separate process."""
     (tmp_path / "plugin_of_a_test.py").write_text(PLUGIN)
     metadata = tmp_path / "plugin_of_a_test-1.0.dist-info"
     metadata.mkdir()
@@ -307,7 +307,7 @@ assert not heavy, heavy
 
 
 def test_an_id_imports_its_family_alone():
-    """In a separate process, in which nothing is imported yet."""
+    """Use a separate process, in which nothing is imported yet."""
     library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", LATE],
@@ -320,7 +320,7 @@ def test_an_id_imports_its_family_alone():
     assert jax.default_backend() == "cpu"
 
 
-def test_an_id_that_upstream_has_and_we_do_not_says_so(scratch):
+def test_the_error_for_a_missing_upstream_id_gives_the_reason(scratch):
     text = message(jaxenvs.UnknownIdError, jaxenvs.make, "MiniGrid-WFC-RoomsFabric-v0")
     assert "MiniGrid makes by wave function collapse are not in jaxenvs; take the package" in text
     assert message(
@@ -330,7 +330,7 @@ def test_an_id_that_upstream_has_and_we_do_not_says_so(scratch):
         text = message(jaxenvs.UnknownIdError, jaxenvs.make, f"{game}-Symbolic-AutoReset-v1")
         assert f"jaxenvs.make_vec('{game}-Symbolic-v1', num_envs)" in text
     id = "Craftax-Pixels-AutoReset-v1"
-    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # by somebody, later
+    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # registered later by another package
     assert jaxenvs.make(id) and id not in registry.absences()
 
 
@@ -355,7 +355,7 @@ NAMED = rf"(?<![\w./-])(?:{'|'.join(registry._modules)})(?:-[A-Za-z0-9]+)*-v[0-9
 
 
 def test_ids_that_the_code_names_are_registered():
-    """Choices of benchmarks, pictures, help and messages."""
+    """Check ids in benchmarks, pictures, help and messages."""
     known = {name for id in registry.list() for name in (id, *jaxenvs.spec(id).aliases)}
     folders = ("jaxenvs", "render", "baselines", "benchmarks", "docs")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]

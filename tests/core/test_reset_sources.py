@@ -1,4 +1,4 @@
-"""The forms of a reset source for CPUs and for GPUs begin the same episodes, bit by bit."""
+"""CPU and GPU variants of a reset source begin bit-identical episodes."""
 
 import functools
 
@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """A batch's states, and what their next episodes depend on."""
+    """Return the states of a batch and the inputs of their next episodes."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:
@@ -32,7 +32,7 @@ def begun(id, rows, batched):
 
 
 def assert_alike(one, other, states):
-    """Two forms restart the same rows in the same way, for any mask."""
+    """Assert that two variants restart the same rows equally, for any mask."""
     one, other = jax.jit(one), jax.jit(other)
     for mask in MASKS.values():
         ended = jnp.asarray(mask(len(states.time)))
@@ -52,7 +52,7 @@ def test_levels_that_are_never_rejected(batched):
     )
 
 
-# More lanes than rows, so that a row has several candidates in a trip, and fewer.
+# More lanes than rows, so that a row has several candidates in a trip, and fewer lanes.
 @pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):
     states, starts = begun("BabyAI-GoToLocal-v0", 20, batched)

@@ -1,4 +1,4 @@
-"""`rounded`, in a process whose compiler optimises: the flags of tests leave fusion out."""
+"""`rounded`, in a process with an optimising compiler: the tests' flags disable fusion."""
 
 import os
 import subprocess
@@ -21,4 +21,4 @@ def test_a_rounded_product_is_not_fused():
     )
     plain, kept = map(int, done.stdout.split())
     assert kept == 0
-    assert plain == 0 or plain > 100  # 0: a processor, or a release of XLA, that does not fuse
+    assert plain == 0 or plain > 100  # 0: this processor or release of XLA does not fuse

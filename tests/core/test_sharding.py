@@ -1,4 +1,4 @@
-"""A batch spread over devices: the same episodes as on one device, bit for bit."""
+"""A batch sharded over devices plays bit-identical episodes to one device."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ for id in sys.argv[1:]:
     compare(id)
 print("equal")
 """
-# Devices may share one key, folded with their number, as learners have it.
+# Devices may share one key, folded with their number, as in learners.
 STOCKED = """
 import jax, jax.numpy as jnp, jaxenvs, numpy as np
 from jax.sharding import AxisType, PartitionSpec as P
@@ -115,10 +115,10 @@ LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.
 
 @pytest.mark.parametrize("ids", [ONE, *LATE])
 def test_shard_map_over_eight_devices_changes_nothing(ids):
-    """Ids of a class share a process: JAX must be started with eight devices.
+    """Run the ids of a class in one process, in which JAX starts with eight devices.
 
-    Compiled as users do: batches of 16 and of 2 are two programs, and flags may make them differ in
-    the last bit of a reward.
+    Without the tests' XLA flags: batches of 16 and of 2 are two programs, and the flags may make
+    them differ in the last bit of a reward.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 
@@ -129,7 +129,7 @@ def test_no_level_of_a_stock_is_used_on_two_devices():
 
 
 def on_eight(*words: str) -> str:
-    """Run a script on eight simulated devices and return its output; it must not fail."""
+    """Run a script on eight simulated devices; return its output or fail."""
     flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     done = subprocess.run(
         [sys.executable, "-c", *words],

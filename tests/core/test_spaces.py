@@ -1,4 +1,4 @@
-"""Spaces: sampling reaches every value and both ends; `contains` and `clip` are right."""
+"""Spaces: samples reach every value and both bounds; `contains` and `clip` are correct."""
 
 import jax
 import jax.numpy as jnp
@@ -41,12 +41,12 @@ def test_a_whole_32_bit_range_is_covered(limits):
     assert values.dtype == np.float64
     share = (values - limits.min) / (float(limits.max) - limits.min)
     assert chisquare(np.histogram(share, 16, (0, 1))[0]).pvalue > 1e-4
-    # Of two values at the very end of the range, both are sampled.
+    # Both of two values at the end of the dtype's range are sampled.
     for low in (limits.min, limits.max - 1):
         assert set(drawn(Box(low, low + 1, (), limits.dtype), 64).tolist()) == {low, low + 1}
 
 
-def test_entries_with_bounds_of_their_own_keep_to_them():
+def test_entries_keep_to_their_separate_bounds():
     space = Box([0, -5, 7], [1, 5, 7], (3,), np.int32)
     values = drawn(space, 500)
     assert values.min(axis=0).tolist() == [0, -5, 7] and values.max(axis=0).tolist() == [1, 5, 7]
@@ -112,7 +112,7 @@ INSIDE = [
 
 
 @pytest.mark.parametrize(("space", "value", "inside"), INSIDE)
-def test_contains_tells_and_never_raises(space, value, inside, as_a_user):
+def test_contains_never_raises(space, value, inside, as_a_user):
     assert bool(space.contains(value)) == inside
 
 
@@ -194,5 +194,5 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("space", "text"), SHOWN, ids=[text for _, text in SHOWN])
-def test_a_box_says_what_bounds_its_elements_have(space, text):
+def test_the_repr_of_a_box_shows_its_bounds(space, text):
     assert repr(space) == text

@@ -1,4 +1,4 @@
-"""The reset source `stock`: every prepared level begins one episode, in any order of demand."""
+"""Reset source `stock`: every prepared level begins exactly one episode, for any demand."""
 
 import functools
 
@@ -14,32 +14,34 @@ from jaxenvs.core import reset_sources, stock
 from jaxenvs.craft.tables import Block
 
 KEY = jax.random.key(3)
-ROOMS = "Grid-FourRooms-v0"  # levels hardly ever repeat
+ROOMS = "Grid-FourRooms-v0"  # levels rarely repeat
 SMALL = "Grid-Empty-Random-5x5-v0"  # 8 free cells, 4 directions
 
 
 @functools.cache
 def batch(id, rows, large=False, **fields):
-    """A batch and its compiled functions; `large`: as if its states were many bytes."""
+    """A batch and its compiled functions; `large` treats its states as large."""
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
 
 
 @pytest.fixture(params=[False, True], ids=["selected", "listed"])
 def large(request, monkeypatch):
-    """Whether states count as large: then only the rows that ended are written."""
+    """Treat states as large or small; with large states, only done rows are written."""
     if request.param:
         monkeypatch.setattr(stock, "SELECTED_BYTES", 0)
     return request.param
 
 
 def begun(venv, steps, reset, step, limit, key=KEY):
-    """Play with a time limit; return the levels that began and the counters of every step."""
+    """Play with a time limit; return the started levels and the counters of every step."""
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
     for time in range(steps):
         now = jax.random.fold_in(key, time)
-        actions = jnp.zeros(venv.num_envs, jnp.int32)  # turns: the agent stays where it began
+        actions = jnp.zeros(
+            venv.num_envs, jnp.int32
+        )  # the agent only turns, so it stays at its start
         done = step(now, state, actions, params)
         state, ended = done.state, np.asarray(done.done)
         assert (np.asarray(state.env.time) == 0)[ended].all()
@@ -50,7 +52,7 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Rows, ring, chunk, limits: demand below, at and far above what a chunk or the ring holds.
+# Rows, ring, chunk, limits: demand below, at and far above the size of a chunk or the ring.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     (40, 16, 16, 1),
@@ -61,7 +63,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """Limits that differ between rows would be `exact`, so one limit counts for all here."""
+    """All rows share one limit: with different limits, `stock` would be `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -80,7 +82,7 @@ def test_rejected_levels_are_left_out(large):
 
 
 def test_levels_have_the_distribution_of_exact():
-    """Where agents begin, over batches of one step, and pairs of neighbouring rows."""
+    """Compare the agents' start cells over batches, and pairs of neighbouring rows."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -117,7 +119,7 @@ def test_a_batch_goes_on_from_a_copy_of_its_state():
 
 
 def test_batches_side_by_side_are_batches_alone():
-    """vmap over two seeds: their rings run dry at different times."""
+    """Use vmap over two seeds, whose rings run empty at different times."""
     venv, *_ = batch(ROOMS, 9, stock_size=4, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
 
@@ -149,7 +151,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """An adapter may step twice with the same key of row 0."""
+    """Adapters may step twice with the same key of row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):
@@ -176,7 +178,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
 
 
 def test_levels_of_other_params_are_not_used():
-    """Of two seeds, the ring holds levels; a changed param makes it prepare others at once."""
+    """A changed param makes the ring prepare new levels at once; run for two seeds."""
     venv, reset, step, _ = batch("Craft-Classic-Ids-v0", 3, stock_size=4, chunk=2)
     params = venv.default_params
     flat = params.replace(
@@ -206,7 +208,7 @@ def test_params_of_each_environment_are_exact():
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_stock_that_cannot_be_is_refused(as_a_user, monkeypatch):
+def test_invalid_stock_settings_raise(as_a_user, monkeypatch):
     with pytest.raises(ValueError, match="stock_size=0 is out of range; it must be from 1 to"):
         jaxenvs.make_vec(ROOMS, 4, reset_source="stock", stock_size=0)
     with pytest.raises(ValueError, match=r"stock_size=268435457 .* from 1 to 268435456"):

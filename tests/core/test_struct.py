@@ -29,11 +29,11 @@ class Tables(Params):
 
 @struct
 class Other(Tables):
-    """The same fields in another class."""
+    """Params with the same fields in another class."""
 
 
 def tables(**changes):
-    """Equal params, of new arrays in each call."""
+    """Return equal params made of new arrays in each call."""
     fields = {"max_steps_in_episode": 9, "table": np.arange(6, dtype=np.int32).reshape(2, 3)}
     return Tables(**{**fields, **changes})
 
@@ -57,7 +57,7 @@ SAME = [
 
 
 @pytest.mark.parametrize("changes", SAME)
-def test_it_is_the_value_that_counts(changes):
+def test_structs_compare_by_value(changes):
     assert tables() == tables(**changes) and hash(tables()) == hash(tables(**changes))
 
 
@@ -103,7 +103,7 @@ def test_states_compare_by_value_too():
 def test_a_class_may_compare_in_its_own_way():
     @struct
     class Loose(Struct):
-        """All are equal."""
+        """Return True for any two objects."""
 
         number: Any
 
@@ -128,7 +128,7 @@ def test_traced_params_say_how_they_are_given():
 
 
 class Wrapper:
-    """Like wrappers for gymnax, with the environment and its params as static arguments."""
+    """Imitates wrappers for gymnax: environment and params are static arguments."""
 
     def __init__(self, env):
         self.env, self.traces = env, 0

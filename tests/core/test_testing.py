@@ -1,4 +1,4 @@
-"""The checker of the contract: a good environment passes, and each fault is seen and named."""
+"""The contract checker: a good environment passes, and each fault is found and named."""
 
 import dataclasses
 import itertools
@@ -19,7 +19,7 @@ from jaxenvs.testing import contract, fuzzing
 
 @jaxenvs.struct
 class WalkState(State):
-    """Where one stands."""
+    """Position in a row of cells."""
 
     cell: Int32[Array, ""]
 
@@ -31,7 +31,7 @@ class Walk(Env):
 
     @property
     def default_params(self) -> Params:
-        """Nine steps."""
+        """Return a limit of nine steps."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
@@ -45,11 +45,11 @@ class Walk(Env):
         return Box(0, 4, (1,), np.int32)
 
     def draw_level(self, key, params):
-        """One of the first three cells."""
+        """Draw one of the first three cells."""
         return jax.random.randint(key, (), 0, 3, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """Begin there."""
+        """Begin in the drawn cell."""
         return WalkState(time=jnp.int32(0), cell=level)
 
     def step_state(self, key, state, action, params):
@@ -62,77 +62,77 @@ class Walk(Env):
         return jnp.minimum(state.cell, 4)[None]
 
     def action_mask(self, state, params=None):
-        """Left only where there is a cell."""
+        """Allow left only if there is a cell."""
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
 
     def ending(self, level):
-        """Two steps to the right."""
+        """Return two steps to the right."""
         return Ending(jnp.int32(2), (1, 1))
 
 
 class SoonerThanSaid(Walk):
-    """It ends before the last action of its ending."""
+    """Fault: the task ends before the last action of its ending."""
 
     def ending(self, level):
-        """The first step is enough."""
+        """Start one step from the end."""
         return Ending(jnp.int32(3), (1, 1))
 
 
 class LaterThanSaid(Walk):
-    """It goes on after its ending."""
+    """Fault: the task does not end with its ending."""
 
     def ending(self, level):
-        """From here it is further."""
+        """Start too far from the end."""
         return Ending(level, (1,))
 
 
 class CutAtItsEnd(Walk):
-    """It is truncated with its end."""
+    """Fault: the ending is a truncation."""
 
     def step(self, key, state, action, params=None):
-        """Say so."""
+        """Set truncated."""
         step = super().step(key, state, action, params)
         limit = self.default_params if params is None else params
         return step._replace(truncated=step.state.time >= limit.max_steps_in_episode)
 
 
 class HalfLimit(Walk):
-    """An episode has half of the steps."""
+    """Has a time limit of half the params' limit."""
 
     def time_limit(self, state, params):
-        """Half, rounded up."""
+        """Return half the limit, rounded up."""
         return (params.max_steps_in_episode + 1) // 2
 
 
 class BothEnds(Walk):
-    """It terminates and truncates at once."""
+    """Fault: terminates and truncates in the same step."""
 
     def step(self, key, state, action, params=None):
-        """Cut where it ends."""
+        """Truncate where the task terminates."""
         step = super().step(key, state, action, params)
         return step._replace(truncated=step.truncated | step.terminated)
 
 
 class NoLimit(Walk):
-    """It is never truncated."""
+    """Fault: is never truncated."""
 
     def step(self, key, state, action, params=None):
-        """Never cut."""
+        """Clear truncated."""
         step = super().step(key, state, action, params)
         return step._replace(truncated=jnp.zeros_like(step.truncated))
 
 
 class TooMuch(Walk):
-    """A reward above its range."""
+    """Fault: a reward is above its range."""
 
     def step_state(self, key, state, action, params):
-        """Twice as much."""
+        """Double the reward."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=2 * moved.reward)
 
 
 class Nothing(Walk):
-    """A reward that is no number."""
+    """Fault: a reward is NaN."""
 
     def step_state(self, key, state, action, params):
         """0 / 0."""
@@ -141,15 +141,15 @@ class Nothing(Walk):
 
 
 class Beyond(Walk):
-    """An observation outside of its space."""
+    """Fault: an observation is outside its space."""
 
     def observe(self, state, params=None):
-        """One cell too far."""
+        """Observe one cell too far."""
         return super().observe(state) + 1
 
 
 class BeyondAtFirst(Walk):
-    """Only the first observation is outside of its space."""
+    """Fault: only the first observation is outside its space."""
 
     def observe(self, state, params=None):
         """Minus one."""
@@ -157,7 +157,7 @@ class BeyondAtFirst(Walk):
 
 
 class BeyondOnce(Walk):
-    """Outside after the tenth step alone."""
+    """Fault: only the observation after ten steps is outside its space."""
 
     def observe(self, state, params=None):
         """Minus one."""
@@ -165,7 +165,7 @@ class BeyondOnce(Walk):
 
 
 class TwoClocks(Walk):
-    """A clock that counts twice."""
+    """Fault: the clock counts twice."""
 
     def step_state(self, key, state, action, params):
         """Tick again."""
@@ -174,41 +174,41 @@ class TwoClocks(Walk):
 
 
 class Silent(Walk):
-    """It does not report invalid actions."""
+    """Fault: invalid actions are not reported."""
 
     def step(self, key, state, action, params=None):
-        """All well."""
+        """Report every action as valid."""
         step = super().step(key, state, action, params)
         return step._replace(info={"invalid_action": jnp.bool_(False)})
 
 
 class WrongMask(Walk):
-    """It masks a step as illegal but takes it."""
+    """Fault: takes a masked action."""
 
     def action_mask(self, state, params=None):
-        """Never left."""
+        """Mask left."""
         return jnp.array([False, True])
 
 
 class NoNumber(Walk):
-    """Its info holds NaN."""
+    """Fault: the info contains NaN."""
 
     def step_state(self, key, state, action, params):
-        """A logarithm of what may be below zero."""
+        """Take the logarithm of a number that may be negative."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"log": jnp.log(state.cell - 1.0)})
 
 
 class First(BothEnds, TooMuch, Beyond, Silent):
-    """Faults that do not hide each other, as in the next two classes: one program for all."""
+    """Several faults that do not hide each other, in one compiled program."""
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
-    """As above."""
+    """Has several faults, as the class above."""
 
 
 class Third(TwoClocks, Nothing):
-    """As above."""
+    """Has several faults, as the class above."""
 
 
 FUZZED = {
@@ -217,7 +217,7 @@ FUZZED = {
         "truncated before or after the limit",
         "reward outside",
         "observation outside",
-        "invalid action not told",
+        "invalid action not reported",
     },
     Second: {
         "truncated before or after the limit",
@@ -225,7 +225,7 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # A masked action should leave all but the clock, and that at one step more.
+    # A masked action should only advance the clock by one.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -240,13 +240,13 @@ def test_hostile_play_finds(env_class):
 
 @jaxenvs.struct
 class PrizeParams(Params):
-    """With the reward of the last cell."""
+    """State with the reward of the last cell."""
 
     prize: Any
 
 
 class Prize(Walk):
-    """Its reward is in the range of `Walk` only with the default params."""
+    """Has rewards within the range only for the default params."""
 
     @property
     def default_params(self) -> Params:
@@ -254,21 +254,21 @@ class Prize(Walk):
         return PrizeParams(max_steps_in_episode=np.int32(9), prize=np.float32(1))
 
     def step_state(self, key, state, action, params):
-        """Walk, for a prize."""
+        """Walk and get the prize at the end."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=moved.reward * params.prize)
 
 
 @pytest.mark.full
 def test_a_good_environment_passes():
-    """A wrapper's params hold those of the environment, with another time limit."""
+    """Also check a wrapper whose params contain the environment's params."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """By default, with the default params."""
+    """By default, the spaces must hold for the default params only."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
@@ -278,13 +278,13 @@ def test_spaces_hold_for_params_as_near_as_is_asked():
 
 @jaxenvs.struct
 class SecretState(WalkState):
-    """With something else."""
+    """State with a hidden number."""
 
     secret: Int32[Array, ""]
 
 
 class Secret(Walk):
-    """It says that nothing is hidden, but a number of the state is."""
+    """Fault: claims to be fully observed, but hides a number of the state."""
 
     fully_observed = True
 
@@ -295,28 +295,28 @@ class Secret(Walk):
 
 
 class Unhashable(Walk):
-    """Its field is a list."""
+    """Fault: has a list as a field."""
 
     cells: list = dataclasses.field(default_factory=list)
 
 
 class Numbers(NamedTuple):
-    """Params that are no struct."""
+    """Params that are not a struct."""
 
     max_steps_in_episode: Any
 
 
 class LooseParams(Walk):
-    """Its params hold an array, and are unhashable."""
+    """Fault: params contain an array and are unhashable."""
 
     @property
     def default_params(self):
-        """Nine steps."""
+        """Return a limit of nine steps."""
         return Numbers(np.int32([9]))
 
 
 class Weak(Walk):
-    """Its info is weakly typed."""
+    """Fault: the info is weakly typed."""
 
     def step_state(self, key, state, action, params):
         """A Python number."""
@@ -326,25 +326,25 @@ class Weak(Walk):
 
 @jaxenvs.struct
 class KeyState(WalkState):
-    """With the words of a key."""
+    """State with the words of a key."""
 
     words: Array
 
 
 class Foresight(Walk):
-    """Its state keeps the key."""
+    """Fault: the state stores the key."""
 
     def reset_state(self, key, level, params):
-        """Begin, with a key in hand."""
+        """Begin with the key in the state."""
         words = jax.random.key_data(key)
         return KeyState(time=jnp.int32(0), cell=level, words=words)
 
 
 class ForesightFromLevel(Foresight):
-    """The key is part of the level, and random outcomes are drawn from it."""
+    """Fault: the key is part of the level, and random outcomes are drawn from it."""
 
     def draw_level(self, key, params):
-        """The words of a key that another is split from."""
+        """Draw the words of a key from which another key is split."""
         return jax.random.key_data(jax.random.split(key, 3)[2])
 
     def reset_state(self, key, level, params):
@@ -352,13 +352,13 @@ class ForesightFromLevel(Foresight):
         return KeyState(time=jnp.int32(0), cell=jnp.int32(0), words=level)
 
     def step_state(self, key, state, action, params):
-        """Chance moves, too."""
+        """Add a random move."""
         drawn = jax.random.bernoulli(jax.random.wrap_key_data(state.words)).astype(jnp.int32)
         return super().step_state(key, state, drawn, params)
 
 
 class Bits(Walk):
-    """Its state holds words drawn in a reset, which reveal nothing about the future."""
+    """Stores random words of a reset, which reveal nothing about the future: no fault."""
 
     def reset_state(self, key, level, params):
         """Begin, with a board of bits."""
@@ -367,16 +367,16 @@ class Bits(Walk):
 
 
 class Wide(Walk):
-    """The dtype of its info is left to JAX."""
+    """Fault: the dtype of the info is left to JAX."""
 
     def step_state(self, key, state, action, params):
-        """Numbers of 64 bits, where they are allowed."""
+        """Add a number that has 64 bits where they are enabled."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"numbers": jnp.arange(3)})
 
 
 class TwoNumbers(Walk):
-    """Its space has a number more than its observation."""
+    """Fault: the space has one entry more than the observation."""
 
     @property
     def observation_space(self) -> Box:
@@ -385,18 +385,18 @@ class TwoNumbers(Walk):
 
 
 class Impure(Walk):
-    """Every compilation of it differs."""
+    """Fault: every compilation differs."""
 
     count = itertools.count()
 
     def step_state(self, key, state, action, params):
-        """The reward counts compilations."""
+        """Return the number of compilations as reward."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=jnp.float32(next(self.count) % 2))
 
 
 class OtherWhenEager(Walk):
-    """Without jit it does something else."""
+    """Fault: behaves differently without jit."""
 
     def step_state(self, key, state, action, params):
         """No reward."""
@@ -406,24 +406,24 @@ class OtherWhenEager(Walk):
 
 
 class OwnReset(Walk):
-    """Its reset does not begin in a level that it draws."""
+    """Fault: reset does not use a sampled level."""
 
     def reset(self, key, params=None):
-        """Another level."""
+        """Begin in another level."""
         return self.reset_to(key, jnp.int32(3), params)
 
 
 class Recompiled(Walk):
-    """Its first state is weakly typed."""
+    """Fault: the first state is weakly typed."""
 
     def reset_to(self, key, level, params=None):
-        """A cell that is a Python number."""
+        """Begin in a cell that is a Python number."""
         obs, state = super().reset_to(key, level, params)
         return jaxenvs.Reset(obs, state.replace(cell=jnp.asarray(1) * 1))
 
 
 class NumbersForMask(Walk):
-    """Its mask holds numbers."""
+    """Fault: the mask is not boolean."""
 
     def action_mask(self, state, params=None):
         """Ones."""
@@ -431,7 +431,7 @@ class NumbersForMask(Walk):
 
 
 class NoSprite(Walk):
-    """A tile without a sprite."""
+    """Fault: a tile has no sprite."""
 
     def tiles(self, state):
         """The cell."""
@@ -461,7 +461,7 @@ FAULTS = [
     ("ending", SoonerThanSaid, "by its ending it must be not terminated after action 1 of 2"),
     ("ending", LaterThanSaid, "by its ending it must be terminated after action 1 of 1"),
     ("ending", CutAtItsEnd, "truncated at the limit, although the task ended there"),
-    ("sight", Secret, r"two states that look alike differ in \.secret: show it, or"),
+    ("sight", Secret, r"two states with equal observations differ in \.secret: observe it, or"),
     ("masks", NumbersForMask, r"the mask is int32\(2,\)"),
     ("pictures", NoSprite, "tiles"),
 ]

@@ -1,4 +1,4 @@
-"""Batches: auto-reset against a loop in plain Python, and where the new worlds come from."""
+"""Batches: auto-reset compared with a plain Python loop, and the sources of new levels."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ import jaxenvs
 from jaxenvs.core import random
 from jaxenvs.core.env import Env, Params, State
 
-ENDING = "Grid-LavaGapS5-v0"  # random play dies soon, and the limit below ends the rest
+ENDING = "Grid-LavaGapS5-v0"  # random play ends soon, and the limit below ends the rest
 LEVELS = "Grid-DoorKey-5x5-v0"
 ROWS, STEPS, LIMIT = 5, 14, 4
 KEY = jax.random.key(3)
@@ -38,7 +38,7 @@ def stack(trees):
 
 
 def differs(a, b):
-    """Which rows of two pytrees differ anywhere."""
+    """Return a mask of the rows in which two pytrees differ."""
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
     rows = [(np.asarray(x) != np.asarray(y)).reshape(len(x), -1).any(axis=1) for x, y in leaves]
     return np.logical_or.reduce(rows)
@@ -52,7 +52,7 @@ def batch(id, rows, **fields):
 
 
 class Loop:
-    """Auto-reset as anyone would write it, with one environment and an `if`."""
+    """Reference auto-reset: one environment and an `if`."""
 
     def __init__(self, compiled, mode, reset, key, params):
         self.step_one, self.mode, self.params = compiled(ENDING).step, mode, params
@@ -80,7 +80,7 @@ class Loop:
 
 
 @pytest.mark.parametrize("mode", ["same_step", "next_step", "none"])
-def test_auto_reset_is_the_loop_anyone_would_write(mode, compiled):
+def test_auto_reset_equals_a_plain_loop(mode, compiled):
     venv, reset, step, _ = batch(ENDING, ROWS, autoreset=mode, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(LIMIT))
     loop = Loop(compiled, mode, reset, KEY, params)
@@ -104,7 +104,7 @@ def test_auto_reset_is_the_loop_anyone_would_write(mode, compiled):
     assert min(ends) > 0, "both kinds of end occurred"
 
 
-def test_a_step_that_only_begins_anew_ignores_its_action():
+def test_a_step_that_only_restarts_ignores_its_action():
     venv, reset, step, _ = batch(ENDING, ROWS, autoreset="next_step", reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     ended = step(KEY, reset(KEY, params).state, jnp.zeros(ROWS, jnp.int32), params)
@@ -115,8 +115,8 @@ def test_a_step_that_only_begins_anew_ignores_its_action():
     same(wild.obs, reset(KEY, params).obs)
 
 
-def test_a_step_that_only_begins_anew_has_no_reward():
-    """In CartPole every step has a reward, even one after the end."""
+def test_a_step_that_only_restarts_has_no_reward():
+    """Use CartPole, in which every step has a reward, even after the end."""
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     actions = jnp.zeros(ROWS, jnp.int32)
@@ -151,7 +151,7 @@ def params_of(venv, batched):
 
 
 @pytest.mark.parametrize(("rows", "chunk", "batched"), SHAPES)
-def test_exact_makes_the_worlds_of_fresh_for_any_number_of_ends(rows, chunk, batched):
+def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk, batched):
     exact, reset, _, restart_exact = batch(LEVELS, rows, reset_source="exact", chunk=chunk)
     *_, restart_fresh = batch(LEVELS, rows, reset_source="fresh")
     params = params_of(exact, batched)
@@ -162,13 +162,13 @@ def test_exact_makes_the_worlds_of_fresh_for_any_number_of_ends(rows, chunk, bat
         after = restart_exact(key, before.state, chosen, params)
         same(after, restart_fresh(key, before.state, chosen, params))
         changed = differs(after.state.env, before.state.env)
-        assert not (changed & ~chosen).any(), name  # only ended rows are written
-        assert changed.sum() >= chosen.sum() * 0.7 - 1, name  # 5x5 worlds repeat now and then
+        assert not (changed & ~chosen).any(), name  # only done rows are written
+        assert changed.sum() >= chosen.sum() * 0.7 - 1, name  # 5x5 levels sometimes repeat
 
 
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """Limits from 1 up end different episodes in every step."""
+    """Time limits from 1 up end different episodes in every step."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -188,8 +188,8 @@ def test_exact_plays_as_fresh_step_by_step(batched):
     assert len(ends) > (3 if batched else 1)
 
 
-def test_exact_worlds_are_independent_of_each_other():
-    """All episodes end in one step, twice: all worlds differ."""
+def test_exact_levels_are_independent_of_each_other():
+    """All episodes end in the same step, twice: all levels differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -220,7 +220,7 @@ def test_a_pool_gives_only_its_levels_and_all_of_them():
         same(done.state.pool, state.pool)
         state = done.state
         for grid in grids(state.env):
-            counts[grid] += 1  # a KeyError is a world from outside the pool
+            counts[grid] += 1  # a KeyError is a level from outside the pool
         poses = zip(grids(state.env), state.env.row, state.env.column, strict=True)
         starts = {
             g: tuple(pose[:2]) for g, pose in zip(pool, state.pool.pose.tolist(), strict=True)
@@ -282,7 +282,7 @@ def test_reset_rows_starts_the_chosen_rows_only(source):
 
 @pytest.mark.parametrize("source", ["exact", *with_full("fresh")])
 def test_with_a_key_for_each_row_only_its_own_counts(source):
-    """Rows in another order with their keys: the same rows in another order."""
+    """Permuted keys give the same rows, permuted."""
     venv, reset, step, _ = batch(LEVELS, 9, reset_source=source, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     keys, order = jax.random.split(KEY, 9), jax.random.permutation(KEY, 9)
@@ -297,7 +297,7 @@ def test_with_a_key_for_each_row_only_its_own_counts(source):
     same(row(play(keys), order), play(keys[order]))
 
 
-def test_the_rows_of_one_key_are_different_worlds():
+def test_the_rows_of_one_key_have_different_levels():
     _, reset, *_ = batch("Grid-FourRooms-v0", 64, reset_source="exact", chunk=8)
     assert len(set(grids(reset(KEY).state.env))) == 64
 
@@ -310,7 +310,7 @@ def test_batched_params_reach_their_rows():
 
 
 def test_a_batch_steps_inside_the_callers_transforms():
-    """vmap over two batches with different keys: each equals the batch alone."""
+    """Use vmap over two batches with different keys: each equals the batch alone."""
     venv = jaxenvs.make_vec("Grid-Empty-Random-5x5-v0", 3, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
 
@@ -328,25 +328,25 @@ def test_a_batch_steps_inside_the_callers_transforms():
 
 
 class Vast(Env):
-    """Levels of a megabyte of chance, of which an episode keeps one number."""
+    """Has random levels of a megabyte, of which the state keeps one number."""
 
     levels_at_once: ClassVar[int] = 4
     default_params = Params(max_steps_in_episode=np.int32(9))
 
     def draw_level(self, key, params):
-        """A lot of chance."""
+        """Draw many random numbers."""
         return random.words(key, 1 << 18)
 
     def reset_state(self, key, level, params):
-        """Keep its largest number's place."""
+        """Keep the index of the largest number."""
         place = jnp.argmax(level ^ jnp.roll(level, 1)).astype(jnp.int32)
         return State(time=place)
 
     def observe(self, state, params=None):
-        """See it."""
+        """Observe it."""
         return state.time
 
 
-def test_of_a_batch_only_so_many_levels_are_there_at_once_as_the_environment_allows():
+def test_a_batch_makes_at_most_levels_at_once_levels_at_a_time():
     compiled = jax.jit(jaxenvs.make_vec(Vast(), 64).reset).lower(KEY).compile()
     assert compiled.memory_analysis().temp_size_in_bytes <= 24 << 20

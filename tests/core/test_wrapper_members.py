@@ -1,4 +1,4 @@
-"""Wrappers pass on every public member of environments of several families."""
+"""Wrappers forward every public member of environments of several families."""
 
 import dataclasses
 
@@ -11,9 +11,20 @@ import jaxenvs
 from jaxenvs import adapters, search, wrappers
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
+from jaxenvs.core.parts.derived import Derived
+from jaxenvs.core.parts.part import members
+from jaxenvs.core.wrapper import COMPOSED
 from jaxenvs.render import turning
 
 KEY = jax.random.key(1)
+
+
+def public(kind):
+    """Return the public members of a class and its bases, by name."""
+    found = {name: it for base in reversed(kind.__mro__[:-1]) for name, it in vars(base).items()}
+    return {name: it for name, it in found.items() if name[0] != "_"}
+
+
 IDS = [
     "Puzzle-TSP-10-v0",
     "Grid-DoorKey-5x5-v0",
@@ -22,15 +33,12 @@ IDS = [
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]
-# Members that a wrapper derives from others; authors of environments write the first two.
-OWN = {"reset_state", "step_state", "candidate", "sample_level", "reset", "restart", "name"}
-OWN |= {"checked_params", "state_shape", "given_params", "with_params"}
-OWN |= {"level_shape"}
+COMPUTED = COMPOSED | public(Derived).keys() - {"check_values"}  # from forwarded members
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
 def both(id):
-    """An environment, its wrapper, and the same state of each."""
+    """Return an environment, a wrapper around it, and the same state of each."""
     env = jaxenvs.make(id)
     state = env.reset(KEY).state
     outer = wrappers.EpisodeStatistics(env=env)
@@ -58,7 +66,7 @@ class Named(wrappers.FrameStack):
 
 def test_the_environment_and_the_fields_may_be_given_by_position():
     class ByName(wrappers.Wrapper, kw_only=True):
-        """Asks for names."""
+        """Takes its fields by name only."""
 
         factor: float
 
@@ -72,15 +80,19 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
             kind(BASE, *given)
     assert dataclasses.replace(Scaled(BASE, 2.0), factor=3.0) == Scaled(BASE, 3.0)
     with pytest.raises(TypeError, match="positional"):
-        type(BASE)(5)  # an environment has fields of many kinds, and no first one
+        type(BASE)(5)  # environments take all fields by name
 
 
-def test_every_public_member_is_passed_on():
-    """A new member of `Env` needs an answer here: `Wrapper` passes it on, or makes its own."""
-    public = {name for kind in (Env, jaxenvs.Env) for name in vars(kind) if name[0] != "_"}
-    passed_on = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
-    assert not OWN & passed_on, "both"
-    assert public - OWN - passed_on == set()
+def test_every_public_member_is_forwarded():
+    """A new member of `Env` is forwarded by `Wrapper`, or computed from forwarded ones."""
+    forwarded = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
+    assert not COMPUTED & forwarded, "both"
+    assert public(Env).keys() - COMPUTED - forwarded == set()
+
+
+def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
+    assert dict(members(Env)).keys() > {"tiles", "features", "package", "action_mask"}
+    assert not dict(members(Env)).keys() & public(Derived).keys()
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -90,15 +102,15 @@ def test_values_are_those_of_the_environment_inside(id):
     hidden = {"fully_observed", "default_params"}  # the previous action, and its probability
     values = [
         name
-        for name, member in vars(Env).items()
-        if name[0] != "_" and name not in OWN | hidden and not callable(member)
+        for name, member in public(Env).items()
+        if name not in COMPUTED | hidden and not callable(member)
     ]
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
         if name == "controls":  # the mouse's function takes the wrapper's state
             mine, wanted = mine.actions, wanted.actions
-        if name == "vocabulary" and wanted is not None:  # its functions are made anew
+        if name == "vocabulary" and wanted is not None:  # its functions are new objects
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))
         assert mine == wanted, name
 
@@ -173,7 +185,7 @@ def test_members_of_a_family_take_the_states_of_the_wrapper():
 
 def test_params_of_a_member_are_those_of_the_wrapper():
     class Slow(type(BASE)):
-        """Says how much time is left."""
+        """Has a method that returns the remaining steps."""
 
         def left(self, state, params):
             return int(params.max_steps_in_episode - state.time)
@@ -184,7 +196,7 @@ def test_params_of_a_member_are_those_of_the_wrapper():
 
 def test_an_error_within_a_property_is_not_hidden():
     class Broken(wrappers.Wrapper):
-        """Has a mistake in a property that the environment inside has too."""
+        """Has a bug in a property that the environment inside has too."""
 
         @property
         def observation_space(self):

@@ -1,4 +1,4 @@
-"""Wrappers against what they say in plain Python, alone and in a batch that resets itself."""
+"""Wrappers compared with plain Python, alone and in a batch with auto-reset."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# Three of them are in one another in the last, which runs by default.
+# The last one nests three of them, and runs by default.
 every_kind = pytest.mark.parametrize(
     "kind",
     [
@@ -47,14 +47,14 @@ def same(a, b):
 
 
 def actions_of(seed, *shape):
-    """Mostly forward: random play that soon dies."""
+    """Return mostly forward actions, so that random play ends soon."""
     key = jax.random.key(seed)
     forward = jax.random.bernoulli(key, 0.5, shape)
     return jnp.where(forward, 2, jax.random.randint(key, shape, 0, 7))
 
 
 def play(env, actions, params=None, key=KEY):
-    """Reset and steps over time, in one program of an environment."""
+    """Reset and step over time in one compiled program."""
     params = env.default_params if params is None else params
     return _played(env, actions, params, key)
 
@@ -71,7 +71,7 @@ def _played(env, actions, params, key):
 
 
 def test_a_wrapper_shows_what_the_environment_inside_shows():
-    """The action that may be repeated is not observed."""
+    """`StickyAction` alone is not fully observed, as it hides the previous action."""
     whole = dataclasses.replace(BASE, obs="full")
     assert whole.fully_observed and not BASE.fully_observed
     for kind in (wrappers.Flatten, wrappers.OneHot, wrappers.FrameStack):
@@ -102,7 +102,7 @@ def test_a_wrapped_environment_is_an_environment(kind):
     np.testing.assert_array_equal(last.state.time, STEPS)
 
 
-# The others are in "several".
+# "several" covers the others.
 BATCHED = [
     kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
@@ -111,7 +111,7 @@ BATCHED = [
 
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
-    """Ended environments equal a reset with the same key, memory included."""
+    """Restarted environments equal a reset with the same key, wrapper state included."""
     env = KINDS[kind]
     venv = jaxenvs.make_vec(env, 3, reset_source="exact")
     params = venv.default_params
@@ -296,7 +296,7 @@ def test_wrappers_refuse_what_is_no_environment_or_state(as_a_user):
 
 def test_the_space_of_stacked_discrete_observations():
     class Compass(type(BASE)):
-        """Shows its direction alone."""
+        """Observes the direction only."""
 
         @property
         def observation_space(self):
@@ -311,7 +311,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """BabyAI-GoToObjDoor accepts a quarter of its levels: a wrapper must not play the others."""
+    """BabyAI-GoToObjDoor accepts a quarter of its levels; a wrapper must reject the others too."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)
@@ -326,14 +326,14 @@ def test_levels_are_rejected_inside_a_wrapper_too():
 
 
 class Hurried(type(BASE)):
-    """Its limit is a third of the params' limit."""
+    """Has a time limit of a third of the params' limit."""
 
     def time_limit(self, state, params):
         return params.max_steps_in_episode // 3
 
 
 def test_a_limit_of_the_episodes_own_is_passed_on():
-    """So are the names of actions."""
+    """Names of actions are forwarded too."""
     env = Hurried(size=5)
     for kind in ("Flatten", "EpisodeStatistics", "FrameStack", "StickyAction"):
         wrapped = wrappers.Flatten(env=dataclasses.replace(KINDS[kind], env=env))

@@ -1,4 +1,4 @@
-"""Wrappers in batches with each reset source, in one another, and in programs of learners."""
+"""Wrappers in batches with each reset source, nested, and in learners."""
 
 import dataclasses
 import functools
@@ -46,7 +46,7 @@ def same(a, b):
 
 
 def rollout(env, steps=STEPS, action=1):
-    """Steps of one environment over time, without those that reset it."""
+    """Return the steps of one environment over time, without resets."""
 
     def one(state, key):
         stepped = env.step(key, state, action)
@@ -60,7 +60,7 @@ def rollout(env, steps=STEPS, action=1):
 
 
 def batch_rollout(env, **batch):
-    """Steps of a batch over time."""
+    """Return the steps of a batch over time."""
     venv = jaxenvs.make_vec(env, ROWS, **batch)
 
     def one(state, key):
@@ -76,7 +76,7 @@ def batch_rollout(env, **batch):
 
 @pytest.mark.parametrize("source", RESET_SOURCES)
 def test_statistics_outlive_episodes_with_each_reset_source(source):
-    """Each observation that was seen counts once: of every reset and of every step."""
+    """Every observation of a reset or a step counts exactly once."""
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, reset_source=source, pool_size=4)
     normalised, done = jax.device_get((steps.state.env.env, steps.done))
@@ -96,8 +96,8 @@ def test_statistics_outlive_episodes_with_each_reset_source(source):
     np.testing.assert_array_equal(steps.info["returned_episode_lengths"], lengths)
 
 
-def test_a_step_that_only_begins_anew_counts_nothing():
-    """With `next_step` the environment of such a step is advanced, and the result is not used."""
+def test_a_step_that_only_restarts_is_not_counted():
+    """With `next_step`, such a step still advances the environment, but its result is discarded."""
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, autoreset="next_step")
     begins = np.arange(STEPS) % 4 == 3
@@ -160,7 +160,7 @@ def test_an_evaluation_leaves_the_statistics_as_they_are():
     ],
 )
 def test_an_autoreset_may_be_inside_or_outside(kind):
-    """The same episodes, observations and statistics, the last observations among them."""
+    """Episodes, observations, final observations and statistics are equal."""
     wrapper = KINDS[kind]
     outside, steps = rollout(wrappers.AutoReset(wrapper(SHORT)))
     inside, wanted = rollout(wrapper(wrappers.AutoReset(SHORT)))
@@ -172,7 +172,7 @@ def test_an_autoreset_may_be_inside_or_outside(kind):
     assert steps.done.sum() == 2
 
 
-def test_an_autoreset_shows_the_end_and_begins_anew():
+def test_an_autoreset_reports_the_end_and_restarts():
     env = wrappers.AutoReset(SHORT)
     first, steps = rollout(env)
     state, plain = first.state, jax.jit(SHORT.step)
@@ -212,7 +212,7 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 
 
 def test_success_does_not_depend_on_a_changed_reward():
-    """LavaGap tells success by a reward above 0."""
+    """LavaGap defines success by a reward above 0."""
     level = LAVA.sample_level(KEY)
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))  # a goal ahead
     lowered = wrappers.TransformReward(LAVA, lambda reward: reward - 5)
@@ -311,7 +311,7 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
 def test_wrappers_keep_the_contract(kind):
-    """Normalised numbers do not: their last bits differ between two compiled programs."""
+    """Except normalisation: its last bits differ between two compiled programs."""
     puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))
     stacked = wrappers.FrameStack(wrappers.ActionRepeat(puzzle, 2), 2)
     envs = {

@@ -1,6 +1,6 @@
-"""Wrappers against Gymnasium's of the same purpose, around the same environment.
+"""Wrappers compared with Gymnasium's equivalents around the same environment.
 
-Where they differ on purpose, a test shows how.
+Tests show each deliberate difference.
 """
 
 import gymnasium
@@ -35,7 +35,7 @@ class Repeated(gymnasium.Wrapper):
 
 
 def actions_of(env, seed, steps=STEPS):
-    """Mostly one action: poles fall within ten steps."""
+    """Return mostly one action, so that poles fall within ten steps."""
     rng = np.random.default_rng(seed)
     if isinstance(env.action_space, jaxenvs.spaces.Discrete):
         return [int(a) for a in rng.random(steps) < 0.8]
@@ -43,7 +43,7 @@ def actions_of(env, seed, steps=STEPS):
 
 
 def played(env, actions, params=None):
-    """Each step of Gymnasium's interface, with a reset after each end; first the reset."""
+    """Yield the reset and each step through Gymnasium's interface, with a reset after each end."""
     game = to_gymnasium(env, params=params) if isinstance(env, jaxenvs.Env) else env
     seen = [(game.reset(seed=3)[0], 0.0, False, False, {})]
     for action in actions:
@@ -62,7 +62,7 @@ def same_play(ours, theirs, tolerance=1e-5):
 
 
 def test_observations_are_normalised_by_all_that_were_seen_before():
-    """The statistics outlive episodes: some poles fall on the way."""
+    """The statistics outlive episodes: some poles fall during the test."""
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeObservation(CARTPOLE), actions)
     theirs = played(gymnasium.wrappers.NormalizeObservation(to_gymnasium(CARTPOLE)), actions)
@@ -78,7 +78,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
 
 
 def test_a_return_includes_the_last_reward_and_starts_anew():
-    """Gymnasium's loses the earlier rewards in the last step, and keeps that step's."""
+    """Gymnasium's drops the earlier rewards in the last step, and carries its reward over."""
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeReward(CARTPOLE, 0.9), actions)
     theirs = played(gymnasium.wrappers.NormalizeReward(to_gymnasium(CARTPOLE), 0.9), actions)
@@ -97,7 +97,7 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
 
 
 def batches(kind):
-    """Ours and Gymnasium's around a batch of three, in its mode `SAME_STEP`."""
+    """Return our wrapper and Gymnasium's, around a batch of three in mode `SAME_STEP`."""
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
     ours = to_gymnasium_vec(getattr(wrappers, kind)(PENDULUM, shared=True), 3, **same_step)
     theirs = to_gymnasium_vec(PENDULUM, 3, **same_step)
@@ -194,7 +194,7 @@ def named(obs):
 
 
 def test_an_autoreset_in_the_same_step_saves_theirs_a_step():
-    """Gymnasium's shows the last observation, and the first one a step later, with reward 0."""
+    """Gymnasium's returns the last observation, then the first one a step later with reward 0."""
     env, actions = wrappers.AutoReset(CARTPOLE), actions_of(CARTPOLE, 0, 60)
     theirs = gymnasium.wrappers.Autoreset(to_gymnasium(CARTPOLE))
     start = theirs.reset(seed=3)[0]

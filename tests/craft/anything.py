@@ -1,6 +1,6 @@
-"""Random states of the full game: every field of the package's state is drawn from all it can be.
+"""Random states of the full game: each field of the package's state is drawn from its whole range.
 
-What no game reaches is left out: two mobs on a cell, plants off the first floor, torches on water.
+Unreachable states are left out: two mobs on a cell, plants below floor 0, torches on water.
 """
 
 import jax.numpy as jnp
@@ -13,14 +13,12 @@ from jaxenvs.craft.full_rows import FULL, GROUND
 from jaxenvs.craft.tables import Action, Block, Item
 
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
-OPEN = [*GROUND, Block.SAND]  # where torches may lie
+OPEN = [*GROUND, Block.SAND]  # torches may lie here
 SOLID = [int(block) for block in FULL.solid]
-EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])  # from the ends of a counter's range
+EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])  # distances from the ends of a counter's range
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
-
-
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-AHEAD = {  # what makes an action do something, where any block would seldom
+AHEAD = {  # blocks ahead with which an action has an effect; a random block rarely does
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
     Action.PLACE_TORCH: OPEN,
@@ -30,7 +28,7 @@ MAKES = {recipe.action for recipe in FULL.recipes}
 
 
 class Anything:
-    """Random states for a batch, as numpy arrays while they are drawn."""
+    """Random states of a batch, as numpy arrays while they are drawn."""
 
     def __init__(self, rows, actions, seed):
         self.rng, self.rows, self.actions = np.random.default_rng(seed), rows, actions
@@ -57,15 +55,15 @@ class Anything:
             self.beyond()
 
     def some(self, values, p=None):
-        """One of some values for each row."""
+        """Draw one of some values for each row."""
         return self.rng.choice(np.asarray(values), self.rows, p=p)
 
     def between(self, low, high):
-        """An integer for each row, from low to high."""
+        """Draw an integer for each row, from low to high, both inclusive."""
         return self.rng.integers(low, np.asarray(high) + 1, self.rows)
 
     def numbers(self):
-        """Params: all of them drawn, also at their ends, and many gods."""
+        """Draw all params, often at the ends of their ranges; many rows are in god mode."""
         params = lockstep.numbers(self.rows, 0, share=0, gods=0.2)
         self.fields["timestep"] = time = self.some([0, 149, 299, 5_000, 99_997, 99_998, 99_999])
         limit = np.where(self.rng.random(self.rows) < 0.1, time + self.between(1, 2), 100_000)
@@ -78,7 +76,7 @@ class Anything:
         )
 
     def body(self):
-        """The player."""
+        """Draw the player."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["player_level"] = self.between(0, FLOORS - 1)
         siege = (self.actions == Action.DO) & (rng.random(rows) < 0.4)
@@ -108,7 +106,7 @@ class Anything:
         self.items()
 
     def counters(self):
-        """What the body counts, often near the ends."""
+        """Draw the counters of the intrinsics, often near the ends of their ranges."""
         rng, rows, fields = self.rng, self.rows, self.fields
         for name, (low, high) in COUNTERS.items():
             near = np.where(rng.random(rows) < 0.5, low + self.some(EDGES), high - self.some(EDGES))
@@ -119,7 +117,7 @@ class Anything:
         fields["player_recover_mana"] = mana.astype(np.float32)
 
     def magic(self):
-        """What the player has done and knows, and how far floors and boss are."""
+        """Draw achievements, spells, enchantments, and the progress on floors and boss."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["achievements"] = rng.random((rows, 67)) < rng.random((rows, 1))
         fields["learned_spells"] = rng.random((rows, 2)) < 0.6
@@ -134,7 +132,7 @@ class Anything:
         fields["boss_timesteps_to_spawn_this_round"] = timer
 
     def items(self):
-        """The bag."""
+        """Draw the inventory."""
         rng, rows, bag = self.rng, self.rows, self.bag
         counts = [0, 1, 2, 3, 5, 97, 98, 99]
         for name in peer.COUNTS:
@@ -144,7 +142,7 @@ class Anything:
         bag["pickaxe"], bag["sword"], bag["bow"] = (self.between(0, most) for most in (4, 4, 1))
 
     def terrain(self):
-        """Blocks, torches and light of the floor."""
+        """Draw blocks, torches and light of the floor."""
         rng, here = self.rng, (self.row, self.floor)
         blocks = starts.PLACED if self.floor == 0 else starts.ELSEWHERE
         ground = rng.choice([block for block in OPEN if block in blocks])
@@ -172,13 +170,13 @@ class Anything:
             self.clear(self.fields["player_position"][self.row])
 
     def clear(self, cell):
-        """Something not solid on a cell."""
+        """Replace a solid block on a cell."""
         if self.map[tuple(cell)] in SOLID:
             kinds = [Block.PATH, Block.SAND, Block.WATER, Block.LAVA, Block.DARKNESS]
             self.map[tuple(cell)] = self.rng.choice(kinds)
 
     def ladders(self):
-        """Ladders of the floor, often where the player is, and on one cell at times."""
+        """Place the floor's ladders, often below the player, and sometimes both on one cell."""
         at = self.fields["player_position"][self.row]
         for way, item, has in (
             ("down", Item.LADDER_DOWN, self.floor < FLOORS - 1),
@@ -194,7 +192,7 @@ class Anything:
                     self.map[tuple(cell)] = Block.PATH
 
     def beyond(self):
-        """Whom the player meets behind a ladder, often on its very cell, and what still flies."""
+        """Place mobs and projectiles on the floor to be entered, often on the ladder's cell."""
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
         if not way or not 0 <= floor < FLOORS:
@@ -205,11 +203,14 @@ class Anything:
         self.flying(floor, ladder)
 
     def crowd(self, floor, at, alone):
-        """Mobs of a floor, near and far, no two live ones on a cell, the player's free if alone."""
+        """Place mobs on a floor, near and far, at most one live mob a cell.
+
+        If `alone`, the player's cell stays free.
+        """
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        share = rng.choice([0, 0.75]) if strikes else 0.75  # the necromancer's guard is down
+        share = rng.choice([0, 0.75]) if strikes else 0.75  # 0: the necromancer is vulnerable
         seen[:] = False
         for role, kind in peer.KINDS.items():
             slots, rows = self.slots[kind], FULL.types(role)
@@ -232,7 +233,7 @@ class Anything:
                     self.clear(cell)
 
     def flying(self, floor, at):
-        """Projectiles of both sides."""
+        """Place projectiles of the mobs and of the player."""
         rng = self.rng
         for kind in peer.FLYING.values():
             slots, ways = self.slots[f"{kind}s"], self.fields[f"{kind}_directions"]
@@ -246,7 +247,7 @@ class Anything:
                 ways[index] = starts.STEPS[rng.integers(4)]
 
     def plants(self):
-        """Plants on the first floor, at every age, and slots that are free."""
+        """Place plants of every age on floor 0; some slots stay free."""
         rng, fields, row = self.rng, self.fields, self.row
         ground, lies = fields["map"][row, 0], fields["item_map"][row, 0]
         used, missing = set(), rng.choice([0, 0.3])
@@ -268,7 +269,7 @@ class Anything:
             ground[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
 
     def states(self):
-        """The states, stacked, with the dtypes that a step of the package gives."""
+        """Return the states, stacked, with the dtypes that a step of the package returns."""
         base = starts.worlds()
         cast = lambda like, values: jnp.asarray(values, like.dtype)  # noqa: E731
         parts = {

@@ -1,7 +1,7 @@
-"""Random worlds for tests of observations: every number uses the whole range of its bits.
+"""Random worlds for tests of observations: every number uses the full range of its bits.
 
 Several slots share a cell, some are just beyond the view or the map, many are dead, and the player
-is often at a border. Many of these worlds are out of reach in a game.
+is often at a border. Many of these worlds cannot occur in a game.
 """
 
 import jax
@@ -9,22 +9,22 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-MEETINGS = 4  # cells of a world where slots meet, the last two a view's size before the first two
+MEETINGS = 4  # cells shared by slots; the last two are one view size before the first two
 
 
 def worlds(env, count, seed):
-    """A batch of worlds as arrays, and their maps: half of the full game's cells are dark."""
+    """Return a batch of worlds as arrays, and their maps; half of the full game's cells are lit."""
     rng = np.random.default_rng(seed)
     state = jax.eval_shape(env.reset, jax.random.key(0)).state
     words = rng.integers(-(2**31), 2**31, (count, *state.words.shape)).astype(np.int32)
     world = jax.vmap(lambda words: unpack(env.rules, env.slots, words))(words)
     blocks = rng.integers(0, len(env.rules.blocks), (count, *state.map.shape), np.uint8)
-    marks = rng.integers(0, 4, blocks.shape, np.uint8) if env.rules.floors else np.uint8(0)
+    marks = rng.integers(0, 4, blocks.shape, np.uint8) if env.rules.is_full else np.uint8(0)
     return _placed(rng, env.rules, world, count, state.map.shape[-1]), blocks | marks << 6
 
 
 def _placed(rng, rules, world, count, size):
-    """The worlds with players, slots and ladders around the same few cells."""
+    """Move players, slots and ladders of the worlds to the same few cells."""
     border = rng.choice([-1, 0, 1, 2, size - 2, size - 1], (2, count))
     anywhere = rng.integers(0, size, (2, count))
     row, column = np.where(rng.random((2, count)) < 0.4, border, anywhere).astype(np.int32)
@@ -46,7 +46,7 @@ def _placed(rng, rules, world, count, size):
         projectiles=tuple(moved(one) for one in world.projectiles),
         missiles=tuple(moved(one) for one in world.missiles),
     )
-    if not rules.floors:
+    if not rules.is_full:
         return world
     axes = {"row": near[0], "column": near[1]}
     stairs = {

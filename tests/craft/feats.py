@@ -1,6 +1,6 @@
-"""A start of the full game for each of its 67 achievements: one action reaches it.
+"""A start of the full game for each of its 67 achievements: one action earns it.
 
-Everything else is as in `starts_full`; `FEATS` gives the action and an edit by achievement.
+Starts are edited as in `starts_full`; `_DONE` gives the action and the edit by achievement.
 """
 
 import functools
@@ -15,7 +15,7 @@ _A, _B, _C = Achievement, Block, Action
 
 
 def facing(block, **items):
-    """A block to the right, and this in the bag."""
+    """Return an edit: a block to the right, and these items."""
 
     def edit(start):
         start.change["player_direction"] = _C.RIGHT
@@ -27,13 +27,13 @@ def facing(block, **items):
 
 
 def ahead(start):
-    """The cell to the right of the player."""
+    """Return the cell to the right of the player."""
     row, column = start.position
     return int(row), int(column) + 1
 
 
 def foe(role, type):
-    """A mob to the right that falls at the first blow."""
+    """Return an edit: a mob to the right that dies at the first blow."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -43,7 +43,7 @@ def foe(role, type):
 
 
 def bench(**items):
-    """Table and furnace at hand."""
+    """Return an edit: a table and a furnace near the player, and these items."""
 
     def edit(start):
         facing(_B.PATH, **items)(start)
@@ -54,7 +54,7 @@ def bench(**items):
 
 
 def changed(**change):
-    """Another body, and no item ahead."""
+    """Return an edit: new values of fields, and a path without an item ahead."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -64,7 +64,7 @@ def changed(**change):
 
 
 def both(*edits):
-    """All of these edits."""
+    """Return an edit that makes all these edits."""
 
     def edit(start):
         for each in edits:
@@ -74,7 +74,7 @@ def both(*edits):
 
 
 def down(start):
-    """On the open ladder of the floor."""
+    """Place the player on the floor's open ladder down."""
     start.position = np.array(start.theirs.down_ladders[start.floor])
     start.theirs.monsters_killed[start.floor] = 8
 
@@ -89,7 +89,7 @@ def _necromancer(progress):
 
 
 _BAG = {"wood": 9, "stone": 9, "coal": 9, "iron": 9, "diamond": 9}
-_DONE = {  # achievement: action, edit, and the floor where it is not 1
+_DONE = {  # achievement: action, edit, and the floor unless it is 1
     _A.COLLECT_WOOD: (_C.DO, facing(_B.TREE)),
     _A.COLLECT_SAPLING: (_C.DO, facing(_B.GRASS), 0),
     _A.COLLECT_DRINK: (_C.DO, facing(_B.FOUNTAIN)),
@@ -147,7 +147,7 @@ _DONE = {  # achievement: action, edit, and the floor where it is not 1
 
 
 def make(achievement):
-    """The start from which one action reaches an achievement, as the package's state."""
+    """Return the start from which one action earns an achievement, as a state of the package."""
     _, edit, floor = (*_DONE[achievement], 1)[:3]
     start = starts.Start(0, floor, np.random.default_rng(int(achievement)))
     edit(start)
@@ -156,7 +156,7 @@ def make(achievement):
 
 @functools.cache
 def batch(count):
-    """So many starts, every achievement in turn, stacked; the achievement and action of each."""
+    """Return `count` starts, stacked, cycling through achievements, with the latter and actions."""
     names = [_A(i % len(_A)) for i in range(count)]
     made = {name: make(name) for name in _A}
     actions = np.array([_DONE[name][0] for name in names], np.int32)

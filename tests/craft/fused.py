@@ -1,7 +1,7 @@
-"""Evaluate a function with its multiplications and additions fused, as a compiler may fuse them.
+"""Evaluate a function with fused multiply-adds, as a compiler may fuse them.
 
-JAX runs the jaxpr one operation at a time on arrays. A float32 sum of a product is computed in
-float64 and rounded once, which is a fused multiply-add but for double rounding.
+The jaxpr runs one operation at a time on arrays. A float32 sum with a product is computed in
+float64 and rounded once, which is a fused multiply-add apart from double rounding.
 """
 
 from typing import Any, NamedTuple
@@ -15,16 +15,16 @@ INLINED = {"jit", "pjit", "closed_call", "custom_jvp_call"}
 
 
 class _Number(NamedTuple):
-    """An array, and its factors where it is a float32 product."""
+    """An array, and its factors if it is a float32 product."""
 
     value: Any
     factors: tuple[Any, Any] | None = None
 
 
 def evaluate(function, *args, first=0):
-    """Return the flat results of a function, and how many sums were fused.
+    """Return the flat results of a function, and the number of fused sums.
 
-    Of a sum of two products the one at place `first` is fused.
+    In a sum of two products, the product at index `first` is fused.
     """
     closed = jax.make_jaxpr(function)(*args)
     given = [_Number(np.asarray(leaf)) for leaf in jax.tree.leaves(args)]

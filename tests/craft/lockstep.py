@@ -1,6 +1,6 @@
-"""Both games side by side: same starts, same actions, same random numbers.
+"""Play Classic in both implementations: same starts, same actions, same random numbers.
 
-Ours runs free: it never sees the package's state again after the start.
+After the start, our state is never corrected from the package's state.
 """
 
 import functools
@@ -17,8 +17,8 @@ import starts
 
 import jaxenvs
 
-PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # ways to play
-# Odds of the 17 actions: "busy" presses DO in half of the steps, a walker mostly moves.
+PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # policies
+# Odds of the 17 actions: "busy" takes DO in half of the steps, "walker" mostly moves.
 ODDS = np.ones((4, 17))
 ODDS[PLAY["busy"], 5] = 17
 ODDS[PLAY["busy"], 1:5] = 3
@@ -27,7 +27,7 @@ ODDS[PLAY["walker"], 7] = 6
 
 
 def action_of(key, way, theirs):
-    """The action of a player."""
+    """Return the action of a policy."""
     with jax.numpy_dtype_promotion("standard"):
         expert = player.act(key, theirs)
         other = jax.random.categorical(key, jnp.log(jnp.asarray(ODDS, jnp.float32))[way])
@@ -35,7 +35,7 @@ def action_of(key, way, theirs):
 
 
 def compare(env, outputs, our_outputs, params):
-    """Fields that differ after a step of both."""
+    """Return which fields differ after a step of both."""
     wanted, given = (
         peer.fields(outputs[1]),
         peer.fields(peer.to_craftax(env, our_outputs[1], params)),
@@ -44,10 +44,11 @@ def compare(env, outputs, our_outputs, params):
 
 
 def tolerances(size):
-    """Of the observation: its flags are exact, the light is the cube of a cosine.
+    """Return the tolerances of the observation's entries: 0 for flags, 1e-5 for the light.
 
-    The package divides counts by 10 in half precision. XLA makes a product of that, which rounds
-    otherwise, if it simplifies the program; `make test` has it leave that out.
+    The package divides counts by 10 in half precision. If XLA simplifies the program, it replaces
+    the division by a product, which rounds differently. `make test` disables this simplification,
+    so the tolerance of counts is 1e-3.
     """
     counts, light = slice(-22, -6), -2
     allowed = np.zeros(size, np.float32)
@@ -56,11 +57,11 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Fields of two states that differ, and whether observation, reward and end do."""
+    """Return which fields of two states differ, and whether observation, reward and end do."""
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        # No number differs from every number.
+        # Written so that NaN differs from every number.
         name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
@@ -73,7 +74,7 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
 
 
 def their_step(package, theirs, key, way, params):
-    """One step of the package by a player: its outputs, action, draws and events."""
+    """Step the package by a policy: its outputs, action, draws, events and achievements."""
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
     numbers = peer.params_of(params)
@@ -84,7 +85,7 @@ def their_step(package, theirs, key, way, params):
 
 
 def events(before, after, action):
-    """Events of a step of the package, to be counted."""
+    """Return flags of a step of the package, to be counted."""
     alive = lambda state: [getattr(state, kind).mask for kind in peer.KINDS.values()]  # noqa: E731
     where = lambda state: [getattr(state, kind).position for kind in peer.KINDS.values()]  # noqa: E731
     born = [(b < a).any() for b, a in zip(alive(before), alive(after), strict=True)]
@@ -117,19 +118,19 @@ def events(before, after, action):
 
 
 class Sides(NamedTuple):
-    """Compiled functions, one for each side: a single program of both would compile for minutes."""
+    """Compiled functions of both games; a single program of both would compile for minutes."""
 
     env: jaxenvs.Env
-    begin: Callable  # their state, params: their state with its light set, and ours
-    theirs: Callable  # state, key, way, params: see `their_step`
-    ours: Callable  # state, action, draws, params: obs, state, reward, end
-    compare: Callable  # their outputs, ours, params: differences by field
-    fold: Callable  # key, step: key
+    begin: Callable  # (their state, params) -> their state with its light set, and ours
+    theirs: Callable  # (state, key, policy, params) -> see `their_step`
+    ours: Callable  # (state, action, draws, params) -> obs, state, reward, end
+    compare: Callable  # (their outputs, ours, params) -> differences by field
+    fold: Callable  # (key, step) -> key
 
 
 @functools.cache
 def sides(batched=True, size=64, slots=peer.SLOTS):
-    """Both games, compiled for a batch or for one world."""
+    """Compile both games, for a batch or for one world."""
     env = jaxenvs.make("Craft-Classic-Symbolic-v0", size=size, slots=slots)
     package = peer.package(size, slots)
 
@@ -154,14 +155,14 @@ class Report(NamedTuple):
     """Results of trajectories."""
 
     steps: int
-    differences: dict  # field: steps in which it differed
-    events: dict  # event: steps
-    achievements: dict  # name: times unlocked
-    first: list  # of each trajectory that differs: number, step, action, fields
+    differences: dict  # number of steps in which a field differed
+    events: dict  # number of steps with an event
+    achievements: dict  # number of unlocks by name
+    first: list  # first difference of each trajectory: number, step, action, fields
 
 
 def play(theirs, keys, ways, steps, params, run=None):
-    """Play trajectories of the package and ours side by side; ours is never corrected."""
+    """Play trajectories in the package and in ours; our states are never corrected."""
     run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
@@ -193,7 +194,7 @@ def play(theirs, keys, ways, steps, params, run=None):
 
 
 def merged(reports):
-    """The sum of reports, with every field that differs in one of them."""
+    """Return the sum of reports, with only the fields that differ in one of them."""
 
     def add(dicts):
         return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}
@@ -203,7 +204,7 @@ def merged(reports):
     return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
 
 
-# Ranges of the game's numbers where they are drawn and not upstream's.
+# Ranges of params that are drawn instead of upstream's.
 RANGES = {
     "day_length": (20, 600),
     "zombie_health": (1, 9),
@@ -218,7 +219,7 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Params for a batch: upstream's, and for a share of the environments drawn ones."""
+    """Return params of a batch: upstream's, or drawn ones for a share of the environments."""
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share
@@ -233,7 +234,7 @@ def numbers(rows, seed, share=0.3):
 
 
 def trial(rows, steps, seed):
-    """Trajectories from all kinds of starts by all players."""
+    """Play trajectories from all kinds of starts by all policies."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)
@@ -242,7 +243,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Trajectories in new worlds of another size and with other slots; all numbers are drawn."""
+    """Play trajectories in new worlds of another size with other slots; all params are drawn."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

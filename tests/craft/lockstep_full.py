@@ -1,4 +1,4 @@
-"""The full game and the package side by side, as `lockstep` has Classic."""
+"""Play the full game in both implementations, as `lockstep` does for Classic."""
 
 import functools
 
@@ -11,19 +11,19 @@ from lockstep import Sides, differences, play
 
 from jaxenvs.craft.tables import Action
 
-PLAY = ("random", "busy", "walker", "able")  # the last: what would do something
+PLAY = ("random", "busy", "walker", "able")  # policies; "able" takes actions that have an effect
 ODDS = np.ones((4, 43))
 ODDS[1, Action.DO] = 40
 ODDS[1, 1:5] = 8
 ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
 ODDS[3, Action.DO] = 4
-# Ranges from which numbers are drawn where they are not upstream's.
+# Ranges of params that are drawn instead of upstream's.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
 def chosen(theirs, key, way):
-    """The action of a way to play; a way below 0 is an action: -1 - action."""
+    """Return the action of a policy; a negative policy always takes the action -1 - policy."""
     able = peer.ENV.action_mask(peer.from_craftax(theirs)) | (way != PLAY.index("able"))
     odds = jnp.log(jnp.where(able, jnp.asarray(ODDS, jnp.float32)[way], 0))
     action = jax.random.categorical(jax.random.split(key)[1], odds).astype(jnp.int32)
@@ -31,14 +31,14 @@ def chosen(theirs, key, way):
 
 
 def their_step(theirs, key, action, params):
-    """One step of the package: its outputs, action, draws and what happened.
+    """Step the package: its outputs, action, draws, events and achievements.
 
-    Nothing of ours is in it, so that it compiles once, whatever becomes of ours.
+    It contains no code of ours, so that changes of ours do not recompile it.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # Where the package lets a god walk off the map, the comparison ends: ours stays on it.
+    # In god mode the package lets the player leave the map, ours does not: end the comparison.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -46,7 +46,7 @@ def their_step(theirs, key, action, params):
 
 
 def events(before, after):
-    """Events of a step of the package, to be counted."""
+    """Return flags of a step of the package, to be counted."""
     masks = lambda state, kinds: [getattr(state, kind).mask for kind in kinds]  # noqa: E731
     mobs = list(peer.KINDS.values())
     both = list(zip(masks(before, mobs), masks(after, mobs), strict=True))
@@ -79,7 +79,7 @@ def events(before, after):
 
 @functools.cache
 def sides():
-    """Both games, compiled for a batch."""
+    """Compile both games for a batch."""
     env = peer.ENV
 
     def begin(theirs, params):
@@ -109,7 +109,7 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Params for a batch: upstream's, for a share drawn ones; some worlds are in god mode."""
+    """Return params of a batch: upstream's, or drawn ones for a share; some in god mode."""
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
     others = rng.random(rows) < share
@@ -122,7 +122,7 @@ def numbers(rows, seed, share=0.3, gods=0.1):
 
 
 def trial(rows, steps, seed):
-    """Trajectories from all kinds of starts by all players."""
+    """Play trajectories from all kinds of starts by all policies."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)

@@ -1,6 +1,6 @@
-"""craftax itself beside our worlds: states converted both ways, its random numbers as draws.
+"""Interface to craftax's Classic: states converted both ways, its random numbers as our draws.
 
-A state of the package is written `theirs`, one of ours `ours`.
+Names: `theirs` is a state of the package, `ours` a state of ours.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def loosely(function):
 
 
 def package(size, slots):
-    """The package's environment of another size and with other numbers of slots."""
+    """Return the package's environment with another size and other numbers of slots."""
     counts = {f"max_{kind}": getattr(slots, name) for name, kind in KINDS.items()}
     counts |= {"max_arrows": slots.projectile, "max_growing_plants": slots.plant}
     static = theirs_state.StaticEnvParams(map_size=(size, size), **counts)
@@ -50,13 +50,13 @@ def package(size, slots):
 
 @loosely
 def begin(key, package):
-    """The first state of the package's environment for a key (as words)."""
+    """Return the first state of the package's environment for a key (as words)."""
     return strong(package.reset_env(key, PARAMS)[1])
 
 
 @loosely
 def reset(key, params=PARAMS):
-    """The package's first state for a key (as words), and the draws that lead to the same world."""
+    """Return the package's first state for a key (as words), and our draws of the same world."""
     choices = Choices()
     with choices.noted():
         state = strong(PACKAGE.reset_env(key, params)[1])
@@ -66,7 +66,7 @@ def reset(key, params=PARAMS):
 
 
 def strong(state):
-    """A state of the package with the dtypes that a step returns."""
+    """Cast a state of the package to the dtypes that a step returns."""
     as_int = lambda x: jnp.asarray(x, jnp.int32)  # noqa: E731
     as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
 
@@ -81,12 +81,12 @@ def strong(state):
 
 @loosely
 def light(time, params=PARAMS):
-    """The package's light level at a step."""
+    """Return the package's light level at a step."""
     return jnp.asarray(calculate_light_level(time, params), jnp.float32)
 
 
 def params_of(params):
-    """Our params as the package's; the angles of its noise are those that it draws."""
+    """Convert our params to the package's; it draws its own noise angles."""
     named = {
         name: getattr(params, name) for name in PARAMS.__dataclass_fields__ if hasattr(params, name)
     }
@@ -95,19 +95,19 @@ def params_of(params):
 
 
 class Choices:
-    """Cells that the package's step chose by `jax.random.choice`."""
+    """Record of the cells that the package chose by `jax.random.choice`."""
 
     def __init__(self):
         self.made = []
 
     @contextlib.contextmanager
     def noted(self):
-        """Record them while the step is traced."""
+        """Record choices while the step is traced."""
         choice = jax.random.choice
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
             chosen = choice(key, a, shape, replace, p, **more)
-            if p is not None and p.shape[0] > 99:  # not a choice of another kind
+            if p is not None and p.shape[0] > 99:  # a choice among cells
                 self.made.append((p > 0, jnp.reshape(chosen, ())))
             return chosen
 
@@ -115,10 +115,10 @@ class Choices:
             yield
 
     def place(self, number, given):
-        """A uniform number that chooses by rank what was chosen, and whether `given` did not.
+        """Return a uniform number that chooses the same cell by rank, and whether `given` does not.
 
-        The package adds up probabilities; near the edge of a rank its sum is rounded, and there the
-        middle of the rank stands for the number that was drawn.
+        The package adds up probabilities. Near the edge of a rank its sum is rounded; then the
+        middle of the rank replaces the number drawn.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -132,9 +132,9 @@ class Choices:
 
 @loosely
 def step(key, state, action, params=PARAMS, package=PACKAGE):
-    """One step of the package: `(obs, state, reward, done)`, and the draws that lead to the same.
+    """Step the package: `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value is whether a cell was chosen that its number does not explain.
+    The last value tells whether the package chose a cell that its draw does not explain.
     """
     choices = Choices()
     with choices.noted():
@@ -149,7 +149,7 @@ def step(key, state, action, params=PARAMS, package=PACKAGE):
 
 
 def draws_of(key, slots=SLOTS):
-    """The draws of a step, as the package makes them from the step's key."""
+    """Return the draws of a step as the package makes them from the step's key."""
     rest, key_do = jax.random.split(key)
     rest, key_mobs = jax.random.split(rest)
     sapling = jax.random.uniform(jax.random.split(key_do)[1])
@@ -157,7 +157,7 @@ def draws_of(key, slots=SLOTS):
 
 
 def draws_of_mobs(carry, key_spawn, slots):
-    """The draws of mobs that move or appear: whims, chances and places by role."""
+    """Return the draws of mobs that move or appear: whims, probabilities and places by role."""
 
     def uniform():
         nonlocal carry
@@ -173,7 +173,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # the last key is carried on, not the rest
+        carry = jax.random.split(carry)[1]  # upstream carries on the last key, not the rest
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -194,10 +194,10 @@ def draws_of_mobs(carry, key_spawn, slots):
 
 @loosely
 def terrain_draws_of(key, size=64):
-    """The draws of a world, as the package makes them from the key of a reset.
+    """Return the draws of a world as the package makes them from the key of a reset.
 
-    Angles of the four noises; the numbers of a cell for coal, iron, diamond and tree; the number
-    for the last diamond.
+    Angles of the four noises; draws of each cell for coal, iron, diamond and tree; the draw for the
+    guaranteed diamond.
     """
 
     def next_key():
@@ -222,7 +222,7 @@ def terrain_draws_of(key, size=64):
 
 
 def cells_of(maps, blocks):
-    """One number per cell that decides as the package's four do in the world of these blocks."""
+    """Return one draw for each cell that decides as the package's four draws in this world."""
     coal, iron, diamond, tree = maps
     ore = jnp.where(coal < 0.04, 0.02, jnp.where(iron < 0.03, 0.054, 0.071))
     is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)
@@ -231,7 +231,7 @@ def cells_of(maps, blocks):
 
 
 def to_craftax(env, ours, params=None):
-    """A state of ours as the package's, with an arbitrary key for night noise, which ours lacks."""
+    """Convert a state of ours to the package's; its key for night noise is arbitrary."""
     params = env.default_params if params is None else params
     world = env.world(ours)
     rows = lambda slots: jnp.stack([jnp.stack([s.row, s.column]) for s in slots])  # noqa: E731
@@ -279,9 +279,10 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """The parts of a package's state that must be the same, by name.
+    """Return the parts of a package's state that must be equal, by name.
 
-    Ours keeps no number below 0 where only `> 0` or `<= 0` is asked, and arrows near the map.
+    Ours stores 0 for negative numbers of which only the sign matters, and keeps arrows near the
+    map.
     """
     named = {
         "map": state.map,

@@ -1,7 +1,7 @@
-"""The `craftax` package with our chance: each of its random numbers is replaced by our draw for it.
+"""The `craftax` package with our draws: each of its random numbers is replaced by ours.
 
-Every decision of its step has a key of its own. They are found by tracing `peer_full.draws_of`, and
-where the package draws with one of them it is given what ours drew.
+Every decision of its step has a separate key. Tracing `peer_full.draws_of` finds these keys; where
+the package draws with one of them, it gets our draw.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from peer import loosely
 
 from jaxenvs.craft.tables import APPEARING
 
-KEY = np.zeros(2, np.uint32)  # any will do
-MANY = 99  # a choice among more is one among cells
+KEY = np.zeros(2, np.uint32)  # arbitrary
+MANY = 99  # a choice among more than this is among cells
 
 
 @loosely
 def step(theirs, action, draws):
-    """One step of the package by our draws: `(obs, state, reward, done)`."""
+    """Step the package with our draws: `(obs, state, reward, done)`."""
     keys, ranges = _decisions()
     forced = _Forced(keys, ranges, _numbers(draws))
     with forced.instead():
@@ -31,7 +31,7 @@ def step(theirs, action, draws):
 
 @loosely
 def begin(level):
-    """The package's first state in a level of ours."""
+    """Return the package's first state in a level of ours."""
     return peer.strong(
         peer.PACKAGE.reset_env(KEY, peer.PARAMS)[1].replace(
             map=level.map,
@@ -45,7 +45,7 @@ def begin(level):
 
 
 def _decisions():
-    """Keys of a step's decisions, in the order of `draws_of`, and the range of each integer."""
+    """Return the keys of a step's decisions in the order of `draws_of`, and ranges of integers."""
     keys, ranges = [], []
 
     def noting(key, shape=(), low=None, high=None, *_, p=None):
@@ -59,7 +59,7 @@ def _decisions():
 
 
 def _numbers(draws):
-    """Our draws in that order: uniform numbers and integers."""
+    """Return our draws in the same order: uniform numbers and integers."""
     fighters = {
         role: [draw for i in range(w.step.size) for draw in (w.step[i], w.axis[i], w.gate[i])]
         for role, w in draws.whims.items()
@@ -72,7 +72,7 @@ def _numbers(draws):
 
 
 def _loot(loot):
-    """What a chest holds, as numbers that the package would draw for it."""
+    """Return the package's draws for the contents of a chest."""
     happens = lambda there: jnp.where(there, 0.0, 0.999)  # noqa: E731
     some = lambda count, least: jnp.maximum(count, least)  # noqa: E731
     is_ore, tool = loot.ore < len(peer.ORE_ODDS), (loot.pickaxe > 0) | (loot.sword > 0)
@@ -87,23 +87,23 @@ def _loot(loot):
 
 
 def _uniform(odds, number):
-    """A uniform number by which `jax.random.choice` with these odds chooses a number."""
+    """Return a uniform number with which `jax.random.choice` chooses `number` by these odds."""
     middles = 1 - (np.cumsum(odds) - np.array(odds) / 2)
     return jnp.asarray(middles, jnp.float32)[number.clip(0, len(odds) - 1)]
 
 
 class _Forced:
-    """Random numbers by key."""
+    """Random numbers looked up by key."""
 
     def __init__(self, keys, ranges, numbers):
         self.keys, self.ranges, self.numbers = keys, ranges, numbers
 
     def instead(self):
-        """Draw these while the package is traced."""
+        """Replace the package's random functions while it is traced."""
         return _patched(self.uniform, self.randint, self.choice)
 
     def given(self, key, among=None):
-        """The number of a key, of those with a range if one is given."""
+        """Return the number of a key; with `among`, of the decision with this range."""
         here = (self.keys == key).all(axis=-1)
         if among is not None:
             here = here & np.array([limits == among for limits in self.ranges])
@@ -122,7 +122,7 @@ class _Forced:
         if p is None:
             return a[self.randint(key, (), 0, len(a))]
         uniform = self.given(key)
-        if len(p) > MANY:  # by rank among the cells that are allowed
+        if len(p) > MANY:  # by rank among the allowed cells
             count = jnp.cumsum(p > 0)
             rank = jnp.ceil(count[-1].astype(jnp.float32) * (1 - uniform)).astype(jnp.int32)
             chosen = jnp.searchsorted(count, rank)

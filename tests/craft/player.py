@@ -1,7 +1,7 @@
-"""A scripted player that gets far: it reads the package's state and follows the tech tree.
+"""A scripted policy that gets far: it reads the package's state and follows the tech tree.
 
-Pure JAX, so that it plays inside the compiled comparison. It walks by distances over the 17 x 17
-cells around it, and wanders when nothing it wants is in sight.
+It is pure JAX, so that it runs inside the compiled comparison. It walks by distances over the
+17 x 17 cells around the player, and wanders when no target is in sight.
 """
 
 import jax
@@ -9,14 +9,14 @@ import jax.numpy as jnp
 
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-REACH, ROUNDS = 8, 24  # cells seen on each side; steps planned ahead
+REACH, ROUNDS = 8, 24  # cells seen on each side, steps planned ahead
 STEPS = jnp.array([[0, 0], [0, -1], [0, 1], [-1, 0], [1, 0]])
 SOLID = (Block.WATER, Block.CRAFTING_TABLE, Block.FURNACE, Block.PLANT, Block.RIPE_PLANT)
 FAR = 1_000
 
 
 def act(key, state):
-    """The next action towards all achievements, sometimes a random one."""
+    """Return the next action towards all achievements, sometimes a random one."""
     key_wander, key_random, key_which = jax.random.split(key, 3)
     window = _window(state)
     wanted, blocks = _wanted(state)
@@ -28,7 +28,7 @@ def act(key, state):
 
 
 def _window(state):
-    """Blocks around the player, and where mobs are: 0 nowhere, 1 any, 2 a cow."""
+    """Blocks around the player, and mobs: 0 none, 1 another mob, 2 a cow."""
     span = jnp.arange(-REACH, REACH + 1)
     rows = state.player_position[0] + span[:, None]
     columns = state.player_position[1] + span[None, :]
@@ -45,7 +45,7 @@ def _window(state):
 
 
 def _wanted(state):
-    """The next action, and the blocks to look for (99 for a cow)."""
+    """Wanted actions with their conditions, and wanted blocks (99 for a cow)."""
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
     tools = [
@@ -82,7 +82,7 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Craft or place what can be, fight what is ahead, sleep when tired; 0 for none of these."""
+    """Craft, place, fight the mob ahead, or sleep when tired; 0 if none is possible."""
     able, actions = wanted
     blocks, mobs = window
     around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
@@ -90,7 +90,7 @@ def _craft(state, wanted, window):
     makes = actions >= Action.MAKE_WOOD_PICKAXE
     iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
     able = able & (~makes | table) & (~iron | furnace)
-    # A table where one is needed and missing; likewise a furnace.
+    # Place a missing table or furnace.
     step = STEPS[state.player_direction]
     ahead = blocks[REACH + step[0], REACH + step[1]]
     free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
@@ -108,12 +108,12 @@ def _craft(state, wanted, window):
 
 
 def _walk(key, state, window, wanted):
-    """Go to the nearest of the first wanted kind in sight, and use it."""
+    """Go to the nearest target of the first wanted kind in sight, and use it."""
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # Of grass, which is everywhere, only the cells beside the player count.
+    # Distances of the four cells next to the player.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS
@@ -132,13 +132,13 @@ def _walk(key, state, window, wanted):
 
 
 def _breaks(state, block):
-    """Whether a block is in the way and can be mined."""
+    """Return whether a block is in the way and can be mined."""
     stone = (block == Block.STONE) | (block == Block.COAL)
     return (block == Block.TREE) | (stone & (state.inventory.wood_pickaxe > 0))
 
 
 def _distances(state, blocks, mobs, targets):
-    """Steps to the nearest target over what can be walked or mined."""
+    """Steps to the nearest target through cells that can be walked or mined."""
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

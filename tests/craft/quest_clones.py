@@ -1,7 +1,7 @@
-"""Clones of one game of the whole Craft, played ahead by a loose policy: all in one program.
+"""Clones of a state of the full game, rolled out by a randomised policy in one program.
 
-The chance of a step hangs on nothing but the game's key and the number of the step. What happens to
-a clone is therefore exactly what will happen when its actions are played.
+The draws of a step depend only on the game's key and the step's number. So the game goes exactly as
+in a clone if the clone's actions are played.
 """
 
 import jax
@@ -12,10 +12,10 @@ import jaxenvs
 from jaxenvs.craft.tables import Action, Block
 
 ENV = jaxenvs.make("Craft-Ids-v0")
-CLONES, AHEAD = 384, 8  # how many clones play how many steps
-FAR = np.float32(1e4)  # distance of what cannot be reached
+CLONES, AHEAD = 384, 8  # number of clones, steps of a rollout
+FAR = np.float32(1e4)  # distance of unreachable cells
 WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)  # left, right, up, down
-SHOT_REACH = 8  # cells within which a shot is worth it
+SHOT_REACH = 8  # shoot at mobs up to this many cells away
 WALKED = (
     *(Block.GRASS, Block.PATH, Block.SAND, Block.DARKNESS),
     *(Block.FIRE_GRASS, Block.ICE_GRASS, Block.ICE_SHRUB),
@@ -25,13 +25,13 @@ IS_WET = np.isin(np.arange(64), (Block.WATER, Block.LAVA))
 
 
 def advance(key, state, action):
-    """One step of the game whose key is given."""
+    """Step the game with this key."""
     drawn = jax.random.fold_in(key, state.time)
     return ENV.step_state(drawn, state.ticked(), action, ENV.default_params).state
 
 
 def _beside(world, cells, plan):
-    """Of the cells left, right, above and below: index, block, distance, whether it is used."""
+    """Rows, columns, blocks, distances and `use` flags of the cells left, right, up and down."""
     rows, columns = world.row + WAYS[:, 0], world.column + WAYS[:, 1]
     inside = (rows >= 0) & (rows < 48) & (columns >= 0) & (columns < 48)
     index = rows.clip(0, 47) * 48 + columns.clip(0, 47)
@@ -41,7 +41,7 @@ def _beside(world, cells, plan):
 
 
 def _mobs(world, plan, rows, columns):
-    """By direction: whether a mob is beside the player, a foe is, and a foe is in line."""
+    """By direction: whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
     row, column, alive = (
@@ -57,7 +57,7 @@ def _mobs(world, plan, rows, columns):
 
 
 def _walk(noise, world, plan, beside, taken):
-    """Down the field of distances, through what can be dug and over what can be bridged."""
+    """Descend the field of distances, digging and bridging on the way."""
     _, _, block, field, use = beside
     jitter = plan["loose"] * jax.random.uniform(noise, (4,), maxval=4.0)
     best = jnp.argmin(field + jnp.where(taken & ~use, 4.0, 0.0) + jitter)
@@ -73,7 +73,7 @@ def _walk(noise, world, plan, beside, taken):
 
 
 def policy(noise, world, cells, plan):
-    """An action of a clone: fight what is near, else go where the plan leads, else anything."""
+    """Return a clone's action: fight an adjacent foe, else follow the plan; sometimes random."""
     chance = jax.random.uniform(noise, (4,))
     walk_noise, any_noise = jax.random.fold_in(noise, 1), jax.random.fold_in(noise, 2)
     beside = _beside(world, cells, plan)
@@ -91,7 +91,7 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Play ahead: the last state, the actions, and how many used blocks are no longer there."""
+    """Roll out: the last state, the actions, the last world, the number of blocks used up."""
 
     def once(before, step):
         number, force = step
@@ -107,9 +107,9 @@ def _clone(key, state, plan, forced, noise):
 
 @jax.jit
 def roll(key, state, plan, each, forced, seed):
-    """Play clones of a state ahead: `plan` is for all, `each` has a value for every clone.
+    """Roll out clones of a state: `plan` is shared, `each` has a value for every clone.
 
-    `forced` (clones, steps) are actions taken instead of the policy's, unless negative.
+    `forced` (clones, steps) are actions that replace the policy's unless negative.
     """
     noise = jax.random.split(jax.random.key(seed), CLONES)
     one = lambda each, forced, noise: _clone(key, state, {**plan, **each}, forced, noise)  # noqa: E731
@@ -118,13 +118,13 @@ def roll(key, state, plan, each, forced, seed):
 
 @jax.jit
 def pick(states, number):
-    """One state of many."""
+    """Select one state of a batch."""
     return jax.tree.map(lambda leaf: leaf[number], states)
 
 
 @jax.jit
 def begin(key):
-    """The first state of a game."""
+    """Return the first state of a game."""
     return ENV.reset(key).state
 
 

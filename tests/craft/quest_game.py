@@ -1,7 +1,7 @@
-"""A game in the hands of the player of `quest_player`: what it sees, and how it plays on.
+"""The game of `quest_player`: access to the state, and search by rollouts of clones.
 
-It sees the whole state. It plays in pieces of `AHEAD` steps: of all clones that tried, the one
-whose end is worth most is what happens.
+The player sees the whole state. It plays pieces of `AHEAD` steps: the actions of the clone whose
+final state has the highest value.
 """
 
 import jax
@@ -12,20 +12,20 @@ from jaxenvs.craft.full_rows import ARMOUR, COLOURS, FULL
 from jaxenvs.craft.state import earned_vector
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-DUG = {  # level of the pickaxe with which these can be taken away
+DUG = {  # level of the pickaxe that removes a block
     **dict.fromkeys((Block.TREE, Block.FIRE_TREE, Block.CRAFTING_TABLE, Block.FURNACE), 0),
     **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
     **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
 }
 DIG_COST, BRIDGE_COST = 2.2, 3.5  # steps
-WORTH = {  # points of an item; a point of health is worth three
+ITEM_VALUES = {  # value of an item; a point of health has the value 3
     **{"diamond": 8.0, "sapphire": 5.0, "ruby": 5.0, "iron": 2.0, "coal": 0.6, "sapling": 0.5},
     **{"wood": 0.4, "arrows": 0.15, "stone": 0.05},
 }
 FOES = ("melee", "ranged")
 DEADLY = -1e5
 HIGHEST = {role: np.array([row.health for row in FULL.types(role)], np.float32) for role in FOES}
-# What clones do differently, in turn: how often anything at all, blows by magic, shots.
+# Settings that clones cycle through: probabilities of random actions, of magic, of shots.
 LOOSE = np.array([0, 0.03, 0.08, 0.15, 0.3, 0.6], np.float32)
 MAGIC = np.array([0, 1, 0, 0.5], np.float32)
 SHOOTS = np.array([0, 1, 0.5, 0, 0], np.float32)
@@ -36,18 +36,18 @@ class DeadError(Exception):
 
 
 class Game:
-    """One game from its first step, and the piece of the true state that decisions need."""
+    """A game from its first step, with the parts of the state that decisions need."""
 
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # what the player remembers
+        self.mode = {}  # memory of the player
         self.rolls = 0
         self.last = ""
         self.read()
 
     def read(self):
-        """See the state."""
+        """Read the parts of the state."""
         self.world = jax.device_get(look(self.state))
         self.floor = int(self.world.floor)
         cells = np.asarray(self.state.map)[self.floor]
@@ -57,19 +57,19 @@ class Game:
         self.kills, self.waves = int(self.world.kills), int(self.world.boss["progress"])
 
     def has(self, item):
-        """How many of an item."""
+        """Return the count of an item."""
         return int(self.world.items[item])
 
     def vital(self, name):
-        """Food, drink, energy or mana."""
+        """Return food, drink, energy or mana."""
         return int(self.world.vitals[name])
 
     def trait(self, name):
-        """Experience or an attribute."""
+        """Return the experience or an attribute."""
         return int(self.world.traits[name])
 
     def most(self, name):
-        """The most that a vital can be."""
+        """Return the maximum of a vital."""
         if name == "health":
             return 8 + self.trait("strength")
         if name == "mana":
@@ -77,49 +77,49 @@ class Game:
         return 7 + 2 * self.trait("dexterity")
 
     def armour(self):
-        """Points of armour, 8 at most."""
+        """Return the points of armour, at most 8."""
         return sum(self.has(piece) for piece in ARMOUR)
 
     def earned(self):
-        """Achievements, as flags."""
+        """Return the achievements as flags."""
         return np.asarray(earned_vector(FULL, self.world.earned))
 
     def misses(self, achievement):
-        """Whether an achievement is still to be earned."""
+        """Return whether an achievement is not yet earned."""
         return not self.earned()[Achievement[achievement]]
 
     def mobs(self, *roles):
-        """Mobs of the floor that live."""
+        """Return the live mobs of the floor."""
         return [mob for role in roles for mob in self.world.mobs[role] if mob.alive]
 
     def foes(self, within=99):
-        """Living mobs that attack, at most `within` steps away."""
+        """Return the live mobs that attack, at most `within` steps away."""
         far = lambda mob: abs(int(mob.row) - self.at[0]) + abs(int(mob.column) - self.at[1])  # noqa: E731
         return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
 
     def potion(self, effect):
-        """The action that drinks a potion of this effect, if there is one."""
+        """Return the action that drinks a potion with this effect, None without one."""
         for number, colour in enumerate(COLOURS):
             if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):
                 return Action.DRINK_POTION_RED + number
         return None
 
     def stairs(self, way):
-        """The floor's ladder down or up."""
+        """Return the cell of the floor's ladder down or up."""
         return int(self.world.stairs[f"{way}_row"]), int(self.world.stairs[f"{way}_column"])
 
     def blocks(self, *blocks):
-        """Cells with these blocks."""
+        """Return flags of the cells with these blocks."""
         return np.isin(self.block, blocks)
 
     def near(self, block):
-        """Whether a block is beside the player, as making things needs it."""
+        """Return whether a block is near the player, as crafting requires."""
         row, column = self.at
         around = self.block[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
         return bool((around == block).any())
 
     def field(self, targets):
-        """Steps from every cell to the nearest target, digging and bridging on the way."""
+        """Return the cost from every cell to the nearest target, with digging and bridging."""
         cost = np.where(IS_WALKED[self.block], np.float32(1), FAR).astype(np.float32)
         for block, level in DUG.items():
             if self.has("pickaxe") >= level:
@@ -129,9 +129,9 @@ class Game:
         return distances(cost, targets)
 
     def play(self, what, field=None, use=None, score=None, forced=None, **plan):
-        """Play a piece: the best clone by `value` and `score`.
+        """Play a piece: the actions of the best clone by `_value` plus `score`.
 
-        `field`: distances to go down; `use`: cells to use rather than enter; `forced`: actions.
+        `field`: distances to descend; `use`: cells to use rather than enter; `forced`: actions.
         """
         field = np.zeros((48, 48), np.float32) if field is None else field
         use = np.zeros((48, 48), np.bool_) if use is None else use
@@ -154,7 +154,7 @@ class Game:
         self.read()
 
     def back(self, pieces):
-        """Take pieces back, and try other clones from there."""
+        """Undo pieces; later rollouts draw other clones."""
         for _ in range(min(pieces, len(self.history))):
             self.state, length, self.mode = self.history.pop()
             self.actions = self.actions[:length]
@@ -175,7 +175,7 @@ class Game:
         }
 
     def _value(self, world, field, used):
-        """What the ends of clones are worth, in points."""
+        """Return the values of the clones' final states."""
         health, same = world.vitals["health"], world.floor == self.floor
         value = 3 * health - np.maximum(0, 6 - health) ** 2
         far = field[world.row.clip(0, 47), world.column.clip(0, 47)]
@@ -186,7 +186,7 @@ class Game:
             value = value + (5 if self.floor < 5 else 10) * same * np.minimum(world.kills, 9)
         value = value + 150 * (world.floor - self.floor)
         value = value + 60 * (world.boss["progress"] - self.waves)
-        value = value + sum(worth * world.items[name] for name, worth in WORTH.items())
+        value = value + sum(each * world.items[name] for name, each in ITEM_VALUES.items())
         for role in FOES:
             for mob in world.mobs[role]:
                 close = abs(mob.row - world.row) + abs(mob.column - world.column) <= 2
@@ -196,7 +196,7 @@ class Game:
 
 
 def distances(cost, targets):
-    """Steps from every cell to a target, when to enter a cell costs so much."""
+    """Return the lowest cost from every cell to a target; `cost` is that of entering a cell."""
     far = np.where(targets, np.float32(0), FAR).astype(np.float32)
     enter = np.where(targets, np.float32(1), cost)
     while True:
@@ -209,7 +209,7 @@ def distances(cost, targets):
 
 
 def _differences():
-    """What every clone does in its way."""
+    """Settings of each clone."""
     number = np.arange(CLONES)
     return {
         "loose": LOOSE[number % 6],
@@ -220,7 +220,7 @@ def _differences():
 
 
 def _forced(actions):
-    """Forced actions for all clones, or of each, to the end of the piece."""
+    """Forced actions (clones, steps), from one row for all clones or a row for each."""
     forced = np.full((CLONES, AHEAD), -1, np.int32)
     if actions is not None:
         actions = np.asarray(actions, np.int32)[..., :AHEAD]
@@ -229,14 +229,14 @@ def _forced(actions):
 
 
 def cell(place):
-    """A map of flags with one cell."""
+    """Return a map of flags with one cell set."""
     flags = np.zeros((48, 48), np.bool_)
     flags[place] = True
     return flags
 
 
 def cells(mobs):
-    """A map of flags of where mobs are."""
+    """Return a map of flags with the cells of mobs set."""
     flags = np.zeros((48, 48), np.bool_)
     for mob in mobs:
         flags[int(mob.row), int(mob.column)] = True

@@ -1,6 +1,6 @@
-"""Pieces of play of `quest_player`: go, fight, use, and make things.
+"""Pieces of play of `quest_player`: move, fight, use blocks, and craft.
 
-Each returns whether it played anything.
+Each returns whether it played a piece.
 """
 
 import itertools
@@ -12,12 +12,12 @@ from quest_game import cell, cells
 from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.tables import Action, Block
 
-LAST = 8  # floor
+LAST = 8  # number of the boss floor
 STEPS_ASIDE = [way for n in range(4) for way in itertools.product(range(1, 5), repeat=n)]
 
 
 def seek(game, *blocks, what=None, **more):
-    """Go and use the nearest of some blocks, if one can be reached."""
+    """Go to the nearest of some blocks, if one is reachable, and use it."""
     use = game.blocks(*blocks)
     field = game.field(use)
     if not use.any() or field[game.at] >= FAR:
@@ -27,7 +27,7 @@ def seek(game, *blocks, what=None, **more):
 
 
 def reach(game, mobs, what, **more):
-    """Go and fight the nearest of some mobs, if one can be reached."""
+    """Go to the nearest of some mobs, if one is reachable, and fight it."""
     targets = cells(mobs)
     field = game.field(targets)
     if not targets.any() or field[game.at] >= FAR:
@@ -37,13 +37,13 @@ def reach(game, mobs, what, **more):
 
 
 def go(game, place, what, **more):
-    """Go to a place, and do there what `arrive` says."""
+    """Go to a place, and take the action `arrive` there."""
     game.play(what, game.field(cell(place)), shot=shot(game), **more)
     return True
 
 
 def wander(game, what):
-    """Go anywhere."""
+    """Go to a random place."""
     places = np.random.default_rng(game.rolls).random((48, 48)) < 0.02
     game.play(what, game.field(places & IS_WALKED[game.block]), shot=shot(game))
     return True
@@ -56,7 +56,7 @@ def do(game, *actions):
 
 
 def aside(game, *actions, score):
-    """Take actions, if need be after some steps aside."""
+    """Take actions, after up to three steps aside if that helps."""
     forced = np.zeros((CLONES, AHEAD), np.int32)
     steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]
     for row, before in zip(forced, steps, strict=True):
@@ -68,7 +68,7 @@ def aside(game, *actions, score):
 
 
 def shot(game):
-    """What to shoot: what the mobs of the floor suffer from, else arrows, else a spell."""
+    """Choose a shot: the spell that the floor's mobs are weak to, else arrows, else a spell."""
     fire, ice = (bool(game.world.spells[spell]) for spell in ("fireball", "iceball"))
     kind = min(game.waves, 7) if game.floor == LAST else game.floor
     arrows = game.has("arrows") and game.has("bow")
@@ -79,11 +79,11 @@ def shot(game):
     return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
 
 
-# Making things.
+# Crafting.
 
 
 def make(game, action, *items, furnace=False):
-    """Make something beside a table, and a furnace, which are placed where there are none."""
+    """Craft an item at a table, and a furnace if needed; place missing ones."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731
@@ -97,7 +97,7 @@ def make(game, action, *items, furnace=False):
 
 
 def near_table(game):
-    """Stand beside a table; False when there is none and no wood for one."""
+    """Place a table unless one is near; return whether one is near now."""
     if game.near(Block.CRAFTING_TABLE):
         return True
     wood = game.has("wood")
@@ -108,12 +108,12 @@ def near_table(game):
 
 
 def gather(game, item, count, *blocks):
-    """Fetch one of an item unless there are `count`; False if none could be fetched."""
+    """Collect an item unless there are `count`; False also if none is reachable."""
     return game.has(item) < count and seek(game, *blocks)
 
 
 def iron_armour(game):
-    """Make a piece of iron armour, once there is iron and coal for it."""
+    """Craft a piece of iron armour, after collecting iron and coal for it."""
     if all(game.has(piece) for piece in ARMOUR):
         return False
     if gather(game, "iron", 3, Block.IRON) or gather(game, "coal", 3, Block.COAL):
@@ -124,7 +124,7 @@ def iron_armour(game):
 
 
 def of_diamond(game):
-    """Make of diamonds first the pickaxe, then the sword, then armour."""
+    """Craft from diamonds: first the pickaxe, then the sword, then armour."""
     diamonds, wood = game.has("diamond"), game.has("wood")
     if game.has("pickaxe") < 4:
         return diamonds >= 3 and wood >= 3 and make(game, Action.MAKE_DIAMOND_PICKAXE, "pickaxe")
@@ -138,13 +138,13 @@ def of_diamond(game):
 
 
 def arrows(game):
-    """Make arrows, while there is wood for other things."""
+    """Craft arrows, unless wood is short."""
     able = game.has("bow") and game.has("arrows") < 6 and game.has("wood") >= 16
     return able and game.has("stone") >= 8 and make(game, Action.MAKE_ARROW, "arrows")
 
 
 def garden(game):
-    """Plant a sapling, and eat of it when it is ripe."""
+    """Plant a sapling, and eat the plant when it is ripe."""
     if not game.misses("EAT_PLANT"):
         return False
     if game.has("sapling") and game.misses("PLACE_PLANT"):

@@ -2,9 +2,9 @@
 
     JAX_PLATFORMS=cpu python tests/craft/quest_player.py    # plays, and writes quest.npz
 
-It looks at the whole state and tries what it does on clones, see `quest_game`. Before each piece of
-play it looks through its wishes in the order of their urgency, and plays towards the first that can
-be followed. When all clones die it goes back, further each time, and tries others.
+It sees the whole state and searches by rollouts of clones, see `quest_game`. Each piece of play
+follows the most urgent goal that is possible. When all clones die, it backtracks, further each
+time, and tries other clones.
 """
 
 import sys
@@ -23,26 +23,26 @@ from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.magic import EFFECTS
 from jaxenvs.craft.tables import Action, Block
 
-SEED = 3109  # of a world in which no grave is near the necromancer: waves do not rise around it
+SEED = 3109  # a world without graves near the necromancer, so that no mobs appear around it
 RECORD = Path(__file__).with_name("quest.npz")
 CLEARED = 8  # kills that open a ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
 GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
-LONG = 900  # steps on a floor, after which chests are left
+LONG = 900  # steps on a floor, after which chests are ignored
 
 
-# The body.
+# Intrinsics.
 
 
 def needs(game):
-    """What cannot wait; whether a piece was played."""
+    """Play for an urgent need; return whether there was one."""
     if game.world.sleeping or game.world.resting:
         return do(game, *[Action.NOOP] * AHEAD)
     return learn(game) or drink_potion(game) or retreat(game) or recover(game) or feed(game)
 
 
 def learn(game):
-    """Become stronger, then wiser; read books."""
+    """Raise strength, then intelligence; read books."""
     if game.trait("xp"):
         strong = game.trait("strength") < 3 or game.trait("intelligence") == 5
         return do(game, Action.LEVEL_UP_STRENGTH if strong else Action.LEVEL_UP_INTELLIGENCE)
@@ -50,7 +50,7 @@ def learn(game):
 
 
 def drink_potion(game):
-    """Drink what saves."""
+    """Drink a potion in need."""
     wants = {HEAL: game.health <= 4, WAKE: game.vital("energy") <= 1}
     wants[MANA] = game.floor >= 6 and game.vital("mana") < 3 and game.health > 5
     for effect, wanted in wants.items():
@@ -61,7 +61,7 @@ def drink_potion(game):
 
 
 def retreat(game):
-    """On the floors of fire and ice, fight beside the ladder up, and leave by it when worn out."""
+    """In the fire and ice realms, fight near the ladder up, and leave by it when worn out."""
     mode = game.mode
     if mode.get("up") != game.floor:
         mode["up"] = 0
@@ -80,7 +80,7 @@ def retreat(game):
 
 
 def recover(game):
-    """Rest from when it is needed until all is well, or hunger comes."""
+    """Rest from the first need of it until recovered, or hungry."""
     mode, deep = game.mode, game.floor in (6, 7)
     foes, cleared = game.foes(), game.kills >= CLEARED
     low = 4 if game.floor == 0 else min(5, game.most("health") / 2)
@@ -99,12 +99,12 @@ def recover(game):
 
 
 def begin_rest(game):
-    """Remember to rest."""
+    """Start a rest, which `recover` continues."""
     game.mode |= {"rest": True, "tries": 0}
 
 
 def rest(game):
-    """Sleep or rest where nobody comes: fight who is near, wall in, lie down."""
+    """Sleep or rest in a shelter: fight foes nearby, build walls, lie down."""
     if shut_in(game):
         tired = game.vital("energy") < game.most("energy")
         first = Action.SLEEP if tired else Action.REST
@@ -123,7 +123,7 @@ def rest(game):
 
 
 def feed(game):
-    """Drink, eat, and when weak fight who is near."""
+    """Drink, eat, and with little health fight foes."""
     if game.vital("drink") <= 3:
         game.mode["drink"] = True
     if game.vital("drink") >= game.most("drink") - 1:
@@ -142,7 +142,7 @@ def quench(game):
 
 
 def eat(game):
-    """Hunt what can be eaten."""
+    """Hunt mobs that can be eaten."""
 
     def score(world):
         points = 3.0 * world.vitals["food"]
@@ -179,7 +179,7 @@ def enchant(game):
 
 
 def tools(game):
-    """Wood, stone and iron: pickaxe and sword."""
+    """Craft pickaxe and sword of wood, stone and iron."""
     if not game.has("pickaxe"):
         wood = gather(game, "wood", 5, Block.TREE)
         return wood or pieces.make(game, Action.MAKE_WOOD_PICKAXE, "pickaxe")
@@ -188,7 +188,7 @@ def tools(game):
 
 
 def better(game, level, name):
-    """Have pickaxe and sword of this level."""
+    """Craft pickaxe and sword of this level."""
     wants = [tool for tool in ("pickaxe", "sword") if game.has(tool) < level]
     if not wants:
         return False
@@ -205,7 +205,7 @@ def better(game, level, name):
 
 
 def overworld(game):
-    """Tools, armour, stores, and then down."""
+    """Get tools, armour and materials, then go down."""
     stores = (("wood", 40, Block.TREE), ("stone", 30, Block.STONE))
     return (
         pieces.garden(game)
@@ -219,7 +219,7 @@ def overworld(game):
 
 
 def grow(game):
-    """Have a plant, and wait until it is ripe."""
+    """Get a sapling; later collect wood while the plant ripens."""
     if game.misses("PLACE_PLANT"):
         score = lambda world: 5 * world.items["sapling"]  # noqa: E731
         return seek(game, Block.GRASS, what="sapling", score=score)
@@ -227,7 +227,7 @@ def grow(game):
 
 
 def underground(game):
-    """Take what the floor has, clear it, and go down."""
+    """Take the floor's chests and gems, clear it, and go down."""
     floor, mode, steps = game.floor, game.mode, len(game.actions)
     chests = floor in (1, 3, 4) and steps - mode.setdefault(f"since {floor}", steps) < LONG
     return (
@@ -245,7 +245,7 @@ def underground(game):
 
 
 def gems(game):
-    """Diamonds for armour, and what can be mined with a pickaxe of them."""
+    """Mine diamonds for armour; with a diamond pickaxe also sapphires and rubies."""
     if game.armour() < 8 and seek(game, Block.DIAMOND):
         return True
     if game.has("pickaxe") < 4:
@@ -254,7 +254,7 @@ def gems(game):
 
 
 def hunt(game):
-    """Fight who is there, on the worst floors beside the ladder up; else wait for others."""
+    """Fight foes, in the fire and ice realms near the ladder up; else wait for others."""
     if game.floor in (6, 7):
         near = game.foes(within=10)
         return reach(game, near, "foes") or go(game, game.stairs("up"), "wait")
@@ -262,7 +262,7 @@ def hunt(game):
 
 
 def leave(game):
-    """Go down the ladder, once drunk, fed and rested."""
+    """Take the ladder down, after drinking, eating and resting."""
     mode, floor = game.mode, game.floor
     if mode.get("ready") != floor:
         if game.vital("drink") < game.most("drink") - 2 and quench(game):
@@ -280,7 +280,7 @@ def leave(game):
 
 
 def graveyard(game):
-    """Fight each wave, then strike the necromancer from where the fewest graves are near."""
+    """Fight each wave, then hit the necromancer from the side with the fewest graves near."""
     if reach(game, game.foes(), "wave"):
         return True
     rows, columns = np.indices((48, 48))
@@ -305,7 +305,7 @@ def decide(game):
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play until the necromancer is defeated, `pieces` at most; return how often it went back."""
+    """Play until the necromancer's defeat, at most `pieces`; return the number of backtracks."""
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:
@@ -325,14 +325,14 @@ def win(game, pieces=4_000, tell=40):
 
 
 def say(game):
-    """Print where the game is."""
+    """Print the progress of the game."""
     vitals = " ".join(f"{name} {game.vital(name)}" for name in ("food", "drink", "energy", "mana"))
     where = f"step {len(game.actions)} floor {game.floor} kills {game.kills} {game.last}"
     print(f"{where}: health {game.health:.1f} {vitals}", flush=True)
 
 
 def to_the_end(game):
-    """The actions without those that the last piece has behind the end of the game."""
+    """Return the actions up to the end of the game."""
     state, length, _ = game.history[-1]
     step = jax.jit(advance)
     for action in game.actions[length:]:

@@ -1,7 +1,7 @@
-"""How the player of `quest_player` walls itself in: a chamber of one, two or four cells.
+"""Shelters of `quest_player`: chambers of one, two or four cells, walled in by stones.
 
-Who turns to a free cell steps into it, so that the order of stones is a puzzle: a search over where
-the player stands, where it looks, and which cells are shut finds the shortest way.
+Turning towards a free cell moves the player into it, so the order of stones is a puzzle. A search
+over position, facing and closed cells finds the shortest sequence of actions.
 """
 
 from typing import NamedTuple
@@ -16,39 +16,39 @@ HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
 PAIRS = [[(0, 0), way] for way in DIRECTIONS]
 SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
 SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
-LARGEST = 6  # cells of a chamber, as it is found
+LARGEST = 6  # highest number of cells of an existing chamber
 
 
 class _Chamber(NamedTuple):
     cells: list  # of the chamber, the player's first
     edge: list  # open cells around it
-    dug: int  # bits of the cells that must be hollowed first
+    dug: int  # bits of the cells that must be dug out first
 
 
 class _Moment(NamedTuple):
     cell: int
     facing: int
-    stones: int  # bits of the edge
-    solid: int  # bits of the cells
+    stones: int  # bits of edge cells with a stone
+    solid: int  # bits of chamber cells that are still solid
 
 
 def onto(place, way):
-    """The cell next to one in a direction."""
+    """Return the neighbour of a cell in a direction."""
     return place[0] + way[0], place[1] + way[1]
 
 
 def inside(place):
-    """Whether a cell is on the map."""
+    """Return whether a cell is on the map."""
     return 0 <= place[0] < 48 and 0 <= place[1] < 48
 
 
 def is_open(game, place):
-    """Whether somebody could come through a cell."""
+    """Return whether a mob could pass a cell."""
     return inside(place) and bool(IS_WALKED[game.block[place]] or IS_WET[game.block[place]])
 
 
 def shut_in(game):
-    """Whether nothing can come to the player."""
+    """Return whether no mob or projectile can reach the player."""
     seen, todo = {game.at}, [game.at]
     while todo:
         place = todo.pop()
@@ -63,21 +63,21 @@ def shut_in(game):
 
 
 def plan(game, start, facing, shapes=SHAPES):
-    """The fewest actions that shut in a player who stands and looks so, or None."""
+    """Return the fewest actions that wall in a player with this position and facing, or None."""
     chambers = [_chamber(game, start, shape) for shape in shapes]
     ways = [_shortest(game, chamber, facing) for chamber in chambers if chamber is not None]
     return min((way for way in ways if way is not None), key=len, default=None)
 
 
 def refuge(game, seed):
-    """The place near by from which the player is shut in soonest, or None."""
+    """Return the place nearby where the player is walled in soonest, or None."""
     steps, order = _around(game)
     some = np.random.default_rng(seed)
     best, place = 1_000, None
     for where in order[1:]:
         if steps[where] > best:
             break
-        if len(order) > 60 and some.random() < 0.5:  # enough of them
+        if len(order) > 60 and some.random() < 0.5:  # a sample is enough
             continue
         way = plan(game, where, 0, [*PAIRS, SQUARES[-1]])
         if way is not None and steps[where] + len(way) < best:
@@ -86,7 +86,7 @@ def refuge(game, seed):
 
 
 def _around(game, most=14):
-    """Steps to the cells around, and the cells from near to far."""
+    """Steps to the cells nearby, and these cells from near to far."""
     steps, order = {game.at: 0}, [game.at]
     for place in order:
         if steps[place] == most:
@@ -100,7 +100,7 @@ def _around(game, most=14):
 
 
 def _chamber(game, start, shape):
-    """A chamber of this shape, if it can be one."""
+    """Return a chamber of this shape, None if it is impossible."""
     cells, dug = [onto(start, offset) for offset in shape], 0
     for number, place in enumerate(cells):
         if not inside(place):
@@ -120,7 +120,7 @@ def _chamber(game, start, shape):
 
 
 def _shortest(game, chamber, facing):
-    """The fewest actions that shut a chamber, or None."""
+    """Return the fewest actions that close a chamber, or None."""
     first = _Moment(0, facing, 0, chamber.dug)
     came, todo, shut = {first: None}, [first], (1 << len(chamber.edge)) - 1
     for moment in todo:
@@ -146,7 +146,7 @@ def _shut(chamber, moment, place):
 
 
 def _next(game, chamber, moment):
-    """What can be done inside a chamber: turn, go, put a stone, hollow a cell."""
+    """Yield the actions inside a chamber (turn, move, place a stone, dig) and their results."""
     here = chamber.cells[moment.cell]
     for way, direction in enumerate(DIRECTIONS):
         there, turned = onto(here, direction), moment._replace(facing=way)

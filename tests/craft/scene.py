@@ -1,10 +1,10 @@
-"""Craft worlds as drawings: one word per cell, first who is there, then the block.
+"""Craft worlds as drawings: one word per cell, first the creature, then the block.
 
     .  grass   ,  sand    _  path    ~  water   #  stone    T  tree      L  lava
     c  coal    i  iron    D  diamond B  table   F  furnace  y  plant     Y  ripe plant
-    > v < ^  the player   Z  zombie  C  cow     S  skeleton l r u d  an arrow and its way
+    > v < ^  the player   Z  zombie  C  cow     S  skeleton l r u d  an arrow, by direction
 
-Without a block they stand on grass. Around a drawing there is sand.
+A creature without a block stands on grass. Sand surrounds a drawing.
 """
 
 import functools
@@ -38,7 +38,7 @@ SIGNS = {
 PLAYER = "<>^v"  # facing 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Draws with which nothing happens by itself, except that zombies and skeletons step left.
+# Draws that cause nothing, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
@@ -53,9 +53,9 @@ QUIET = Draws(
 
 
 def quiet(sapling=0.99, appears=None, place=None, **whims):
-    """Quiet draws except for those given: `appears`, `place` by role, whims such as `melee_gate`.
+    """Return quiet draws with changes: `appears`, `place` by role, whims such as `melee_gate`.
 
-    A number stands for all slots.
+    One number sets all slots.
     """
     changed = dict(QUIET.whims)
     for name, value in whims.items():
@@ -71,10 +71,10 @@ def quiet(sapling=0.99, appears=None, place=None, **whims):
 
 
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
-    """The state of a drawing whose first cell lies at `at`.
+    """Return the state of a drawing whose first cell is at `at`.
 
-    `parts`: `items`, `vitals`, `counters` by name, `earned` as names; other fields of the world.
-    `change(world)` may edit what else is there.
+    `parts`: `items`, `vitals`, `counters` by name; other fields of the world as they are.
+    `change(world)` edits the rest.
     """
     world = new_world(CLASSIC, SLOTS, SIZE, dict.fromkeys(ROLES, 0))
     blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)
@@ -107,12 +107,12 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
 
 
 def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
-    """A slot of a mob."""
+    """Return a mob slot."""
     return Mob(*map(_int, (row, column, health, cooldown, 0)), jnp.array(alive), jnp.array(marked))
 
 
 def plant(slot, row, column, age):
-    """An edit for `scene`: a plant in a slot."""
+    """Return an edit for `scene`: put a plant into a slot."""
 
     def change(world):
         old = world.plants
@@ -124,7 +124,7 @@ def plant(slot, row, column, age):
 
 
 def set_slot(kind, slot, value):
-    """An edit for `scene`: put a mob into a slot."""
+    """Return an edit for `scene`: put a mob into a slot."""
 
     def change(world):
         slots = (*world.mobs[kind][:slot], value, *world.mobs[kind][slot + 1 :])
@@ -148,7 +148,7 @@ def _packed():
 
 @functools.cache
 def advance():
-    """One compiled step: (state, action, draws, params) -> transition, world after it."""
+    """Compile a step: (state, action, draws, params) -> transition, world after it."""
 
     def step(state, action, draws, params):
         ticked = state.ticked()
@@ -173,16 +173,16 @@ class Moment:
         self.position = (int(world.row), int(world.column))
 
     def block(self, row, column):
-        """Block of a cell of the map."""
+        """Return the block of a cell."""
         return Block(int(self.state.map[row, column]))
 
     def mob(self, kind, slot=0):
-        """A slot as plain numbers."""
+        """Return a mob slot as Python numbers."""
         return Mob(*(leaf.item() for leaf in self.world.mobs[kind][slot]))
 
 
 def play(state, *actions, draws=QUIET, params=None):
-    """Play actions; return the moment after each. Draws may be a list with one for each action."""
+    """Play actions; return the moment after each. `draws` may be a list, one for each action."""
     params = ENV.default_params if params is None else params
     moments = []
     for i, action in enumerate(actions):
@@ -220,12 +220,12 @@ def draw(moment, like, at=(4, 4)):
 
 
 def tidy(drawing):
-    """A drawing with single spaces."""
+    """Return a drawing with single spaces."""
     return "\n".join(" ".join(line.split()) for line in drawing.strip().splitlines())
 
 
 def becomes(before, actions, after, at=(4, 4), draws=QUIET, **parts):
-    """Assert what a drawing becomes; return the last moment."""
+    """Assert that actions turn one drawing into another; return the last moment."""
     actions = actions if isinstance(actions, list) else [actions]
     last = play(scene(before, at, **parts), *actions, draws=draws)[-1]
     assert draw(last, after, at) == tidy(after)

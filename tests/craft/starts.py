@@ -1,6 +1,6 @@
 """Starts that force rare events: states of the package, edited so that much happens at once.
 
-NumPy's generator makes all choices, so the kind and the seed determine a start.
+All choices come from NumPy's generator, so kind and seed determine a start.
 """
 
 import jax
@@ -14,7 +14,7 @@ SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
-# Blocks of random ground: from mostly open to a maze of everything.
+# Blocks of random ground with their weights: from mostly open to a maze of all blocks.
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
@@ -25,7 +25,7 @@ LIMITS = {"recover": (-15, 25), "hunger": (0, 25), "thirst": (0, 20), "fatigue":
 
 
 class Start:
-    """A state of the package as numpy arrays, by name, while it is edited."""
+    """A state of the package while it is edited, as numpy arrays by name."""
 
     def __init__(self, theirs, rng):
         self.rng, self.theirs = rng, theirs
@@ -44,7 +44,7 @@ class Start:
         self.plants = [[(0, 0), 0, False] for _ in range(10)]
 
     def near(self, most, least=1):
-        """A cell on the map at some distance from the player."""
+        """Draw a cell of the map at `least` to `most` steps from the player."""
         while True:
             cell = self.position + self.rng.integers(-most, most + 1, size=2)
             apart = abs(cell - self.position).sum()
@@ -52,7 +52,7 @@ class Start:
                 return tuple(int(x) for x in cell)
 
     def state(self):
-        """The edited state of the package."""
+        """Return the edited state of the package."""
         self.map[tuple(self.position)] = self.own if hasattr(self, "own") else self.ground()
         mob_map = np.zeros((SIZE, SIZE), bool)
         kinds = {}
@@ -84,12 +84,12 @@ class Start:
         return jax.tree.map(np.asarray, peer.strong(state))
 
     def ground(self):
-        """Set the block under the player: nothing solid, and no lava."""
+        """Draw the block under the player: neither solid nor lava."""
         return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
 
 
 def random_ground(start):
-    """A random map around the player, with some of everything within a few steps."""
+    """Make the map around the player random, with all blocks of a kind of ground nearby."""
     weights = GROUNDS[start.rng.integers(len(GROUNDS))]
     blocks = [int(Block[name]) for name in weights]
     odds = np.array(list(weights.values())) / sum(weights.values())
@@ -102,7 +102,7 @@ def random_ground(start):
 
 
 def random_body(start):
-    """Random vitals, counters, items, achievements, time and sleep, often at a limit."""
+    """Draw vitals, counters, items, achievements, time and sleep, often at a limit."""
     rng = start.rng
     low = rng.choice([0, 0, 3, 8])
     for name in VITALS:
@@ -123,7 +123,7 @@ def random_body(start):
 
 
 def random_mobs(start):
-    """Mobs around the player: alive, dead with health, adjacent, on one cell, unseen."""
+    """Place mobs around the player: alive, dead with health, adjacent, sharing a cell, unmarked."""
     rng = start.rng
     reach = rng.choice([2, 4, 6, 13])
     crowded = rng.random() < 0.3
@@ -143,7 +143,7 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # all mobs on a cell are seen, or none
+    if start.unmarked:  # the mobs on a cell are all marked or all unmarked
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -154,7 +154,7 @@ def random_mobs(start):
 
 
 def random_plants(start):
-    """Plants at every age, ripe ones too, in some slots or in all."""
+    """Place plants of every age, also ripe ones, in some slots or in all."""
     rng = start.rng
     full = rng.random() < 0.3
     taken = set()
@@ -166,12 +166,12 @@ def random_plants(start):
         age = rng.choice([rng.integers(0, 600), rng.integers(540, 600), 605])
         plant[:] = [cell, age, True]
         start.map[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
-    if rng.random() < 0.3:  # one that was planted when all slots were in use
+    if rng.random() < 0.3:  # a plant without a slot
         start.map[start.near(3)] = rng.choice([Block.PLANT, Block.RIPE_PLANT])
 
 
 def border(start):
-    """The player at a border, often with lava at the opposite one; also in the corners."""
+    """Place the player at a border or in a corner, often with lava at the opposite border."""
     rng = start.rng
     edge = lambda: rng.choice([0, 1, SIZE - 2, SIZE - 1])  # noqa: E731
     row, column = edge(), rng.integers(0, SIZE)
@@ -185,7 +185,7 @@ def border(start):
 
 
 def beyond(start):
-    """At the upper or left border, walled in, with lava at the opposite one; likewise elsewhere."""
+    """Wall the player in at a border, mostly the upper or left one, with lava at the opposite."""
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     edge = rng.choice([0, 0, SIZE - 1])
@@ -197,7 +197,7 @@ def beyond(start):
 
 
 def fight(start):
-    """Mobs on all sides that survive some blows, and swords of several kinds and numbers."""
+    """Place mobs with much health on all sides; draw the numbers of swords of each kind."""
     rng = start.rng
     for item in ("wood_sword", "stone_sword", "iron_sword"):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
@@ -212,16 +212,16 @@ def fight(start):
 
 
 def lava(start):
-    """Lava beside the player, and mobs that might step into it."""
+    """Put lava near the player, where mobs might step into it."""
     random_ground(start)
     for _ in range(4):
         start.map[start.near(3)] = Block.LAVA
 
 
 def workshop(start):
-    """A table, and often a furnace, beside a player with many items: for the scripted player.
+    """Put a table, and often a furnace, near a player with many items, for the scripted policy.
 
-    Some stand on a table, which does not count as near.
+    Sometimes the player stands on a table, which does not count as near.
     """
     rng = start.rng
     if rng.integers(4) == 0:
@@ -247,7 +247,7 @@ def workshop(start):
 
 
 def crowd(start):
-    """All slots are alive, several on one cell, at the distance where mobs appear."""
+    """Fill all slots with live mobs, several on a cell, at the distance where mobs appear."""
     rng = start.rng
     start.map[:] = Block.PATH if rng.random() < 0.5 else Block.GRASS
     cells = [start.near(12, least=rng.choice([1, 4, 10])) for _ in range(3)]
@@ -259,7 +259,7 @@ def crowd(start):
 
 
 def hidden(start):
-    """The first of all cows shares its cell, where zombies and skeletons appear, with the last."""
+    """Fill the cow slots; first and last cow share a cell where zombies and skeletons appear."""
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
     cell = start.near(13, least=10)
@@ -268,13 +268,13 @@ def hidden(start):
 
 
 def night(start):
-    """Deep night and few mobs: many appear."""
+    """Set deep night, with few mobs, so that many appear."""
     start.map[:] = Block.PATH if start.rng.random() < 0.3 else start.map
     start.change["timestep"] = start.rng.integers(200, 220)
 
 
 def asleep(start):
-    """Asleep, with something that may or may not wake the player."""
+    """Put the player to sleep, among mobs that may wake it."""
     random_body(start)
     start.change["is_sleeping"] = True
     start.change["player_energy"] = start.rng.choice([0, 7, 8, 9])
@@ -282,7 +282,7 @@ def asleep(start):
 
 
 def thick(start):
-    """Everything at once."""
+    """Combine all random parts."""
     random_ground(start)
     random_body(start)
     random_mobs(start)
@@ -290,7 +290,7 @@ def thick(start):
 
 
 def edge(start):
-    """Everything at once, at a border."""
+    """Combine all random parts, at a border."""
     border(start)
     random_body(start)
     random_mobs(start)
@@ -298,13 +298,13 @@ def edge(start):
 
 
 def last_steps(start):
-    """Just before the time limit."""
+    """Combine all random parts, just before the time limit."""
     thick(start)
     start.change["timestep"] = start.rng.integers(9_990, 10_000)
 
 
 def fresh(start):
-    """A world as the package made it."""
+    """Keep the package's world."""
     start.own = Block.GRASS
 
 
@@ -335,7 +335,7 @@ KINDS = {
 
 
 def make(kind, seed):
-    """The start of a kind, as the package's state; worlds are shared by eight seeds."""
+    """Return the start of a kind, as a state of the package; eight seeds share a world."""
     start = Start(world(seed // 8), np.random.default_rng([seed, len(kind), ord(kind[0])]))
     KINDS[kind](start)
     return start.state()
@@ -346,14 +346,14 @@ _reset = jax.jit(lambda key: peer.reset(key)[0])
 
 
 def world(seed):
-    """A world of the package."""
+    """Return a world of the package."""
     if seed not in _worlds:
         _worlds[seed] = jax.device_get(_reset(jax.random.PRNGKey(seed)))
     return _worlds[seed]
 
 
 def batch(count, seed=0):
-    """`count` starts of all kinds in turn, stacked, with the kind of each."""
+    """Return `count` starts, stacked, cycling through the kinds, and the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

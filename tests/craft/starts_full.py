@@ -1,6 +1,6 @@
 """Starts of the full game that force rare events: the package's worlds, edited on every floor.
 
-NumPy's generator makes all choices, so kind, floor and seed determine a start.
+All choices come from NumPy's generator, so kind, floor and seed determine a start.
 """
 
 import functools
@@ -18,14 +18,14 @@ SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
-# Saplings and plants grow by the first floor's map, so grass and plants stay there.
+# Plants grow on the map of floor 0, so grass and plants stay there.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]
 TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 
 
 @functools.cache
 def worlds():
-    """Worlds of the package, stacked: generated once, then kept in a file."""
+    """Return worlds of the package, stacked: generated once, then read from a file."""
     if not CACHE.exists():
         made = jax.jit(jax.vmap(peer.begin))(jax.vmap(jax.random.PRNGKey)(jnp.arange(WORLDS)))
         CACHE.parent.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def worlds():
 
 
 class Start:
-    """A state of the package as numpy arrays while it is edited; the player is on `floor`."""
+    """A state of the package while it is edited, as numpy arrays; the player is on `floor`."""
 
     def __init__(self, number, floor, rng):
         leaves = jax.tree.map(lambda leaf: np.array(leaf[number]), worlds())
@@ -54,7 +54,7 @@ class Start:
         self.kinds = {role: getattr(leaves, kind) for role, kind in peer.KINDS.items()}
 
     def near(self, most, least=1):
-        """A cell on the map at some distance from the player."""
+        """Draw a cell of the map at `least` to `most` steps from the player."""
         while True:
             cell = self.position + self.rng.integers(-most, most + 1, size=2)
             apart = abs(cell - self.position).sum()
@@ -62,7 +62,7 @@ class Start:
                 return tuple(int(x) for x in cell)
 
     def inside(self, cell):
-        """Whether a cell is on the map."""
+        """Return whether a cell is on the map."""
         return all(0 <= x < SIZE for x in cell)
 
     def put(self, cell, block):
@@ -87,14 +87,14 @@ class Start:
         )
 
     def taken(self, cell):
-        """Whether a live mob is on a cell."""
+        """Return whether a live mob is on a cell."""
         return any(
             (slots.mask[self.floor] & (slots.position[self.floor] == cell).all(-1)).any()
             for slots in self.kinds.values()
         )
 
     def state(self):
-        """The edited state of the package."""
+        """Return the edited state of the package."""
         theirs, floor = self.theirs, self.floor
         self.put(tuple(self.position), getattr(self, "own", self.map[tuple(self.position)]))
         mob_map = theirs.mob_map
@@ -119,7 +119,7 @@ class Start:
 
 
 def ground(start):
-    """A random map around the player, mostly open, with the blocks and items of all floors."""
+    """Make the map around the player random, mostly open, with blocks and items of all floors."""
     rng = start.rng
     blocks = PLACED if start.floor == 0 else ELSEWHERE
     floor_block = rng.choice([b for b in (*GROUND, Block.SAND) if b in blocks])
@@ -148,7 +148,7 @@ def ground(start):
 
 
 def body(start):
-    """Random vitals, counters, traits, items, magic and achievements, often at a limit."""
+    """Draw vitals, counters, traits, items, magic and achievements, often at a limit."""
     vitals(start)
     items(start)
     rng, change = start.rng, start.change
@@ -161,7 +161,7 @@ def body(start):
 
 
 def vitals(start):
-    """Traits, points and counters."""
+    """Draw traits, vitals and counters."""
     rng, change = start.rng, start.change
     traits = {name: rng.integers(1, 6) for name in ("dexterity", "strength", "intelligence")}
     change |= {f"player_{name}": value for name, value in traits.items()}
@@ -188,7 +188,7 @@ def vitals(start):
 
 
 def items(start):
-    """The inventory, and magic."""
+    """Draw the inventory, enchantments and spells."""
     rng, change = start.rng, start.change
     kind = rng.integers(4)
     for name in peer.COUNTS:
@@ -207,7 +207,7 @@ def items(start):
 
 
 def crowd(start):
-    """Mobs of any type around the player, alive, dead and adjacent, and projectiles of any type."""
+    """Place mobs of any type around the player, alive or dead, and projectiles of any type."""
     rng = start.rng
     reach = rng.choice([2, 4, 6, 13])
     for role, slots in start.kinds.items():
@@ -232,7 +232,7 @@ def crowd(start):
 
 
 def facing(start):
-    """One of the blocks 20 to 35, or a mob, on each side of the player."""
+    """Put one of the blocks 20 to 35, or a mob, on each side of the player."""
     rng = start.rng
     for step in STEPS:
         cell = tuple(int(x) for x in start.position + step)
@@ -245,7 +245,7 @@ def facing(start):
 
 
 def workshop(start):
-    """A table, often a furnace, and many items."""
+    """Put a table, and often a furnace, near a player with many items."""
     rng = start.rng
     for block in [Block.CRAFTING_TABLE, Block.FURNACE][: rng.integers(1, 3)]:
         cell = tuple(
@@ -256,7 +256,7 @@ def workshop(start):
 
 
 def gems(start):
-    """An enchantment table ahead, mana and gems."""
+    """Put an enchantment table ahead of a player with mana and gems."""
     rng = start.rng
     direction = rng.integers(4)
     start.change["player_direction"] = direction + 1
@@ -268,7 +268,7 @@ def gems(start):
 
 
 def ladder(start):
-    """On a ladder, with the floor cleared or almost cleared."""
+    """Place the player on a ladder; the floor is cleared or almost cleared."""
     rng, theirs = start.rng, start.theirs
     down = start.floor == 0 or (start.floor < 8 and rng.random() < 0.6)
     start.position = np.array((theirs.down_ladders if down else theirs.up_ladders)[start.floor])
@@ -276,7 +276,7 @@ def ladder(start):
 
 
 def edge(start):
-    """At a border, with chests, tables and lava at the opposite one."""
+    """Place the player at a border, with chests and tables at the opposite border."""
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     near = rng.choice([0, 0, SIZE - 1])
@@ -292,7 +292,7 @@ def edge(start):
 
 
 def siege(start):
-    """The last floor: the necromancer ahead, at any time of any wave."""
+    """Place the player before the necromancer, at any time of any wave."""
     rng = start.rng
     direction = rng.integers(4)
     start.change["player_direction"] = direction + 1
@@ -305,7 +305,7 @@ def siege(start):
 
 
 def garden(start):
-    """Plants at every age."""
+    """Place plants of every age."""
     rng, theirs = start.rng, start.theirs
     for slot in range(10):
         cell = start.near(8)
@@ -322,7 +322,7 @@ def garden(start):
 
 
 def duel(start):
-    """On each side somebody of any type who falls at the first blow."""
+    """Put a mob of any type on each side; it dies at the first blow."""
     rng = start.rng
     roles = ["melee", "melee", "ranged", rng.choice(["ranged", "passive"])]
     for number, (role, step) in enumerate(zip(roles, rng.permutation(STEPS), strict=True)):
@@ -332,10 +332,10 @@ def duel(start):
 
 
 def fresh(start):
-    """A world as the package made it."""
+    """Keep the package's world."""
 
 
-KINDS = {  # parts, and the floor if only one is possible
+KINDS = {  # edits, and the floor if only one is possible
     "fresh": ((fresh,), None),
     "thick": ((ground, body, crowd), None),
     "facing": ((ground, body, facing), None),
@@ -351,7 +351,7 @@ KINDS = {  # parts, and the floor if only one is possible
 
 
 def make(kind, seed):
-    """The start of a kind, as the package's state; floors take turns."""
+    """Return the start of a kind, as a state of the package; seeds cycle through the floors."""
     parts, floor = KINDS[kind]
     floor = seed % FLOORS if floor is None else floor
     start = Start(seed % WORLDS, floor, np.random.default_rng([seed, len(kind), ord(kind[0])]))
@@ -361,7 +361,7 @@ def make(kind, seed):
 
 
 def batch(count, seed=0):
-    """`count` starts of all kinds in turn, stacked, with the kind of each."""
+    """Return `count` starts, stacked, cycling through the kinds, and the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Our Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Compare Craft-Classic with craftax 1.6.1: equal starts, actions and draws give equal results."""
 
 import functools
 
@@ -13,9 +13,9 @@ from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start by every policy, twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
-# Events that must happen in some trajectory, or the comparison proves nothing about them.
+# Events that must occur in some trajectory; otherwise the comparison does not cover them.
 OFTEN = [
     "mobs revived",
     "mobs born",
@@ -50,7 +50,7 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """As users compile it: `make test` has XLA leave out what `tolerances` allows for."""
+    """Compiled as by users: `make test` disables XLA passes, see `lockstep.tolerances`."""
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()
     params = lockstep.numbers(len(starts.KINDS), seed=0)
@@ -74,7 +74,7 @@ def test_fifty_thousand_steps_play_as_the_package(record_property):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["thick", "edge", "workshop", "crowd"])
 def test_one_world_alone_plays_as_the_package(kind):
-    """Without a batch around it another program is compiled."""
+    """Without `vmap`, XLA compiles another program."""
     total = []
     for seed in range(4):
         for way in lockstep.PLAY.values():
@@ -87,8 +87,8 @@ def test_one_world_alone_plays_as_the_package(kind):
 
 
 @pytest.mark.slow
-def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
-    """Where code chooses by platform, the other choice gives the same."""
+def test_code_for_accelerators_plays_as_the_package(monkeypatch):
+    """Code for other platforms than CPUs gives the same results."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)
@@ -107,7 +107,7 @@ def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """On small maps the border is near; with many slots there are crowds."""
+    """Small maps bring borders close, many slots bring crowds."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

@@ -1,4 +1,4 @@
-"""Observations, rewards and masks of Classic, and messages for bad input."""
+"""Observations, rewards and masks of Classic, and its error messages."""
 
 import chex
 import jax
@@ -11,15 +11,15 @@ from scene import ENV, mob, set_slot
 import jaxenvs
 from jaxenvs.craft import CLASSIC, Action, Block, CraftClassic, chance
 
-GROUP = "craft_scenes"  # one worker compiles the step that these files play
+GROUP = "craft_scenes"  # one worker compiles the step shared by these files
 
 A = Action
 view = jax.jit(ENV.view)
-# Shares the programs of the contract.
+# The environment of the contract test, which shares its compiled programs.
 of_the_contract = pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0"])
 
 
-# What is seen.
+# Observations.
 def seen(state, bit):
     _, mobs = view(state)
     return [tuple(cell) for cell in np.argwhere((np.asarray(mobs) >> bit) & 1).tolist()]
@@ -56,14 +56,14 @@ def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
 
 
 def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
-    """A later cow hides a cow that is a view's height below it, or a view's width to its right."""
+    """A later cow hides a cow one view height below it, or one view width to its right."""
     for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
         other = set_slot("passive", 1, mob(9 + row, 10 + column))
         state = scene.scene("> . \n . C", at=(8, 9), change=other)
         assert seen(state, 1) == shown, (row, column)
 
 
-# Around the rules.
+# Rewards, masks, time limit and state.
 def test_reward_of_a_task():
     env = CraftClassic(size=16, obs="ids", task="collect_wood")
     advance = jax.jit(env.advance)
@@ -73,8 +73,8 @@ def test_reward_of_a_task():
         assert float(after.reward) == reward, drawing
 
 
-def test_masked_actions_do_what_noop_does():
-    """They leave the same state, except that a blocked move still turns the player."""
+def test_masked_actions_have_the_result_of_noop():
+    """They lead to the same state, except that a blocked move still turns the player."""
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
@@ -93,7 +93,7 @@ def test_masked_actions_do_what_noop_does():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    if action >= A.SLEEP:  # and the mask is not too kind
+                    if action >= A.SLEEP:  # nor does the mask allow actions without effect
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
 
@@ -120,7 +120,7 @@ def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(id, compi
 
 
 def test_dicts_of_worlds_pass_through_compiled_functions():
-    """JAX sorts the keys of dicts, so nothing may depend on their order."""
+    """JAX sorts the keys of dicts, so the rules must not depend on their order."""
     state = scene.scene(
         "Z . C \n > . S_", items={"wood": 1, "coal": 3}, vitals={"food": 4}, counters={"thirst": 6}
     )
@@ -135,7 +135,7 @@ def test_states_are_small():
     assert size <= 4_400
 
 
-def test_ids_say_what_the_symbolic_observation_says():
+def test_ids_expand_to_the_symbolic_observation():
     symbolic = CraftClassic(size=16, obs="symbolic")
     expand, both = jax.jit(ENV.expand), jax.jit(lambda s: (ENV.observe(s), symbolic.observe(s)))
     for picture in ("Z . C \n > . S_ \n l # T", "< D"):
@@ -148,9 +148,9 @@ def test_ids_say_what_the_symbolic_observation_says():
             assert ids.shape == (where.size,) == (145,)
 
 
-# Chance.
+# Draws.
 def test_draws_are_uniform_and_independent():
-    """Compare every decision of a step with every other one, over many keys."""
+    """Correlate every draw of a step with every other draw, over many keys."""
     count = 20_000
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, scene.SLOTS)))
     draws = draw(jax.random.split(jax.random.key(3), count))
@@ -187,7 +187,7 @@ def test_a_step_is_its_draws_and_the_rules(id, compiled):
         state = step.state
 
 
-# Bad input.
+# Error messages.
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -255,7 +255,7 @@ def test_a_batch_of_params_is_checked_too():
 
 
 def test_params_that_are_traced_are_clipped():
-    """Nothing can be raised inside jit, and too large a number would spill into its neighbours."""
+    """Inside jit no error can be raised, and a number out of range would corrupt other fields."""
 
     @jax.jit
     def cow(health):

@@ -1,4 +1,4 @@
-"""Craft worlds in words and as facts: drawings and their descriptions."""
+"""Facts and text descriptions of Craft-Classic's states."""
 
 import pytest
 from scene import ENV, scene
@@ -18,7 +18,7 @@ def state():
     return scene(drawing, items={"wood": 2, "sapling": 1}, vitals={"food": 3}, time=210)
 
 
-def test_the_state_in_words(state):
+def test_description_of_a_state(state):
     assert ENV.describe(state).splitlines()[:8] == [
         "Health 9 of 9, food 3 of 9, drink 9 of 9, energy 9 of 9.",
         "You have 2 wood and 1 sapling.",
@@ -53,7 +53,7 @@ def test_facts_are_what_the_panel_draws(state):
         assert icon is None or icon.shape == (12, 12, 3)
 
 
-def test_the_names_of_the_actions_are_those_of_the_numbers():
+def test_action_names_follow_the_action_numbers():
     assert [name.replace(" ", "_") for name in ENV.action_names] == [
         a.name.lower() for a in CLASSIC.actions
     ]

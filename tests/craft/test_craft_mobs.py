@@ -1,4 +1,4 @@
-"""Mobs, arrows and plants as drawings; each quirk of the package in a test of its name."""
+"""Mobs and arrows as drawings; each quirk of the package has a test named after it."""
 
 import jax.numpy as jnp
 import pytest
@@ -9,7 +9,7 @@ from jaxenvs.craft import Action, Block
 from jaxenvs.craft.tables import ROLES
 
 A = Action
-GROUP = "craft_scenes"  # one worker compiles the step that these files play
+GROUP = "craft_scenes"  # one worker compiles the step shared by these files
 SOLID = "~#TciDBFyY"
 
 
@@ -53,8 +53,8 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
     assert moment.mob("passive").health == max(31 - damage, 0)
 
 
-def test_quirk_do_calls_dead_mobs_with_health_back_to_life():
-    """Every DO does it, whatever is ahead; mobs too far away despawn at once."""
+def test_quirk_do_revives_dead_mobs_with_health():
+    """Any DO does, regardless of the cell ahead; mobs too far away despawn at once."""
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -70,8 +70,8 @@ def test_quirk_do_calls_dead_mobs_with_health_back_to_life():
     assert not play(scene.scene(">", (0, 0), change=far), A.DO)[0].mob("passive", 1).alive
 
 
-def test_quirk_a_revived_mob_is_in_nobodys_way_until_it_has_moved():
-    """In the step that revives it the player cannot hit it, but gathers the block below it."""
+def test_quirk_a_revived_mob_blocks_nothing_until_it_has_moved():
+    """In the step of its revival the player cannot hit it, but collects the block below it."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
@@ -79,7 +79,7 @@ def test_quirk_a_revived_mob_is_in_nobodys_way_until_it_has_moved():
 
 
 # Zombies.
-def test_zombies_come_nearer_along_the_longer_axis_when_chance_says_so():
+def test_zombies_approach_along_the_longer_axis_when_the_draw_allows():
     near = quiet(melee_gate=0.7499)
     becomes("> . . Z", A.NOOP, "> . Z .", draws=near)
     far = quiet(melee_gate=0.7501, melee_step=1)
@@ -96,20 +96,20 @@ def test_zombies_notice_a_player_nearer_than_ten_steps(distance, comes):
     assert moment.mob("melee").column == (distance - 1 if comes else distance + 1)
 
 
-def test_zombies_hit_when_beside_the_player_and_then_wait():
+def test_zombies_hit_when_adjacent_to_the_player_and_then_wait():
     moments = play(scene.scene("# # # \n > Z # \n # # #"), *[A.NOOP] * 7)
     assert [m.vitals["health"] for m in moments] == [7, 7, 7, 7, 7, 7, 5]
     assert [m.mob("melee").cooldown for m in moments] == [5, 4, 3, 2, 1, 0, 5]
     assert moments[0].reward == pytest.approx(-0.2)
 
 
-def test_a_hit_on_a_sleeper_is_harder_and_wakes_with_the_achievement():
+def test_a_hit_on_a_sleeping_player_is_harder_and_wakes_with_the_achievement():
     (moment,) = play(scene.scene("# # \n > Z", sleeping=True, vitals={"energy": 3}), A.NOOP)
     assert moment.vitals["health"] == 2 and not moment.world.sleeping
     assert moment.earned == {"wake_up"} and moment.reward == pytest.approx(1 - 0.7)
 
 
-def test_quirk_the_second_zombie_hits_one_who_is_awake():
+def test_quirk_the_second_zombie_hits_an_awake_player():
     asleep = scene.scene("Z > Z", sleeping=True, vitals={"energy": 3})
     assert play(asleep, A.NOOP)[0].vitals["health"] == 0  # 9 - 7 - 2
 
@@ -142,7 +142,7 @@ def test_cows_wander_half_of_the_time(step):
 
 
 def test_mobs_move_one_after_another():
-    """The second cow goes where the first one left, not the other way round."""
+    """The second cow can enter the cell that the first one left, but not the reverse."""
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
 
@@ -166,7 +166,7 @@ def test_skeletons_shoot_when_they_cannot_flee():
 
 
 @pytest.mark.parametrize(("gate", "column"), [(0.8501, 9), (0.85, 11)])
-def test_skeletons_come_from_afar_when_chance_says_so(gate, column):
+def test_distant_skeletons_approach_when_the_draw_allows(gate, column):
     draws = quiet(ranged_gate=gate, ranged_step=1)
     (moment,) = play(scene.scene("> " + "_ " * 9 + "S_ _", at=(4, 0)), A.NOOP, draws=draws)
     assert moment.mob("ranged").column == column
@@ -187,7 +187,7 @@ def test_an_arrow_hits_and_ends_and_wakes_without_an_achievement():
 
 
 @pytest.mark.parametrize("block", SIGNS)
-def test_arrows_fly_over_what_is_open_and_water_and_break_tables_and_furnaces(block):
+def test_arrows_cross_open_blocks_and_water_and_break_tables_and_furnaces(block):
     left = "_" if block in "BF" else block
     flies = block in ".,_L~"
     after = f". . {'r' + block if flies else left} ." if block != "." else ". . r ."
@@ -230,7 +230,7 @@ def born(kind, state, uniform=0.0, place=0.5):
 def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
-            # One cell of its ground, amid sand, on which nothing appears.
+            # One cell of its ground; no mob appears on the sand around it.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
             found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
@@ -252,7 +252,7 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """Cells are numbered row by row; the smallest number chooses the last."""
+    """Cells are numbered row by row; the smallest draw chooses the last cell."""
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
@@ -280,8 +280,8 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
     assert found.alive and found.cooldown == 4
 
 
-def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
-    """Two cows are on one cell; the later one leaves and takes the mark along."""
+def test_quirk_a_full_role_marks_its_first_mob_again():
+    """Two cows are on one cell; the later one moves away, and the cell loses its mark."""
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))
@@ -301,8 +301,8 @@ def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
     assert [moment.mob("passive", i).marked for i in range(3)] == [False, False, True]
 
 
-def test_quirk_on_a_cell_marked_anew_no_other_kind_appears():
-    """A zombie could appear only on the cell of the first cow, which a later cow has left."""
+def test_quirk_no_other_role_appears_on_a_cell_marked_again():
+    """The only cell where a zombie could appear is the first cow's, which a later cow has left."""
 
     def crowded(world):
         cows = (mob(4, 11), mob(8, 2), mob(4, 11))

@@ -1,4 +1,4 @@
-"""Actions of the player as tables and drawings; each quirk of the package in a test of its name."""
+"""Actions of the player as tables and drawings; each quirk has a test named after it."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from scene import SIGNS, becomes, plant, play, quiet
 
 from jaxenvs.craft import CLASSIC, Action, Block
 
-GROUP = "craft_scenes"  # one worker compiles the step that these files play
+GROUP = "craft_scenes"  # one worker compiles the step shared by these files
 
 A = Action
-OPEN = ".,_"  # what can be entered alive
+OPEN = ".,_"  # blocks that can be entered alive
 
 
 def gained(moment, *names):
@@ -107,7 +107,7 @@ def test_harvest(block, tool, item, left, achievement):
 
 @harvests
 def test_harvest_without_its_own_tool(block, tool, item, left, achievement):
-    """Quirk: a better pickaxe does not do what a lesser one does."""
+    """Quirk: a better pickaxe does not replace a lesser one."""
     if tool is None:
         return
     others = {name: 1 for name in TOOLS if name != tool}
@@ -124,7 +124,7 @@ def test_harvest_with_a_full_bag_still_takes_the_block(block, tool, item, left, 
 
 
 @pytest.mark.parametrize("block", [",", "_", "L", "B", "F", "y"])
-def test_nothing_is_gathered_from(block):
+def test_blocks_that_give_nothing(block):
     items = dict.fromkeys(TOOLS, 1)
     moment = becomes(f"> {block}", A.DO, f"> {block}", items=items)
     assert moment.items == items and not moment.earned
@@ -137,7 +137,7 @@ def test_grass_gives_a_sapling_by_chance():
         assert moment.earned == ({"collect_sapling"} if items else set())
 
 
-def test_water_is_drunk_and_stills_thirst():
+def test_water_is_drunk_and_resets_thirst():
     parts = {"vitals": {"drink": 3}, "counters": {"thirst": 30}}
     moment = becomes("> ~", A.DO, "> ~", **parts)
     assert moment.vitals["drink"] == 4 and moment.counters["thirst"] == 2
@@ -276,7 +276,7 @@ def test_nothing_else_turns_or_moves(action):
     assert moment.position == (4, 4) and moment.world.facing == A.DOWN
 
 
-# Body and sleep.
+# Intrinsics and sleep.
 @pytest.mark.parametrize(
     ("vital", "counter", "period"),
     [("food", "hunger", 26), ("drink", "thirst", 21), ("energy", "fatigue", 31)],
@@ -314,7 +314,7 @@ def test_sleep_begins_only_when_tired_and_everything_is_slower():
     assert moment.counters == {"recover": 4, "hunger": 1, "thirst": 1, "fatigue": -2}
 
 
-def test_a_sleeper_does_nothing_else():
+def test_a_sleeping_player_takes_no_other_action():
     for action in CLASSIC.actions:
         state = scene.scene("> T", sleeping=True, vitals={"energy": 3}, items={"stone": 1})
         (moment,) = play(state, action)

@@ -1,4 +1,4 @@
-"""A new mob is one row of an edition, and one sprite: its name occurs nowhere else."""
+"""A new mob needs only a row of an edition's table and a sprite."""
 
 import dataclasses
 import functools
@@ -15,7 +15,7 @@ from jaxenvs.craft.classic import STAGES
 from jaxenvs.craft.look import creatures, sprites
 from jaxenvs.craft.spawn import Odds, appear
 from jaxenvs.craft.state import new_world
-from jaxenvs.craft.step import Stage
+from jaxenvs.craft.step import Rule
 from jaxenvs.craft.tables import ROLES
 
 ZOMBIE, COW, SKELETON = CLASSIC.mobs
@@ -24,7 +24,7 @@ HAUNTED = dataclasses.replace(CLASSIC, mobs=(ZOMBIE, GHOST, COW, SKELETON))
 
 
 def odds(moment):
-    """Only ghosts appear, on every occasion."""
+    """Return odds with which only ghosts appear, in every step."""
     chances = {"melee": 1.0, "passive": 0.0, "ranged": 0.0}
     return Odds(chances, dict.fromkeys(ROLES, 7), {"melee": 1, "passive": 0, "ranged": 0})
 
@@ -33,10 +33,8 @@ class Haunted(CraftClassic):
     """Classic with ghosts."""
 
     rules: ClassVar[Rules] = HAUNTED
-    stages: ClassVar[tuple[Stage, ...]] = tuple(
-        Stage(functools.partial(appear, odds=odds))
-        if getattr(stage.rule, "func", None) is appear
-        else stage
+    stages: ClassVar[tuple[Rule, ...]] = tuple(
+        functools.partial(appear, odds=odds) if getattr(stage, "func", None) is appear else stage
         for stage in STAGES
     )
 
@@ -46,7 +44,7 @@ packed = jax.jit(ENV.packed)
 
 
 def state(*ghosts, blocks=Block.SAND):
-    """Ghosts in a plain, and the player in its middle, who looks to the right."""
+    """Return a plain with ghosts; the player stands in the middle and faces right."""
     world = new_world(HAUNTED, scene.SLOTS, 16, dict.fromkeys(ROLES, 0))
     slots = [scene.mob(row, column)._replace(type=jnp.int32(1)) for row, column in ghosts]
     slots += world.mobs["melee"][len(slots) :]
@@ -61,7 +59,7 @@ def advanced(state, draws):
 
 
 def play(state, draws=scene.QUIET):
-    """The world and the observation after a step in which the player waits."""
+    """Return the world and the view after a noop."""
     return jax.device_get(advanced(state, draws))
 
 
@@ -71,7 +69,7 @@ def test_a_new_mob_acts_by_its_row():
     ghost = world.mobs["melee"][0]
     assert (ghost.type, ghost.cooldown) == (1, GHOST.cooldown)
     world, _ = play(state((8, 11), blocks=Block.LAVA), scene.quiet(melee_gate=0.0))
-    assert world.mobs["melee"][0].column == 10, "lava is in the way of zombies alone"
+    assert world.mobs["melee"][0].column == 10, "only zombies avoid lava"
 
 
 def test_a_new_mob_appears_and_is_seen_as_itself():

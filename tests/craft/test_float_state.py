@@ -1,6 +1,6 @@
 """The float state has the same bits with and without fused multiply-adds.
 
-A compiler for CPUs fuses them, one for GPUs does not; see `jaxenvs.core.rounding`.
+XLA fuses them on CPUs and not on GPUs, see `jaxenvs.core.rounding`.
 """
 
 import crowded
@@ -26,7 +26,7 @@ COUNT = 20_000
 
 @pytest.fixture(scope="module")
 def world():
-    """Random worlds with the items, traits and healths that occur."""
+    """Random worlds with items, traits and healths in their ranges."""
     world, _ = crowded.worlds(ENV, 1, 0)
     world = jax.tree.map(lambda x: np.repeat(np.asarray(x), COUNT, 0), world)
     rng = np.random.default_rng(1)
@@ -51,7 +51,7 @@ def types(rows, seed=2):
 
 
 def assert_same(function, *args):
-    """Compare the function as it is with both fusions of it; return the results."""
+    """Compare a function with both of its fused versions; return its results."""
     function = jax.vmap(function)
     with jax.disable_jit():
         plain = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*args))]
@@ -86,7 +86,7 @@ def test_blows_at_mobs(world, role, weapon):
 
 
 def test_mana(world):
-    assert_same(lambda world: body._gather(world, world.sleeping).mana_counter, world)
+    assert_same(lambda world: body.gain_mana(world).mana_counter, world)
 
 
 @pytest.mark.parametrize(("env", "odds"), [(ENV, _odds), (CLASSIC, classic._odds)])
@@ -94,8 +94,7 @@ def test_chances_of_mobs(world, env, odds):
     params = env.default_params.replace(fractal_noise_angles=())
 
     def chances(world, light):
-        given = [None] * 4
-        moment = Moment(env.rules, None, world, *given[:2], params, light, env.reach)
+        moment = Moment(env.rules, None, world, None, None, params, light, env.reach, None)
         return odds(moment).chances
 
     assert_same(chances, world, np.linspace(0, 1, COUNT, dtype=np.float32))
@@ -103,9 +102,9 @@ def test_chances_of_mobs(world, env, odds):
 
 @pytest.mark.parametrize("env", [ENV, CLASSIC])
 def test_rewards(world, env):
-    """Fused, an achievement and ten points of damage would give -1.5e-8 instead of 0."""
+    """If fused, an achievement and 10 points of damage would give -1.5e-8 instead of 0."""
     gained = types(range(21)) - 10  # whole points in Classic, any in the full game
-    if env.rules.floors:
+    if env.rules.is_full:
         gained = gained + world.mana_counter / 30
     new = [types(range(4), seed) for seed in range(earned_words(env.rules))]
     assert_same(lambda new, gained: reward_of(env.rules, tuple(new), gained), new, gained)
@@ -119,7 +118,7 @@ def test_fusion_would_show():
 
 
 def test_no_light_is_near_the_darkest():
-    """`sqrt` and division of a GPU may differ in the last bits; a cell is lit, or far from it."""
+    """`sqrt` and division on a GPU may differ in the last bits; no light is near the threshold."""
     distances = np.sqrt(np.arange(2 * 48**2))
     torch = (1 - distances / 5).clip(0, 1)
     shine = np.add.outer(0.7 * np.arange(5), 0.2 * np.arange(5)).reshape(-1)

@@ -1,4 +1,4 @@
-"""The nine floors against craftax 1.6.1's: equal from equal draws, and equally distributed."""
+"""Compare the nine floors with craftax 1.6.1: equal from equal draws, and equally distributed."""
 
 import functools
 
@@ -115,7 +115,7 @@ TORCHES = 30.8  # on floor 1
 
 @functools.cache
 def package():
-    """Worlds of the package, without and with a guaranteed diamond, and their draws."""
+    """Worlds of the package, without and with a guaranteed diamond, and our draws of them."""
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
 
@@ -130,7 +130,7 @@ def package():
 def same_worlds(seeds):
     for seed in seeds:
         *theirs, draws, wrong = package()(seed)
-        assert not wrong, "a ladder lies where its number does not say"
+        assert not wrong, "a ladder is not on the cell that its draw selects"
         for always, world in zip((False, True), theirs, strict=True):
             ours = BUILD(draws, np.bool_(always))
             for name in EXACT:
@@ -152,14 +152,14 @@ def test_many_worlds_are_the_packages_cell_for_cell():
 
 @functools.cache
 def our_worlds(count):
-    """As many of our worlds, as NumPy arrays."""
+    """Generate `count` worlds of ours, as NumPy arrays."""
     keys = jax.random.split(jax.random.key(7), count)
     worlds = [BUILD(DRAW(key), np.bool_(False)) for key in keys]
     return jax.tree.map(lambda *x: np.stack(x), *worlds)
 
 
 def check_counts(worlds):
-    """Check that counts of blocks, torches and light are the package's, within sampling error."""
+    """Check that counts of blocks, torches and lit cells equal the package's, within errors."""
     error = np.sqrt(1 / len(worlds.map) + 1 / 512)
     table = []
 
@@ -167,7 +167,7 @@ def check_counts(worlds):
         own = count.std(ddof=1)
         rounded = 0.06 if mean < 10 else 0.6  # the error of rounding the mean, and a little more
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
-        # A deviation's standard error is 0.71 of the mean's for a normal count; here it is more.
+        # For normal counts, a deviation's standard error is 0.71 of the mean's; here it is more.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -227,7 +227,7 @@ def test_a_later_room_covers_the_chest_of_an_earlier_one():
 
 
 def chosen(down, up, key=0):
-    """A world whose ladders these numbers choose on all floors."""
+    """Return a world whose ladders on all floors are chosen by these draws."""
     draws = DRAW(jax.random.key(key))
     choices = draws.choices.at[:, 1].set(down).at[:, 2].set(up)
     return jax.device_get(BUILD(draws._replace(choices=choices), np.bool_(False)))
@@ -254,7 +254,7 @@ def test_quirk_the_light_of_a_ladder_near_the_border_lies_elsewhere(number, row)
     rows, columns = np.nonzero(light)
     assert abs(rows - 43).max() <= 4 and abs(columns - column).max() <= 4
     if row == 0:
-        assert light[tuple(world.up_ladders[7])] == 0, "who arrives stands in the dark"
+        assert light[tuple(world.up_ladders[7])] == 0, "an arriving player stands in the dark"
 
 
 def test_quirk_the_graveyard_has_one_stone_in_its_corner():
@@ -312,7 +312,7 @@ _STOPS = (
 @jax.jit
 @jax.vmap
 def walked(map, start, goal):
-    """Whether one can walk from the start to the goal without digging."""
+    """Return whether the player can walk from start to goal without digging."""
     free = ~jnp.isin(map, jnp.array([Block[name] for name in _STOPS.split()], map.dtype))
 
     def grown(cells):
@@ -326,7 +326,7 @@ def walked(map, start, goal):
 
 
 def ways_down(worlds, floors=range(LAST)):
-    """For each floor, the worlds whose ladder down exists and can be walked to."""
+    """For each floor, return flags of the worlds whose ladder down exists and is reachable."""
     found = []
     for floor in floors:
         start = worlds.up_ladders[:, floor] if floor else np.full_like(worlds.up_ladders[:, 0], 24)

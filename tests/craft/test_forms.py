@@ -1,4 +1,4 @@
-"""Observations, state words and worlds: the code for GPUs equals that for CPUs bit for bit."""
+"""Observations, state words and worlds: code for GPUs gives the same bits as code for CPUs."""
 
 import importlib
 
@@ -29,7 +29,7 @@ def env(request):
 
 @pytest.fixture
 def both(monkeypatch):
-    """Call a batched function in the form for CPUs, then in that for other platforms."""
+    """Call a batched function with its code for CPUs, then with its code for other platforms."""
 
     def run(function, *args):
         results = []

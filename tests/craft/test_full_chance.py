@@ -1,6 +1,6 @@
-"""The full game's chance of a step has the package's distribution, and its first state is the same.
+"""The full game's draws have the package's distribution, and its first state is the same.
 
-The differential test plays with the package's draws; here are ours.
+The differential test plays with the package's draws; this file tests ours.
 """
 
 import functools
@@ -17,12 +17,12 @@ from jaxenvs.craft import chance
 from jaxenvs.craft.chance import ORES
 from jaxenvs.craft.state import Slots
 
-COUNT, ERRORS = 1 << 15, 4.5  # draws, and standard errors that a share may be off
+COUNT, ERRORS = 1 << 15, 4.5  # number of draws, tolerance of a share in standard errors
 
 
 @functools.cache
 def drawn():
-    """Draws of many steps, as numpy arrays."""
+    """Return the draws of many steps, as numpy arrays."""
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, Slots(), full=True)))
     return jax.device_get(draw(jax.random.split(jax.random.PRNGKey(0), COUNT)))
 
@@ -32,7 +32,7 @@ def loot():
 
 
 TOOL = {0: 0.9, **{level: 0.1 * odds for level, odds in enumerate((0.4, 0.3, 0.2, 0.1), 1)}}
-SHARES = {  # of each value, of those numbers that count
+SHARES = {  # probability of each value, among the draws that count
     "torches": {0: 0.4, **dict.fromkeys((4, 5, 6, 7), 0.15)},
     "ore": {
         **{i: 0.6 * odds for i, odds in enumerate((0.3, 0.3, 0.15, 0.125, 0.125))},
@@ -61,7 +61,7 @@ def test_a_chest_holds_a_pickaxe_or_a_sword_not_both():
     assert not ((loot()["pickaxe"] > 0) & (loot()["sword"] > 0)).any()
 
 
-def test_no_two_decisions_of_a_step_hang_together():
+def test_draws_of_a_step_are_uncorrelated():
     draws = drawn()
     numbers = {
         "sapling": draws.sapling,

@@ -1,4 +1,4 @@
-"""Our full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Compare the full game with craftax 1.6.1: equal starts, actions and draws give equal results."""
 
 import anything
 import feats
@@ -13,9 +13,9 @@ from lockstep import merged
 from jaxenvs.craft.tables import Achievement, Action
 
 GROUP = "lockstep_full"  # one worker compiles both games for both files
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start by every policy, twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
-LUCK = 4  # a seed with which grass gives a sapling at once
+LUCK = 4  # with this seed grass gives a sapling at once
 
 
 def check(report, least, events):
@@ -39,7 +39,7 @@ def test_one_action_reaches_each_achievement_in_both_games():
     assert not different
 
 
-@pytest.mark.parametrize("seed", [0, 60])  # 60: in the light of a new torch something is broken
+@pytest.mark.parametrize("seed", [0, 60])  # 60: a projectile breaks a block lit by a new torch
 def test_states_of_any_kind_play_as_the_package(seed):
     assert not any_step(seed)[0]
 
@@ -59,7 +59,7 @@ def test_ten_thousand_steps_from_states_of_any_kind_play_as_the_package():
 
 @pytest.fixture(scope="module")
 def parts():
-    """Reports of the long games; together they must show everything."""
+    """Reports of the long games; together they must contain all events and achievements."""
     reports = []
     yield reports
     if len(reports) == TRIALS:
@@ -73,13 +73,13 @@ def parts():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, TRIALS + 1))
 def test_long_games_play_as_the_package(part, parts):
-    """Over 6,000 steps; the last of all parts also asks for all events and achievements."""
+    """Over 6,000 steps; after the last part, all events and achievements must have occurred."""
     parts.append(lockstep.trial(ROWS, LONG_STEPS, seed=100 * part))
     check(parts[-1], least=5_000, events=["mobs born", "mobs gone", "hurt", "blocks changed"])
 
 
 def feats_played():
-    """The report of games in which the action of an achievement is taken again and again."""
+    """Return the report of games that repeat the action of an achievement."""
     theirs, _, actions = feats.batch(ROWS)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)
@@ -89,7 +89,7 @@ def feats_played():
 
 
 def any_step(seed):
-    """Rows that differ, by field, after a step from random states; all actions, DO most often."""
+    """Step from random states with all actions, mostly DO; results as of `one_step`."""
     rows = np.arange(ROWS)
     actions = np.where(rows % 3 == 0, Action.DO, (rows + seed) % len(Action))
     drawn = anything.Anything(ROWS, actions, seed)
@@ -97,7 +97,7 @@ def any_step(seed):
 
 
 def one_step(theirs, actions, params, seed):
-    """Rows that differ, by field, after a step of both games, what was reached, and events."""
+    """Step both games; return the rows that differ by field, new achievements, and events."""
     run = lockstep.sides()
     theirs, ours = run.begin(theirs, params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * seed)

@@ -1,4 +1,4 @@
-"""The full game as an environment: observations, masks, kits and ends."""
+"""The full game as an environment: observations, masks, kits, keys and torch light."""
 
 import functools
 
@@ -17,7 +17,7 @@ from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Action, Block
 
-GROUP = "lockstep_full"  # one worker makes the worlds of the package
+GROUP = "lockstep_full"  # one worker generates the worlds of the package
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
 IDS = jaxenvs.make("Craft-Ids-v0")
@@ -25,7 +25,7 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Of starts: both observations, one expanded from the other, masks, numbers and features."""
+    """Observations, expanded observations, masks, worlds and features of starts."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
@@ -48,7 +48,7 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
 
 
-def test_a_network_reads_the_cells_as_a_map_counts_as_categories_and_the_numbers_beside_them():
+def test_features_are_a_map_of_cells_categories_for_counts_and_numbers():
     *_, expanded, _, world, features = seen()
     space = IDS.features.space.spaces
     assert features["cells"].shape[1:] == space["cells"].shape == (9, 11, 83)
@@ -67,7 +67,7 @@ def test_a_network_reads_the_cells_as_a_map_counts_as_categories_and_the_numbers
     assert IDS.map_features.space == IDS.features.space
 
 
-def test_a_network_reads_the_same_of_the_symbolic_observation_but_for_the_categories():
+def test_features_of_the_symbolic_observation_are_the_same_without_categories():
     *_, expanded, _, _, features = seen()
     read = jax.device_get(jax.jit(jax.vmap(ENV.features.of))(expanded))
     np.testing.assert_array_equal(read["cells"], features["cells"])
@@ -76,8 +76,8 @@ def test_a_network_reads_the_same_of_the_symbolic_observation_but_for_the_catego
     assert pixels.features.space == pixels.observation_space
 
 
-def test_an_action_that_the_mask_forbids_changes_nothing_but_what_time_does():
-    """In such a step the package does the same as in a noop, except for the clock."""
+def test_masked_actions_change_only_what_time_changes():
+    """In the package such an action has the same result as noop, apart from the clock."""
     theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
@@ -115,7 +115,7 @@ def test_a_game_begins_on_any_floor_with_a_kit():
         assert at == tuple(int(x) for x in expected)
 
 
-def test_levels_have_the_kit_of_the_field_or_one_drawn_for_each(monkeypatch):
+def test_levels_have_the_kit_of_the_field_or_a_drawn_one(monkeypatch):
     level = peer.level_of(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds()))
     monkeypatch.setattr(floors, "draw", lambda key, angles: None)  # only the kit is looked at
     monkeypatch.setattr(floors, "build", lambda draws, diamond: level)
@@ -132,7 +132,7 @@ def test_levels_have_the_kit_of_the_field_or_one_drawn_for_each(monkeypatch):
         jaxenvs.make("Craft-Ids-v0", kit=10)
 
 
-def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
+def test_keys_of_actions_are_free_in_the_window():
     keys = [key for row in ENV.controls.actions for key in row.keys]
     assert len(ENV.controls.actions) == 43
     assert len(keys) == len(set(keys)) and not {"h", "g", "n", "escape", "backspace"} & set(keys)
@@ -144,7 +144,7 @@ def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
 
 
 def with_torch(light, floor, row, column):
-    """The light of a map with a torch, as the package computes it."""
+    """Return the light of a map with a torch, as the package computes it."""
     from craftax.craftax.constants import TORCH_LIGHT_MAP
 
     wide = np.pad(light[floor], 4)
@@ -155,7 +155,7 @@ def with_torch(light, floor, row, column):
 
 
 @pytest.mark.parametrize("cell", [(20, 30), (0, 47), (46, 2)])
-def test_a_torch_lights_what_is_around_as_the_packages_does(cell):
+def test_a_torch_lights_the_cells_around_it_as_in_the_package(cell):
     light = np.random.default_rng(0).random((9, 48, 48)).astype(np.float32)
     kept = jnp.asarray(np.round(light * 255), jnp.uint8)
     at = tuple(jnp.int32(x) for x in (3, *cell))
@@ -166,7 +166,7 @@ def test_a_torch_lights_what_is_around_as_the_packages_does(cell):
 
 
 @pytest.mark.full
-def test_a_torch_that_is_laid_is_seen_in_the_picture():
+def test_a_placed_torch_appears_in_the_picture():
     subject = build("Craft-Pixels-v0")
     env, params = subject.env, subject.env.default_params
     level = jax.jit(env.sample_level)(jax.random.key(2))

@@ -1,4 +1,4 @@
-"""The whole game in words and as facts: a start that the test makes, and what must come of it."""
+"""Facts and text descriptions of the full game."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def begin():
     return lambda kit, lit=True: begin(jnp.int32(kit), lit)
 
 
-def test_the_state_in_words(begin):
+def test_description_of_a_state(begin):
     bag, *lines = ENV.describe(begin(5)).splitlines()[1:]
     assert bag.startswith("You have 9 wood, 20 stone, 5 coal, 3 iron, 1 sapling, 1 diamond pickaxe")
     assert lines == [
@@ -61,7 +61,7 @@ def test_the_state_in_words(begin):
     ]
 
 
-def test_in_the_dark_nothing_is_told(begin):
+def test_dark_cells_are_not_described(begin):
     told = ENV.describe(begin(5, lit=False)).splitlines()
     assert told[-12:-9] == [
         "You face up; in front of you: darkness.",
@@ -71,7 +71,7 @@ def test_in_the_dark_nothing_is_told(begin):
     assert set("".join(told[-9:])) == {"?", "@", " "}
 
 
-def test_every_thing_of_every_kit_has_an_icon_and_a_name(begin):
+def test_every_item_of_every_kit_has_an_icon_and_a_name(begin):
     for kit in range(len(KITS)):
         for fact in ENV.facts(begin(kit)):
             if fact.kind in ("bar", "count"):
@@ -81,14 +81,14 @@ def test_every_thing_of_every_kit_has_an_icon_and_a_name(begin):
     assert told["diamond pickaxe"] == "1" and told["enchanted"].startswith("sword of fire, ")
 
 
-def test_who_is_there_is_told_by_name():
-    """A mob, what it shot and what the player shot, as `full_sight.View` numbers them."""
+def test_mobs_and_projectiles_are_described_by_name():
+    """A mob, its projectile and the player's projectile, by their numbers in `full_sight.View`."""
     cells = np.zeros((3, 3), np.int32)
     view = full_sight.View(cells + Block.SAND, cells, cells == 0, *(cells.copy() for _ in range(3)))
-    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # ranged, the second
+    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # the second ranged mob
     view.projectiles[1, 2], view.missiles[2, 1] = 1 << 4, 1 << 2
     sights = [[full_facts.sight(view, row, column) for column in range(3)] for row in range(3)]
-    assert facts.told(sights, 3)[:3] == [
+    assert facts.described(sights, 3)[:3] == [
         "You face up; in front of you: a gnome archer.",
         "You see a gnome archer 1 step up, an arrow 1 step to the right and a fireball of yours 1 "
         "step down.",

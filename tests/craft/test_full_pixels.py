@@ -27,7 +27,7 @@ NOTHING = NOTHING._replace(
 
 
 def placed(slot, at, **more):
-    """A live slot at a cell of the view."""
+    """Return a live slot at a cell of the view."""
     row, column = (
         here - half + cell for here, half, cell in zip(PLAYER_AT, MIDDLE, at, strict=True)
     )
@@ -47,7 +47,7 @@ def with_flying(field, at, type, direction, world=NOTHING):
 
 
 def cells(block=Block.PATH, items=None, light=1.0):
-    """A view of equal blocks, with items by cell."""
+    """Return a view of one block, with items by cell."""
     lying = np.zeros((ROWS, COLUMNS), np.int32)
     for at, item in (items or {}).items():
         lying[at] = item
@@ -75,7 +75,7 @@ def ground(block, item=Item.NONE):
 
 
 def over(below, standing=0, flying=0):
-    """The picture of a ground under a mob and an item."""
+    """Return the picture of a ground under a creature and a projectile."""
     above = layers.overlays(FULL, SIZE)[standing * NUMBERS.flights + flying].astype(int)
     return np.where(above == KEY, below, above)
 
@@ -84,7 +84,7 @@ def over(below, standing=0, flying=0):
 
 
 def distinct(sheet, least=0.5):
-    """Mean difference of each two sprites of a sheet, of 255."""
+    """Assert that all pairs of sprites differ by a mean of more than `least`, of 255."""
     flat = sheet.reshape(len(sheet), -1).astype(np.int16)
     for i, one in enumerate(flat[1:], 1):
         difference = np.abs(flat[:i] - one).mean(axis=1)
@@ -106,7 +106,7 @@ def test_every_ground_looks_different():
 
 
 @pytest.mark.parametrize("block", [Block.PATH, Block.WATER, Block.FIRE_GRASS, Block.ICE_GRASS])
-def test_everybody_looks_different_on_every_ground(block):
+def test_overlays_look_different_on_every_ground(block):
     who = range(sprites.ASLEEP + 1 + len(FULL.mobs))
     distinct(np.stack([over(ground(block), one) for one in who]), 8)
     distinct(np.stack([over(ground(block), 0, one) for one in range(NUMBERS.flights)]), 1.5)
@@ -116,7 +116,7 @@ def test_digits_look_different():
     distinct(layers.overlays(FULL, SIZE)[NUMBERS.digits :], 1.5)
 
 
-def test_everybody_stands_on_what_is_below():
+def test_overlays_show_the_ground_below():
     for above in range(1, NUMBERS.digits):
         seen = (layers.overlays(FULL, SIZE)[above] == KEY).all(axis=-1)
         assert 0.02 < seen.mean() < 0.9, above
@@ -126,7 +126,7 @@ def test_everybody_stands_on_what_is_below():
             assert 0.1 < same < 0.9, (item, block)
 
 
-# What is drawn where.
+# Places and order of layers.
 
 
 def test_blocks_and_items_are_seen_as_they_are_now():
@@ -156,7 +156,7 @@ def test_every_mob_is_where_it_is():
 
 
 @pytest.mark.parametrize("field", ["projectiles", "missiles"])
-def test_what_flies_points_where_it_flies(field):
+def test_projectiles_point_where_they_fly(field):
     ways = {(0, -1): 0, (0, 1): 1, (-1, 0): 2, (1, 0): 3}
     for (direction, way), type in itertools.product(ways.items(), range(8)):
         drawn = picture(with_flying(field, (6, 1), type, direction))
@@ -183,7 +183,7 @@ def test_later_layers_are_drawn_over_earlier_ones():
         np.testing.assert_array_equal(tile(drawn, MIDDLE), over(below, facing))
 
 
-def test_what_is_out_of_sight_or_dead_is_not_drawn():
+def test_distant_and_dead_slots_are_not_drawn():
     empty = picture()
     for at in ((-1, 3), (9, 3), (2, -1), (2, 11)):
         world = with_flying("missiles", at, 1, (0, 1), with_mob("melee", at))
@@ -211,7 +211,7 @@ def test_the_inventory_lies_as_upstreams_does():
             np.testing.assert_array_equal(tile(picture(world), at), wanted, err_msg=place.name)
 
 
-def test_charms_are_seen_on_what_they_are_on():
+def test_enchantments_are_drawn_on_their_items():
     icons = layers.grounds(FULL, SIZE)
     for place, first in zip(PLACES, NUMBERS.icons, strict=True):
         if place.charm is None:
@@ -222,7 +222,7 @@ def test_charms_are_seen_on_what_they_are_on():
                 charms={**NOTHING.charms, place.charm: jnp.int32(kind)},
                 items={**NOTHING.items, place.name: jnp.int32(count)},
             )
-            corner = tile(picture(world), at)[:6, :4]  # beside the number
+            corner = tile(picture(world), at)[:6, :4]  # left of the number
             wanted = icons[first + kind * span + count][:6, :4]
             np.testing.assert_array_equal(corner, wanted, err_msg=place.name)
         seen = icons[first + span].any()

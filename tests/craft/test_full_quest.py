@@ -1,7 +1,7 @@
-"""A recorded game of the whole Craft with upstream's numbers: the necromancer is defeated.
+"""A recorded win of the full game with upstream's params, from one reset to the end.
 
-`quest_player.py` played it, from one reset to the end; its world is one in which no grave is near
-the necromancer, so that waves do not rise around it.
+`quest_player.py` played it, in a world without graves near the necromancer, so that no mobs appear
+around it.
 """
 
 import functools
@@ -26,7 +26,7 @@ MISSED = ()  # achievements
 
 
 class Seen(NamedTuple):
-    """What is kept of each step."""
+    """Record of a step."""
 
     health: jax.Array
     floor: jax.Array
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 @functools.cache
 def recorded():
-    """The seed of the game, and its actions."""
+    """Return the seed of the game, and its actions."""
     with np.load(Path(__file__).with_name("quest.npz")) as record:
         return int(record["seed"]), record["actions"].astype(np.int32)
 
@@ -88,7 +88,7 @@ def test_the_recorded_game_earns_achievements_and_their_reward():
 
 @functools.cache
 def both():
-    """A step of ours with its draws, one of the package by them, and the comparison."""
+    """Compile our step with its draws, the package's step with the same, and the comparison."""
     env, slots = peer.ENV, peer.SLOTS
 
     def ours(key, state, action):
@@ -106,7 +106,7 @@ def both():
 
 @pytest.mark.slow
 def test_the_recorded_game_is_the_same_in_the_package_and_won_there():
-    """Whole state, observation, reward and end after every step; neither is ever corrected."""
+    """Compare state, observation, reward and end after every step, without corrections."""
     seed, actions = recorded()
     key = jax.random.key(seed)
     ours, theirs, compare = both()

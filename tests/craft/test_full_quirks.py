@@ -1,4 +1,4 @@
-"""Quirks of the package that our full game reproduces: both games are stepped."""
+"""Quirks of the package that our full game reproduces, each tested in both games."""
 
 import functools
 
@@ -15,12 +15,12 @@ from jaxenvs.craft.tables import Achievement, Action, Block, Item
 
 GROUP = "lockstep_full"  # one worker compiles both games for both files
 UP, RIGHT = 3, 2
-ROUNDS = 4  # of forbidden actions
+ROUNDS = 4  # batches of forbidden actions
 AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
 def beyond(start, block):
-    """At the upper border, with a block at the lower one."""
+    """Place the player at the upper border, with a block at the lower border."""
     start.position = np.array([0, 20])
     start.map[1, 20], start.map[47, 20] = Block.PATH, block
     start.change["player_direction"] = UP
@@ -42,7 +42,7 @@ def necromancer(start):
 
 
 def naked(start):
-    """At a table, wearing one piece of armour: an enchanted helmet."""
+    """Place the player at a table, wearing only an enchanted helmet."""
     start.change |= {"player_direction": RIGHT, "player_mana": 9}
     start.put(tuple(start.position + AHEAD), Block.ENCHANTMENT_TABLE_ICE)
     start.items |= {"sapphire": 1, "armour": np.array([1, 0, 0, 0])}
@@ -50,20 +50,20 @@ def naked(start):
 
 
 def enchanted(start):
-    """At a table of ice, with all armour enchanted, one piece with fire."""
+    """Place the player at an ice table, with all armour enchanted, one piece with fire."""
     naked(start)
     start.change["armour_enchantments"] = np.array([2, 1, 2, 2])
 
 
 def hoard(start):
-    """A chest ahead, and the best tools in the bag."""
+    """Put a chest ahead of a player with the best tools."""
     start.change["player_direction"] = RIGHT
     start.put(tuple(start.position + AHEAD), Block.CHEST)
     start.items |= {"pickaxe": 4, "sword": 4}
 
 
 def beaten(start):
-    """A healthy player with a zombie ahead that is about to strike."""
+    """Put a zombie that is about to strike ahead of a player at full health."""
     empty(start)
     cell = start.position + AHEAD
     start.put(tuple(cell), Block.PATH)
@@ -81,7 +81,7 @@ def learned(start):
 
 
 def twins(start):
-    """A live snail two cells above, and a dead one in a later slot on the same cell."""
+    """Put a live snail two cells above, and a dead one in a later slot on the same cell."""
     cell = start.position - 2 * BELOW
     start.put(tuple(cell), Block.PATH)
     start.mob("passive", 0, cell, type=2)
@@ -92,13 +92,13 @@ def twins(start):
 
 
 def empty(start):
-    """No mobs, and no cell where one could appear."""
+    """Remove all mobs, and all cells where a mob could appear."""
     start.map[:] = Block.WALL
     start.map[tuple(start.position)] = Block.PATH
 
 
 def wet(start):
-    """A torch on the water ahead."""
+    """Put a torch on the water ahead."""
     cell = tuple(start.position + AHEAD)
     start.map[cell], start.item[cell] = Block.WATER, Item.TORCH
     start.change["player_direction"] = RIGHT
@@ -188,7 +188,7 @@ QUIRKS = {  # start, floor, action, what holds before and after a step of the pa
         lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.sword == 4,
     ),
 }
-# Seeds with which the package's chests hold a tool of the first three levels.
+# Seeds whose chests in the package hold a tool of level 1, 2 or 3.
 LUCK = {"pickaxe": 41, "sword": 71}
 SEEDS = [
     next((seed for tool, seed in LUCK.items() if tool in name), row)
@@ -201,7 +201,7 @@ masks = jax.jit(jax.vmap(peer.ENV.action_mask))
 
 @functools.cache
 def played():
-    """A step of both games from each start: states before and after, observations, differences."""
+    """Step both games from each start: states before and after, observations, differences."""
     states, ways = [], []
     for number, (edit, floor, action, _) in enumerate(QUIRKS.values()):
         start = starts.Start(0, floor, np.random.default_rng(number))
@@ -232,8 +232,8 @@ def test_quirk(name):
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 
-def test_an_action_that_the_mask_forbids_does_what_noop_does():
-    """In states of all kinds, with an action in each that is forbidden there, a few times."""
+def test_masked_actions_have_the_result_of_noop():
+    """Several batches: states of all kinds, each with an action that its mask forbids."""
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))

@@ -1,4 +1,4 @@
-"""The state of the full game: packing is exact, and takes few bytes."""
+"""The state of the full game: packing is lossless and small."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ ENV = CraftFull(obs="ids")
 
 
 def level(rng):
-    """A random level: blocks, torches and light anywhere."""
+    """Return a level with random blocks, torches and light on every cell."""
     shape = (9, 48, 48)
     return FullLevel(
         map=jnp.asarray(rng.integers(2, 36, shape), jnp.uint8),
@@ -33,7 +33,7 @@ def begun(key, level):
     return state, world, ENV.packed(state.time, state.map, world, **more)
 
 
-def test_a_state_is_packed_and_comes_back_in_23_kilobytes():
+def test_a_state_packs_losslessly_into_23_kilobytes():
     given = level(np.random.default_rng(0))
     state, world, again = begun(jax.random.key(0), given)
     for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
@@ -43,7 +43,7 @@ def test_a_state_is_packed_and_comes_back_in_23_kilobytes():
     assert (int(world.stairs["down_row"]), int(world.kills)) == (int(given.down_ladders[0, 0]), 10)
 
 
-def test_a_cell_is_its_block_what_lies_there_and_its_light():
+def test_a_cell_stores_its_block_item_and_light():
     given = level(np.random.default_rng(1))
     cells = np.asarray(cells_of(given.map, given.items, given.light))
     np.testing.assert_array_equal(cells & 63, given.map)

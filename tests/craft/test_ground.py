@@ -1,4 +1,4 @@
-"""Sets of blocks, among them sets of more blocks than a word has bits."""
+"""Sets of blocks, also with more blocks than a word has bits."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pictures of Craft worlds: distinct sprites, places of mobs, night and sleep."""
+"""Pictures of Classic: distinct sprites, places of mobs, night and sleep."""
 
 import itertools
 
@@ -21,13 +21,13 @@ PLAYER_AT = (32, 32)
 
 
 def world(**changes: object) -> World:
-    """The first world of an episode with the player in the middle, and these changes."""
+    """Return the first world of an episode, with changes; the player is in the middle."""
     plain = new_world(CLASSIC, Slots(), 64, dict.fromkeys(ROLES, 1))
     return plain._replace(**changes)
 
 
 def placed(slot, at: tuple[int, int], **more: int):
-    """A live slot at a cell of the view."""
+    """Return a live slot at a cell of the view."""
     row, column = at[0] - MIDDLE[0] + PLAYER_AT[0], at[1] - MIDDLE[1] + PLAYER_AT[1]
     numbers = {name: jnp.int32(n) for name, n in {**more, "row": row, "column": column}.items()}
     return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))
@@ -60,7 +60,7 @@ def draw(world: World, blocks: jax.Array, light: jax.Array, time: jax.Array) -> 
 def picture(
     world: World, blocks: jax.Array | None = None, light: float = 1.0, time: int = 0
 ) -> np.ndarray:
-    """The picture of a world, as integers; by default all grass."""
+    """Return the picture of a world, as integers; by default all grass."""
     blocks = all_of(Block.GRASS) if blocks is None else blocks
     return np.asarray(draw(world, blocks, jnp.float32(light), jnp.int32(time))).astype(int)
 
@@ -70,7 +70,7 @@ def tile(picture: np.ndarray, at: tuple[int, int]) -> np.ndarray:
 
 
 def everybody(rng: np.random.Generator) -> World:
-    """Mobs and arrows in sight, a full inventory."""
+    """Return a world with mobs and arrows in view, and a full inventory."""
     made = world(items={name: jnp.int32(rng.integers(0, 10)) for name in CLASSIC.items})
     mobs = {
         kind: tuple(placed(slot, tuple(rng.integers(0, 7, 2))) for slot in slots)
@@ -95,7 +95,7 @@ def test_every_sprite_looks_different(size):
         assert differs.all(), (drawn[i], [drawn[j] for j in np.flatnonzero(~differs)])
 
 
-def test_everybody_stands_on_what_is_below():
+def test_overlays_show_the_ground_below():
     atlas, who = sprites.atlas(CLASSIC, 7).astype(int), NUMBERS.placed
     for block, overlay in NUMBERS.pairs:
         seen, below = atlas[who[block, overlay]], atlas[int(block)]
@@ -103,14 +103,14 @@ def test_everybody_stands_on_what_is_below():
         assert 0.08 < same < 0.9, (block, overlay)
 
 
-def test_somebody_where_nobody_can_be_is_still_shown():
+def test_impossible_overlays_are_still_shown():
     who = NUMBERS.placed
     assert who[Block.STONE, NUMBERS.overlays["cow"]] == who[Block.PATH, NUMBERS.overlays["cow"]]
     assert (who[:, 0] == np.arange(len(CLASSIC.blocks))).all()
     assert len(np.unique(who[Block.GRASS])) == 13
 
 
-def test_the_atlas_is_read_only_and_kept():
+def test_the_atlas_is_read_only_and_cached():
     atlas = sprites.atlas(CLASSIC, 32)
     assert atlas.shape == (NUMBERS.total, 32, 32, 3) and atlas.dtype == np.uint8
     assert sprites.atlas(CLASSIC, 32) is sprites.atlas(CLASSIC, 32)
@@ -118,7 +118,7 @@ def test_the_atlas_is_read_only_and_kept():
         atlas[0] = 0
 
 
-# What is drawn where.
+# Places and order of layers.
 
 
 def test_by_day_a_picture_is_its_tiles():
@@ -150,7 +150,7 @@ def test_mobs_are_where_they_are(kind, at):
 
 
 @pytest.mark.parametrize("at", [(-1, 3), (7, 3), (2, -1), (2, 9), (-1, -1)])
-def test_who_is_out_of_sight_or_dead_is_not_drawn(at):
+def test_distant_and_dead_slots_are_not_drawn(at):
     assert (np.asarray(tiles.overlays(CLASSIC, with_mob("zombie", at))) != 0).sum() == 1
     dead = with_mob("cow", (1, 1))
     slots = dead.mobs["passive"]
@@ -225,7 +225,7 @@ def test_night_falls_step_by_step_and_first_at_the_edge():
     assert corner.mean() < 0.7 * middle.mean()
 
 
-def test_the_inventory_knows_no_night():
+def test_the_inventory_is_not_darkened_at_night():
     day, night = picture(world()), picture(world(), light=0.0)
     assert (day[ROWS * 7 :] == night[ROWS * 7 :]).all() and day[ROWS * 7 :].any()
 

@@ -1,4 +1,4 @@
-"""Worlds against craftax 1.6.1's: equal from equal draws, and equally distributed."""
+"""Compare worlds with craftax 1.6.1: equal from equal draws, and equally distributed."""
 
 import functools
 
@@ -43,7 +43,7 @@ def same_worlds(seeds):
     for seed in seeds:
         theirs, ours, wrong = _both()(jax.random.PRNGKey(seed))
         np.testing.assert_array_equal(theirs, ours, err_msg=f"seed {seed}")
-        assert not wrong, "the diamond lies where its number does not say"
+        assert not wrong, "the diamond is not on the cell that its draw selects"
 
 
 def test_worlds_are_the_packages_cell_for_cell():
@@ -63,13 +63,13 @@ def our_maps(count):
 
 
 def check_counts(maps):
-    """Check that means and deviations are the package's, within sampling error."""
+    """Check that means and deviations equal the package's, within sampling error."""
     error = np.sqrt(1 / len(maps) + 1 / 2048)
     table = []
     for name, (mean, deviation) in COUNTS.items():
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
-        # A deviation's standard error is 0.71 of the mean's for a normal count; here it is more.
+        # For normal counts, a deviation's standard error is 0.71 of the mean's; here it is more.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")
@@ -92,7 +92,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """For each goal, whether the player can walk to a cell beside one."""
+    """For each goal, return whether the player can walk to a cell next to one."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):
@@ -108,7 +108,7 @@ def reached(map):
 
 
 @pytest.mark.slow
-def test_what_is_needed_can_be_reached_as_often_as_in_the_packages_worlds():
+def test_resources_are_reachable_as_often_as_in_the_packages_worlds():
     reset = jax.jit(lambda keys: jax.lax.map(lambda key: peer.reset(key)[0].map, keys))
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(1024))
     theirs = np.asarray(reached(reset(keys))).mean(axis=0)
@@ -147,7 +147,7 @@ def test_given_angles_make_the_same_terrain_for_every_key():
 
 
 @pytest.mark.parametrize("size", [16, 32, 96])
-def test_other_sizes_make_worlds_with_all_that_is_needed(size):
+def test_other_sizes_make_worlds_with_all_resources(size):
     env = CraftClassic(size=size, obs="ids")
     keys = jax.random.split(jax.random.key(0), 16)
     maps = np.asarray(jax.jit(lambda k: jax.lax.map(lambda x: env.sample_level(x).map, k))(keys))

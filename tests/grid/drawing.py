@@ -1,8 +1,8 @@
-"""Worlds as drawings: one word a cell, the border of walls left out.
+"""Levels as drawings: one word per cell, without the border of walls.
 
     .  empty      #  wall       G  goal      ~  lava
     k  key        o  ball       x  box       f  floor
-    D  open door  C  closed     L  locked    > v < ^  the agent (before what it stands on)
+    D  open door  C  closed     L  locked    > v < ^  the agent (before the tile it stands on)
 
 A colour follows the letter: r g b p y, and e for grey.
 """
@@ -26,12 +26,12 @@ AGENT = ">v<^"
 
 
 def code(word):
-    """Tile byte of a word without the agent."""
+    """Return the tile byte of a word without the agent."""
     return PLAIN[word] if word in PLAIN else KINDS[word[0]] | COLOURS[word[1]] << 4
 
 
 def word(byte):
-    """The inverse of `code`."""
+    """Undo `code`."""
     for letter, plain in PLAIN.items():
         if byte == plain:
             return letter
@@ -40,7 +40,7 @@ def word(byte):
 
 
 def parse(drawing):
-    """Level of a drawing."""
+    """Return the level of a drawing."""
     lines = [line.split() for line in drawing.strip().splitlines()]
     grid = np.full((len(lines) + 2, len(lines[0]) + 2), tiles.WALL, np.uint8)
     pose = None
@@ -54,7 +54,7 @@ def parse(drawing):
 
 
 def draw(state):
-    """Drawing of a state."""
+    """Return the drawing of a state."""
     grid = np.asarray(state.grid)
     rows, columns = grid.shape
     lines = []
@@ -69,5 +69,5 @@ def draw(state):
 
 
 def tidy(drawing):
-    """A drawing with single spaces."""
+    """Return a drawing with single spaces."""
     return "\n".join(" ".join(line.split()) for line in drawing.strip().splitlines())

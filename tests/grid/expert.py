@@ -1,4 +1,4 @@
-"""Players that know the whole map of the package's world, to win in it or to fail on purpose."""
+"""Players with access to the package's whole environment, to succeed or to fail on purpose."""
 
 import copy
 
@@ -25,13 +25,13 @@ from walking import (
 
 from jaxenvs.grid import Action
 
-PATIENCE = 100  # searches of the package's bot for one action
+PATIENCE = 100  # searches of the package's bot per action, at most
 
 
 def plan(env, player):
-    """Actions of a player until the episode ends or it has nothing more to do; None if stuck.
+    """Return a player's actions until the episode or the player ends; None if it is stuck.
 
-    They are found in a copy of the world, with its randomness.
+    The player acts in a copy of the environment, with the same random numbers.
     """
     env, actions, ended = copy.deepcopy(env), [], False
     try:
@@ -46,7 +46,7 @@ def plan(env, player):
     return actions
 
 
-# Ways to win.
+# Players that succeed.
 
 
 def to_the_goal(env):
@@ -58,8 +58,8 @@ def through_the_door(env):
     yield from toggle(env, lambda thing: thing.type == "door")
 
 
-def with_the_thing(env):
-    """Pick up the thing that the mission is about."""
+def pick_up_the_target(env):
+    """Pick up the target of the mission."""
     yield from fetch(env, things(env, lambda thing: thing is env.obj), from_boxes=False)
 
 
@@ -69,22 +69,29 @@ def fetch_the_target(env):
     yield from fetch(env, cells, clearing=False, from_boxes=False)
 
 
-def beside_the_target(env):
-    """Go to the target's first cell and say so."""
+def done_next_to_the_target(env):
+    """Go to the target's first cell and take action `done`."""
     target = tuple(int(i) for i in env.target_pos)
     yield from face(env, lambda front: front == target, clearing=False)
     yield Action.DONE
 
 
-def near_the_target(env):
-    """Carry one thing beside another."""
+def drop_where(env, wanted):
+    """Drop the object to move on a free cell with `wanted(distance to the target)`."""
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
-    target = env.target_pos
-    near = lambda c: max(abs(c[0] - target[0]), abs(c[1] - target[1])) <= 1  # noqa: E731
     here = pose_of(env)[:2]
-    free = lambda c: near(c) and look(env, c) is None and c != here  # noqa: E731
-    yield from face(env, free, clearing=False)
+
+    def is_drop(cell):
+        distance = max(abs(a - b) for a, b in zip(cell, env.target_pos, strict=True))
+        return wanted(distance) and look(env, cell) is None and cell != here
+
+    yield from face(env, is_drop, clearing=False)
     yield Action.DROP
+
+
+def near_the_target(env):
+    """Carry one object next to another."""
+    yield from drop_where(env, lambda distance: distance <= 1)
 
 
 def red_then_blue(env):
@@ -99,7 +106,7 @@ def onto(env, cell):
 
 
 def hunting(wanted):
-    """Player that walks into a thing of this kind, and looks again before every step."""
+    """Return a player that walks into an object of this kind and replans before every step."""
 
     def hunt(env):
         while True:
@@ -115,7 +122,7 @@ def hunting(wanted):
 
 
 def busy_with_everything(env):
-    """Carry things about and open doors, where there is nothing to win."""
+    """Carry objects and open doors, where there is no task."""
     while True:
         items = things(env, lambda thing: thing.type in (*PORTABLE, "door"))
         cell = items[int(env.np_random.integers(len(items)))]
@@ -127,7 +134,7 @@ def busy_with_everything(env):
             yield from put_down(env)
 
 
-# Ways to fail.
+# Players that fail.
 
 
 def into_lava(env):
@@ -147,7 +154,7 @@ def toggle_the_target(env):
 
 
 def done_elsewhere(env):
-    """Say so where one is, unless that is right."""
+    """Take action `done` on the current cell, or on another one if that would succeed."""
     while abs(np.subtract(env.agent_pos, env.target_pos)).sum() == 1:
         x, y, direction = pose_of(env)
         way = [(x, y, (direction + i) % 4) for i in range(4)]
@@ -165,12 +172,7 @@ def pick_another_up(env):
 
 
 def drop_it_far_away(env):
-    yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
-    target = env.target_pos
-    far = lambda c: max(abs(c[0] - target[0]), abs(c[1] - target[1])) > 1  # noqa: E731
-    here = pose_of(env)[:2]
-    yield from face(env, lambda c: far(c) and look(env, c) is None and c != here, clearing=False)
-    yield Action.DROP
+    yield from drop_where(env, lambda distance: distance > 1)
 
 
 def blue_first(env):
@@ -183,14 +185,12 @@ def red_closed_again(env):
     yield from toggle(env, lambda thing: thing is env.blue_door)
 
 
-GOAL = ("Empty", "DoorKey", "Crossing", "DistShift", "LavaGap", "FourRooms", "MultiRoom")
-# `upstream.family`: players that win, players that fail.
+# Players that succeed and that fail, by `upstream.family`; others succeed by entering the goal.
 PLAYERS = {
-    **{name: ([to_the_goal], []) for name in (*GOAL, "LockedRoom")},
     **{name: ([to_the_goal], [into_lava]) for name in ("LavaCrossing", "LavaGap", "DistShift")},
     "Unlock": ([through_the_door], []),
     **{
-        name: ([with_the_thing], [])
+        name: ([pick_up_the_target], [])
         for name in ("UnlockPickup", "BlockedUnlockPickup", "KeyCorridor", "ObstructedMaze")
     },
     "Memory": (
@@ -198,8 +198,8 @@ PLAYERS = {
         [lambda env: onto(env, env.failure_pos)],
     ),
     "Fetch": ([fetch_the_target], [fetch_another]),
-    "GoToDoor": ([beside_the_target], [toggle_the_target, done_elsewhere]),
-    "GoToObject": ([beside_the_target], [toggle_the_target, done_elsewhere]),
+    "GoToDoor": ([done_next_to_the_target], [toggle_the_target, done_elsewhere]),
+    "GoToObject": ([done_next_to_the_target], [toggle_the_target, done_elsewhere]),
     "PutNear": ([near_the_target], [pick_another_up, drop_it_far_away]),
     "RedBlueDoor": ([red_then_blue], [blue_first, red_closed_again]),
     "DynamicObstacles": ([hunting("goal")], [hunting("wall"), hunting("ball")]),
@@ -208,7 +208,7 @@ PLAYERS = {
 
 
 def reward_of(env, actions):
-    """Reward of the last of the actions."""
+    """Return the reward of the last action."""
     env, reward = copy.deepcopy(env), 0.0
     for action in actions:
         _, reward, *_ = env.step(action)
@@ -216,10 +216,10 @@ def reward_of(env, actions):
 
 
 def players(env):
-    """Players that win in this world, and players that fail."""
+    """Return the players that succeed in this environment, and those that fail."""
     family = upstream.family(env)
     if family != "BabyAI":
-        return PLAYERS[family]
+        return PLAYERS.get(family, ([to_the_goal], []))
     strict = any(getattr(atom, "strict", False) for atom in atoms(env.instrs))
     return [the_bot, instructed], [against_the_instruction] if strict else []
 
@@ -228,16 +228,16 @@ def players(env):
 
 
 def atoms(instr):
-    """The simple instructions of an instruction, in the order of its sentence."""
+    """Return the simple instructions of an instruction, in the order of its sentence."""
     if hasattr(instr, "instr_a"):
         return [*atoms(instr.instr_a), *atoms(instr.instr_b)]
     return [instr]
 
 
 class Bot(BabyAIBot):
-    """The package's expert, limited to `PATIENCE` searches: it can loop forever."""
+    """The package's expert, limited to `PATIENCE` searches, because it can loop forever."""
 
-    searches = 0  # for one action
+    searches = 0  # for the current action
 
     def replan(self, action_taken=None):
         self.searches = 0
@@ -251,18 +251,18 @@ class Bot(BabyAIBot):
 
 
 def the_bot(env):
-    """What the package's expert does; it gives up by raising in some worlds."""
+    """Act like the package's expert, which raises in some levels."""
     bot, action = Bot(env), None
     while True:
         try:
             action = bot.replan(action)
-        except Exception as error:  # whatever stops it
+        except Exception as error:  # any error of the expert
             raise StuckError from error
         yield action
 
 
 def instructed(env):
-    """Do what the instruction says, one simple instruction after the other."""
+    """Follow the instruction, one simple instruction after the other."""
     yield from follow(env, env.instrs)
 
 
@@ -281,7 +281,7 @@ def follow(env, instr):
 def go_to(env, instr):
     cells = {tuple(int(i) for i in cell) for cell in instr.desc.obj_poss}
     yield from face(env, cells.__contains__)
-    yield Action.DONE  # already there: any action will do
+    yield Action.DONE  # on the target cell any action succeeds
 
 
 def open_it(env, instr):
@@ -289,7 +289,7 @@ def open_it(env, instr):
 
 
 def lying(env, desc):
-    """Cells of the described things that lie somewhere."""
+    """Return the cells of the described objects that are not carried."""
     return things(env, lambda thing: any(thing is one for one in desc.obj_set))
 
 
@@ -305,7 +305,7 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    yield Action.LEFT  # what is carried from the start counts after the first look
+    yield Action.LEFT  # an object carried from the start counts after the first step
     yield from face(env, free.__contains__)
     yield Action.DROP
 
@@ -319,7 +319,7 @@ OBEY = {
 
 
 def against_the_instruction(env):
-    """If an instruction is strict: open another door, or take another thing."""
+    """If an instruction is strict: open another door, or pick up another object."""
     for atom in atoms(env.instrs):
         if getattr(atom, "strict", False):
             doors = type(atom).__name__ == "OpenInstr"

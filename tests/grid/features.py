@@ -1,4 +1,4 @@
-"""What a sample of levels looks like: one value for each level under each name.
+"""Features of a sample of levels: a name and one value per level.
 
 A sample is grids (levels, rows, columns) as tile bytes, poses (levels, 3) and missions as text.
 """
@@ -37,19 +37,19 @@ class Sample(NamedTuple):
 
 
 def joint(*columns):
-    """One value for each level from several."""
+    """Join several columns to one value per level."""
     return list(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
 
 
 def where(grids, *codes):
-    """Flat index of the only cell that holds one of the codes."""
+    """Return the flat index of the only cell with one of the codes."""
     found = np.isin(grids, codes).reshape(len(grids), -1)
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1)
 
 
 def whole(sample):
-    """Every row, every column and the whole grid, for worlds in which few things are drawn."""
+    """Every row, every column and the whole grid, for levels with few random objects."""
     grids = sample.grids
     found = {f"row {i}": [g[i].tobytes() for g in grids] for i in range(grids.shape[1])}
     found |= {f"column {i}": [g[:, i].tobytes() for g in grids] for i in range(grids.shape[2])}
@@ -76,7 +76,7 @@ def kind_in_front(sample):
 
 
 def of_things(sample):
-    """How many there are of each kind, and where and how coloured the first and the last are."""
+    """Counts by kind, and position and colour of the first and last object of each kind."""
     count, rows, columns = sample.grids.shape
     flat = sample.grids.reshape(count, -1)
     found = {"walls": (flat == tiles.WALL).sum(axis=1).tolist()}
@@ -88,7 +88,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            colour = flat[np.arange(count), index].astype(int) >> 4  # signed: -1 is for none
+            colour = flat[np.arange(count), index].astype(int) >> 4  # signed: -1 means none
             for part, value in zip(
                 ("row", "column", "colour"),
                 (index // columns, index % columns, colour),
@@ -101,7 +101,7 @@ def of_things(sample):
 
 
 def of_pairs(sample, firsts):
-    """How things lie to the agent and to each other, and whose colours agree."""
+    """Relative positions of agent and objects, and which colours agree."""
     found, row, column = {}, sample.poses[:, 0], sample.poses[:, 1]
     for name, (exists, r, c) in firsts.items():
         apart = [np.where(exists, np.clip(x, -3, 3), 9) for x in (r - row, c - column)]
@@ -135,7 +135,7 @@ def of_mission(sample):
 
 
 def grown(cells):
-    """The cells and those next to them, for a batch of grids."""
+    """Return the cells and their neighbours, for a batch of grids."""
     wider = cells.copy()
     wider[:, 1:] |= cells[:, :-1]
     wider[:, :-1] |= cells[:, 1:]
@@ -145,7 +145,7 @@ def grown(cells):
 
 
 def flooded(passable, start):
-    """Cells connected to `start` over passable cells."""
+    """Return the cells connected to `start` through passable cells."""
     seen = start
     while True:
         wider = seen | (grown(seen) & passable)
@@ -161,7 +161,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """What can be reached without opening anything, and through all doors."""
+    """Cells and objects in reach without opening doors, and through all doors."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)
@@ -175,7 +175,7 @@ def of_ways(sample):
 
 
 def of_rooms(sample, room_size):
-    """In which rooms the agent and the first things are, where rooms are equal."""
+    """Rooms of the agent and of the first objects, in grids of equal rooms."""
     pitch = room_size - 1
     _, rows, columns = sample.grids.shape
     across = (columns - 1) // pitch
@@ -232,7 +232,7 @@ def of_crossings(sample):
 
 
 def of_chain(sample):
-    """MultiRoom: where the chain of rooms lies and how far it leads."""
+    """MultiRoom: position and extent of the chain of rooms."""
     walls = sample.grids == tiles.WALL
     rows, columns = walls.any(axis=2), walls.any(axis=1)
     size = walls.shape[1]
@@ -255,7 +255,7 @@ def of_chain(sample):
 
 
 def of_hallway(sample):
-    """Memory: the end of the hallway, where the agent is in it, the three things."""
+    """Memory: the end of the hallway, the agent's position in it, the three objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
     end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1  # the first wall of the top row
@@ -301,7 +301,7 @@ SPECIAL = {
 
 
 def features(id, env, sample):
-    """Name -> one hashable value for each level."""
+    """Return lists by name, with one hashable value per level."""
     found = of_agent(sample)
     small = any(name in id for name in SMALL)
     if small:

@@ -1,4 +1,4 @@
-"""What an episode of the package is about, as the `task` and the other fields of our level."""
+"""Conversion of the package's missions to the `task` and other fields of our levels."""
 
 import functools
 
@@ -19,7 +19,7 @@ def tile(type, colour):
 
 
 def cell(position):
-    """Row in the lowest byte, column in the next."""
+    """Pack a position: row in the lowest byte, column in the next."""
     return int(position[1]) | int(position[0]) << 8
 
 
@@ -35,12 +35,12 @@ def locked_room(env):
 
 
 def memory(env):
-    """Where success is."""
+    """Cell of success."""
     return cell(env.success_pos)
 
 
 def fetch(env):
-    """What is wanted, and the words in which it is."""
+    """Tile of the target and number of the phrase."""
     phrase = PHRASES.index(env.mission.rsplit(" ", 2)[0])
     return tile(env.targetType, env.targetColor) | phrase << 8
 
@@ -57,7 +57,7 @@ def go_to_object(env):
 
 
 def put_near(env):
-    """Cell and tile of the target, and the tile of what is to be moved."""
+    """Cell and tile of the target, and tile of the object to move."""
     target = tile(env.target_type, env.target_color)
     return cell(env.target_pos) | target << 16 | tile(env.move_type, env.moveColor) << 24
 
@@ -68,11 +68,11 @@ def balls(env):
 
 
 def target(env):
-    """Tile of what is to be picked up."""
+    """Tile of the object to pick up."""
     return tile(env.obj.type, env.obj.color)
 
 
-# Our class: task of a world of the package that has been reset; families without one are left out.
+# Task of an environment of the package after a reset, by our class; others have no task.
 TASKS = {
     "LockedRoom": locked_room,
     "Memory": memory,
@@ -96,14 +96,14 @@ PLACES = {
 
 @functools.cache
 def described(kind, colour, place):
-    """Bits of a description."""
+    """Return the bits of a description."""
     kind = m.ANY_KIND if kind is None else OBJECT_TO_IDX[kind]
     colour = m.ANY_COLOUR if colour is None else COLOR_TO_IDX[colour]
     return int(m.description(kind, colour, PLACES[place]))
 
 
 def instruction(instr):
-    """Word of a simple instruction."""
+    """Return the word of a simple instruction."""
     verbs = {
         "GoToInstr": m.GO_TO,
         "OpenInstr": m.OPEN,
@@ -118,7 +118,7 @@ def instruction(instr):
 
 
 def mission(env, length):
-    """A BabyAI mission as our words."""
+    """Return a BabyAI mission as our words."""
     name = type(env.instrs).__name__
     sequence = name in ("BeforeInstr", "AfterInstr")
     words = []
@@ -136,12 +136,12 @@ def mission(env, length):
 
 @functools.cache
 def counterpart(id):
-    """Our environment of a package's id."""
+    """Return our environment for an id of the package."""
     return jaxenvs.make(id)
 
 
 def fields(env):
-    """Fields of our level beside grid and pose; a world without an id of the package has none."""
+    """Return the further fields of our level; none for an environment without an id."""
     if env.spec is None:
         return {}
     ours, more = counterpart(env.spec.id), {}

@@ -1,4 +1,4 @@
-"""Balls that wander go where minigrid 3.2.0's go, as often (chi-square, p > 1e-4)."""
+"""Moving balls have minigrid 3.2.0's distribution (chi-square, p > 1e-4)."""
 
 import copy
 
@@ -17,7 +17,7 @@ ID = "Grid-Dynamic-Obstacles-6x6-v0"
 
 
 def crowded(seed):
-    """A world of the package in which the balls stand in each other's way and in the agent's."""
+    """Return the package's environment with balls that block each other and the agent."""
     env = upstream.make(ID)
     env.reset(seed=seed)
     rng = np.random.default_rng(seed)
@@ -30,7 +30,7 @@ def crowded(seed):
 
 
 def moved_upstream(env, count):
-    """Where the balls of the package are after one step, (count, balls)."""
+    """Return the cells of the package's balls after one step, (count, balls)."""
     found = []
     for seed in range(count):
         world = copy.deepcopy(env)
@@ -41,7 +41,7 @@ def moved_upstream(env, count):
 
 
 def moved(env, count):
-    """Where our balls are, from the same world; the grid must show them there."""
+    """Return the cells of our balls from the same level; the grid must show them there."""
     ours, level = jaxenvs.make(ID), upstream.lift(env)
     state = jax.jit(ours.reset_to)(jax.random.key(0), level).state
     keys = jax.random.split(jax.random.key(1), count)
@@ -65,11 +65,11 @@ def compare(seed, count):
     assert min(chances.values()) >= REJECT, chances
 
 
-def test_balls_go_where_the_packages_go():
+def test_balls_move_as_often_as_the_packages():
     compare(0, 500)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_balls_go_where_the_packages_go_in_many_worlds(seed):
+def test_balls_move_as_often_as_the_packages_in_many_levels(seed):
     compare(seed, 4_000)

@@ -1,4 +1,4 @@
-"""Which ids give their mission by default: those that cannot be solved, or not well, without it."""
+"""Ids that need their mission to be solved, or to be solved well, observe it by default."""
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +16,18 @@ LEVELS = 64
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_a_mission_that_differs_is_seen_unless_it_names_the_only_thing_of_its_kind(kind):
+def test_a_varying_mission_is_observed_unless_it_names_the_only_object_of_its_kind(kind):
     writes_missions = kind.mission_words is not GridEnv.mission_words
-    says_more = writes_missions and not issubclass(kind, PickUpWorld)
+    needed = writes_missions and not issubclass(kind, PickUpWorld)
     env = jaxenvs.make(KINDS[kind])
-    assert env.obs == ("dict" if says_more else "image")
+    assert env.obs == ("dict" if needed else "image")
     assert jaxenvs.make(KINDS[kind], obs="image").obs == "image"
-    assert issubclass(kind, BabyEnv) <= says_more
+    assert issubclass(kind, BabyEnv) <= needed
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if issubclass(k, PickUpWorld)])
 def test_a_pick_up_world_needs_no_mission(kind):
-    """Its level has one thing of the kind that is wanted, in a room behind a door."""
+    """A level has one object of the target's kind, in another room."""
     env = jaxenvs.make(KINDS[kind])
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), LEVELS))
     wanted = (np.asarray(levels.task) & 15).astype(np.uint8)
@@ -35,7 +35,7 @@ def test_a_pick_up_world_needs_no_mission(kind):
     assert (same_kind.sum(axis=(1, 2)) == 1).all()
 
 
-def test_what_is_made_solves_a_task_that_the_view_does_not_tell():
+def test_the_default_observation_contains_the_mission():
     """The default observation distinguishes two levels of Fetch that differ only in the mission."""
     env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
 

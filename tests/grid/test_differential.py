@@ -1,4 +1,4 @@
-"""Our grid worlds against minigrid 3.2.0: same level, same actions, same outputs at every step."""
+"""Grid worlds against minigrid 3.2.0: same level and actions, same outputs at every step."""
 
 import defaults
 import expert
@@ -12,28 +12,28 @@ import jaxenvs
 from jaxenvs.core import platforms
 from jaxenvs.grid import Action, Kind, tiles
 
-IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
-STEPS, FEW_STEPS = 2_000, 400  # compared for each id by random play, and as many by experts
+STEPS, FEW_STEPS = 2_000, 400  # compared per id by random play, and the same number by experts
 RANDOM_LENGTH = 300  # steps of an episode of random play, at most
 # Left, right, forward, pick up, drop, toggle, done.
 UNIFORM = np.full(7, 1 / 7)
 BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
-STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])  # stays where it is
+STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])  # never moves
 
 NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)
-# Families of the package in which `done` ends the episode, and those without anything to win.
+# Families of the package in which `done` ends the episode, and families without a task.
 DONE_ENDS, NOTHING_TO_WIN = ("GoToDoor", "GoToObject"), ("Playground",)
 
 
 class Ways:
-    """Ways to play an episode: functions from a world of the package to actions."""
+    """Policies: functions from an environment of the package to the actions of an episode."""
 
     def __init__(self, env, seed):
         self.rng, self.actions = np.random.default_rng(seed), env.action_space.n
         self.family = upstream.family(env)
         by_chance = self.family == "DynamicObstacles"
-        # Changes nothing at the beginning of an episode; where balls move it is a turn.
+        # Changes nothing at the start of an episode; a turn where balls move.
         self.wait = Action.DROP if self.family in DONE_ENDS else Action.DONE
         self.wait = Action.LEFT if by_chance else self.wait
         upstream.record(env, [], seed=seed)
@@ -52,15 +52,15 @@ class Ways:
         return lambda env: self.draw(weights, min(env.max_steps, RANDOM_LENGTH))
 
     def idle(self, env):
-        """Wait for the limit."""
+        """Wait for the time limit."""
         return [self.wait] * env.max_steps
 
     def playing(self, player):
-        """What a player does; random play where it is stuck."""
+        """Follow a player; play at random where it is stuck."""
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
-        """Begin with random play, then let the player continue."""
+        """Start with random play, then follow the player."""
 
         def play(env):
             start = self.draw(BUSY, min(20, env.max_steps // 4))
@@ -74,7 +74,7 @@ class Ways:
         return play
 
     def late(self, player):
-        """Win in the step of the limit: the success counts, truncation does not."""
+        """Succeed in the step of the time limit, which terminates and does not truncate."""
 
         def play(env):
             way = expert.plan(env, player) or []
@@ -84,7 +84,7 @@ class Ways:
         return play
 
     def detour(self, player):
-        """Stay a while, with fruitless detours before each step of the path."""
+        """Follow the player with useless turns before each step."""
 
         def play(env):
             around = [Action.LEFT, Action.RIGHT]
@@ -95,7 +95,7 @@ class Ways:
 
 
 def recorded(id, steps, seed=0):
-    """Episodes of the package: at least `steps` at random and by experts, each way in turn."""
+    """Return episodes of the package: at least `steps` steps at random, and by experts."""
     env = upstream.make(id)
     ways = Ways(env, seed)
     episodes = []
@@ -109,7 +109,7 @@ def recorded(id, steps, seed=0):
 
 
 def compare(id, steps, record_property):
-    """Compare an id over its episodes and report what happened in them."""
+    """Compare an id over its episodes and report their counts of events."""
     env = jaxenvs.make(id)
     episodes, ways = recorded(id, steps)
     counts, _ = upstream.differences(env, episodes)
@@ -134,7 +134,7 @@ def compare(id, steps, record_property):
 
 
 def upstream_world(id):
-    """A world of the package that has been reset."""
+    """Return an environment of the package after a reset."""
     env = upstream.make(id)
     upstream.record(env, [], seed=0)
     return env
@@ -171,7 +171,7 @@ CARRYING = "BabyAI-PutNextS5N2Carrying-v0"
 WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0", CARRYING)
 
 
-# By default each observation in two of the worlds, and each world twice or once.
+# By default each observation is tested on two ids, and each id once or twice.
 SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
@@ -211,7 +211,7 @@ FIXED = {Kind.WALL: tiles.WALL, Kind.GOAL: tiles.GOAL, Kind.LAVA: tiles.LAVA}
 
 
 def drawn(rng, rows=8, columns=8):
-    """A random grid with every kind of object, two or three colours, and a pose on a free cell."""
+    """Return a random grid with every kind of object in two or three colours, and a pose."""
     colours = rng.choice(6, size=rng.integers(2, 4), replace=False)
     kinds = rng.choice(KINDS, size=(rows, columns))
     codes = kinds | rng.choice(colours, size=(rows, columns)) << 4
@@ -225,7 +225,7 @@ def drawn(rng, rows=8, columns=8):
 
 
 def events(ours, episodes):
-    """What happened: how often things were picked, dropped, opened, closed, unlocked, broken."""
+    """Count how often objects were picked up, dropped, opened, closed and unlocked."""
     counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
     held, kinds = ours["carried"], ours["grid"] & 15
     for row, episode in enumerate(episodes):
@@ -248,7 +248,7 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The limit lies a little before the last step; far beyond it the package's reward turns negative.
+    The time limit is slightly before the last step; far beyond it the package's reward is negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20
@@ -259,7 +259,9 @@ def play_drawn(size, see, grids, steps, seed):
         env = upstream.DrawnUpstream(codes, pose, **fields)
         actions = rng.choice(7, size=steps, p=BUSY)
         episodes.append(upstream.record(env, actions, stop=False, seed=0))
-        np.testing.assert_array_equal(episodes[-1].level.grid, codes)  # both ways of lifting agree
+        np.testing.assert_array_equal(
+            episodes[-1].level.grid, codes
+        )  # `lift` inverts `DrawnUpstream`
     ours = upstream.DrawnGrid(rows=8, columns=8, view_size=size, see_through_walls=see, limit=limit)
     counts, played = upstream.differences(ours, episodes)
     return counts, events(played, episodes), grids * steps
@@ -282,12 +284,12 @@ def check_drawn(views, grids, steps, seed):
     return total
 
 
-def test_drawn_worlds_with_every_object_in_every_view():
+def test_drawn_levels_with_every_object_in_every_view():
     assert check_drawn(SOME_VIEWS, grids=15, steps=60, seed=0)["steps"] >= 5_000
 
 
-def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
-    """Where code depends on the platform, the other branch gives the same results."""
+def test_drawn_levels_with_the_code_for_accelerators(monkeypatch):
+    """Where code depends on the platform, the other branch has the same results."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)
@@ -299,5 +301,5 @@ def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
 
 
 @pytest.mark.slow
-def test_drawn_worlds_with_every_object_for_long():
+def test_drawn_levels_with_every_object_for_long():
     assert check_drawn(VIEWS, grids=40, steps=300, seed=1)["steps"] >= 100_000

@@ -1,34 +1,37 @@
-"""Where `full` shows all: the state follows from it, but for the clock."""
+"""`full_shows_all`: the observation `full` determines the state, except for the clock."""
 
 import functools
 
+import defaults
 import jax
 import numpy as np
 import pytest
 from defaults import with_full
 
 import jaxenvs
+from jaxenvs.grid import GridEnv
 
 ROWS, STEPS = 64, 128
-# Something is carried, opened or read, and lava.
+# Levels with objects to carry, open and remember, and lava.
 SOME = (
     "Grid-DoorKey-5x5-v0",
     "Grid-LavaCrossingS9N1-v0",
     "Grid-MemoryS7-v0",
     "Grid-RedBlueDoors-6x6-v0",
 )
-MORE = (
-    "Grid-DistShift1-v0",
-    "Grid-Empty-Random-5x5-v0",
-    "Grid-FourRooms-v0",
-    "Grid-LavaGapS5-v0",
-    "Grid-Unlock-v0",
-)
+# One id of each class whose whole grid determines the state; of Empty one with random starts.
+EACH = {
+    kind: id
+    for kind, id in defaults.CLASSES.items()
+    if issubclass(kind, GridEnv) and kind.full_shows_all
+}
+EACH |= {jaxenvs.spec(id).env_class: id for id in (*SOME, "Grid-Empty-Random-5x5-v0")}
+MORE = sorted({*EACH.values()} - {*SOME})
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def played(env, key):
-    """Observations, states without clocks, and ends of random play, by environment and step."""
+    """Return observations, states without clocks, and `done` of random play."""
 
     def row(key):
         key_reset, key_actions, key_steps = jax.random.split(key, 3)
@@ -46,7 +49,7 @@ def played(env, key):
 
 
 def seen_again(env):
-    """How often an observation occurred again, and how often with another state."""
+    """Return how often an observation occurred again, and how often with another state."""
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0
     known, again, other = {}, 0, 0
@@ -59,7 +62,7 @@ def seen_again(env):
 
 
 @pytest.mark.parametrize("id", [*SOME, *with_full(*MORE)])
-def test_the_whole_grid_tells_the_state(id):
+def test_the_whole_grid_determines_the_state(id):
     env = jaxenvs.make(id, obs="full")
     assert env.fully_observed and jaxenvs.make(id, obs="rgb_full").fully_observed
     assert not any(jaxenvs.make(id, obs=o).fully_observed for o in ("image", "dict", "rgb"))
@@ -68,17 +71,14 @@ def test_the_whole_grid_tells_the_state(id):
 
 
 @pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Grid-UnlockPickup-v0"])
-def test_elsewhere_something_is_left_out(id):
-    """What is asked for; the colour of the door in which the agent stands with its key."""
+def test_elsewhere_the_whole_grid_is_not_enough(id):
+    """Missing are the mission, or the colour of the door in which the agent stands."""
     env = jaxenvs.make(id, obs="full")
     assert not env.fully_observed and env.full_observations == ()
     if id.startswith("Grid-Fetch"):
         assert seen_again(env)[1] > 0
 
 
-def test_every_family_that_says_so_is_here():
-    grids = [jaxenvs.spec(id).env_class for id in jaxenvs.registry.list("Grid")]
-    says = {kind for kind in grids if kind.full_shows_all}
-    assert says == {jaxenvs.spec(id).env_class for id in (*SOME, *MORE)}
-    babies = [jaxenvs.spec(id).env_class for id in jaxenvs.registry.list("BabyAI")]
-    assert not any(kind.full_shows_all for kind in babies)
+def test_a_babyai_level_never_shows_all():
+    levels = [jaxenvs.spec(id).env_class for id in jaxenvs.registry.list("BabyAI")]
+    assert not any(kind.full_shows_all for kind in levels)

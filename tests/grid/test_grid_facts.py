@@ -1,4 +1,4 @@
-"""Grid worlds in words: a drawing, and the sentences that must come of it."""
+"""Text descriptions of grid worlds: a drawing, and its expected sentences."""
 
 from collections import deque
 
@@ -24,7 +24,7 @@ def state(picture, env=ENV, carried=0):
     return begun.replace(agent=begun.agent | carried << 24)
 
 
-def test_what_is_in_sight_is_told_with_steps_and_a_drawing():
+def test_objects_in_sight_are_described_with_distances_and_a_drawing():
     told = ENV.describe(state(ROOMS.replace("^", ">")))
     assert told.splitlines() == [
         "You carry nothing.",
@@ -44,13 +44,13 @@ def test_what_is_in_sight_is_told_with_steps_and_a_drawing():
     ]
 
 
-def test_what_cannot_be_seen_changes_nothing():
+def test_unseen_objects_change_nothing():
     other = ROOMS.replace("G", "xg").replace("~", "ob").replace("op", ".")
     assert ENV.describe(state(ROOMS)) == ENV.describe(state(other))
     assert ENV.facts(state(ROOMS)) == ENV.facts(state(other))
 
 
-def test_an_observation_of_the_whole_grid_is_told_whole_with_its_heading():
+def test_an_observation_of_the_whole_grid_is_described_with_the_direction():
     told = WHOLE.describe(state(ROOMS.replace("op", "ob"), WHOLE))
     assert "You face up." in told and "behind: 1 free cell, then a wall." in told
     assert "a goal 1 step ahead and 3 to the right" in told
@@ -58,7 +58,7 @@ def test_an_observation_of_the_whole_grid_is_told_whole_with_its_heading():
     assert "\n#  ^  .  #  ~  .  #\n" in told
 
 
-def test_hands_are_told_and_are_a_fact_with_an_icon():
+def test_the_carried_object_is_named_and_is_a_fact_with_an_icon():
     key = next(tile for tile, name in NAMES.items() if name == "yellow key")
     held = state(ROOMS, carried=key)
     assert "You carry a yellow key." in ENV.describe(held)
@@ -68,7 +68,7 @@ def test_hands_are_told_and_are_a_fact_with_an_icon():
     assert ENV.facts(state(ROOMS))[0].value == "nothing" and ENV.icon("", 8, (0, 0, 0)) is None
 
 
-def test_a_box_does_not_tell_of_the_key_in_it():
+def test_the_name_of_a_box_does_not_reveal_the_key_inside():
     names = {name for name in NAMES.values() if "box" in name}
     assert names == {f"{c} box" for c in ("red", "green", "blue", "purple", "yellow", "grey")}
     boxed = [tile for tile in NAMES if tile & 15 == 13]
@@ -76,7 +76,7 @@ def test_a_box_does_not_tell_of_the_key_in_it():
 
 
 def reader(words):
-    """An agent that reads only the description: it fetches the key, opens the door and leaves."""
+    """Act on the description alone: pick up the key, open the door and enter the goal."""
     lines = words.splitlines()
     cells = {(r, c): x for r, row in enumerate(lines[6:]) for c, x in enumerate(row.split())}
     at, here = next((cell, x) for cell, x in cells.items() if x in drawing.AGENT)
@@ -99,7 +99,7 @@ def reader(words):
     raise AssertionError(f"no way to {wanted}:\n{words}")
 
 
-def test_who_reads_nothing_but_the_words_wins():
+def test_an_agent_that_reads_only_the_text_wins():
     env = jaxenvs.make("Grid-DoorKey-6x6-v0", obs="full")
     step = jax.jit(env.step)
     for seed in range(8):

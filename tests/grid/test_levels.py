@@ -1,9 +1,9 @@
-"""Levels come as often as in minigrid 3.2.0, and what must hold of a level holds in every one.
+"""Levels have minigrid 3.2.0's distribution, and every level is sound.
 
-Frequencies are compared by chi-square between the package's resets and as many draws of ours or
-more, for all that `features.py` looks at. A feature fails below p = 1e-4, twice: among thousands
-one is that unlikely by chance, and new samples tell. With fixed seeds a run always gives the same
-figures.
+Chi-square tests compare the package's resets with at least the same number of our levels, for all
+features of `features.py`. A feature fails if p is below 1e-4 in two independent samples, because
+among thousands of features one is that unlikely by chance. With fixed seeds the results are
+reproducible.
 """
 
 import collections
@@ -30,9 +30,9 @@ from scipy.stats import chi2_contingency
 import jaxenvs
 from jaxenvs.grid import Kind, tiles
 
-IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+IDS = upstream.IDS
 REJECT = 1e-4
-RARE = 8  # values seen less often, over both samples, are counted as one
+RARE = 8  # values seen less often, over both samples, are merged into one
 OF_EACH_MAKE = (
     "Grid-Empty-Random-6x6-v0",
     "Grid-DoorKey-6x6-v0",
@@ -65,7 +65,7 @@ OF_EACH_MAKE = (
 
 @functools.cache
 def drawn(id, count, seed):
-    """`count` levels of ours."""
+    """Return `count` levels of ours."""
     env = jaxenvs.make(id)
 
     def one(key):
@@ -78,7 +78,7 @@ def drawn(id, count, seed):
 
 
 def drawn_upstream(id, count, seed=0):
-    """`count` levels of the package."""
+    """Return `count` levels of the package."""
     env = upstream.make(id)
     grids, poses, missions = [], [], []
     for number in range(count):
@@ -92,9 +92,9 @@ def drawn_upstream(id, count, seed=0):
 
 
 def chance(ours, theirs):
-    """Probability of a difference as large as that between two samples of one distribution.
+    """Return the p-value of the hypothesis that two samples have the same distribution.
 
-    None where there is nothing to compare: always the same value.
+    None if all values are the same.
     """
     a, b = collections.Counter(ours), collections.Counter(theirs)
     table = {value: (a[value], b[value]) for value in a | b}
@@ -105,7 +105,7 @@ def chance(ours, theirs):
 
 
 def compare(id, count, seed=0):
-    """Compare the frequencies of every feature; return their probabilities."""
+    """Compare the frequencies of every feature; return their p-values."""
     env = jaxenvs.make(id)
     ours = features(id, env, drawn(id, 4 * count, seed))
     theirs = features(id, env, drawn_upstream(id, count, seed))
@@ -122,12 +122,12 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """No feature may be unlikely twice: in the samples and in new ones."""
+    """Assert that no feature is unlikely both in these samples and in new ones."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
-# Of BabyAI the others take long: drawn by the package, one reset after the other.
+# Other BabyAI levels take long, because the package draws them one by one.
 AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 
@@ -144,7 +144,7 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """By a quirk DoorKey's door is never in the last row: uniform draws must fail the test."""
+    """DoorKey's door is never in the last row, a quirk: a uniform door must fail the test."""
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)
     ours = features(id, env, Sample(*(x[:500] for x in drawn(id, 1200, 0))))
@@ -155,9 +155,9 @@ def test_the_comparison_sees_a_wrong_distribution():
     assert chance(moved.tolist(), theirs["door"]) < REJECT
 
 
-# Worlds whose edge is not all wall: rooms anywhere in a plane, doors in the outer wall.
+# Levels whose border is not all wall: rooms anywhere in the grid, doors in the outer wall.
 NO_BORDER = ("Grid-MultiRoom", "Grid-GoToDoor")
-# The package's quirks: here a key can lie where it is of no use, and nothing may be done.
+# Quirks of the package: a key can be out of reach, and the level has no solution.
 MAY_BE_UNSOLVABLE = (
     "ObstructedMaze-2Dlhb-v0",
     "ObstructedMaze-1Q-v0",
@@ -169,7 +169,7 @@ MAY_BE_UNSOLVABLE = (
 
 
 def reached(sample):
-    """Cells that the agent can come to if it moves what is in its way and uses every key."""
+    """Return the cells that the agent can reach if it moves obstacles and uses every key."""
     grids, kinds = sample.grids, sample.kinds
     movable = np.isin(kinds, (*FREE, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX))
     open_ = movable | np.isin(kinds, (Kind.DOOR, Kind.CLOSED_DOOR))
@@ -187,7 +187,7 @@ def reached(sample):
 
 
 def check_sound(id, sample):
-    """Facts that hold in every level, including that it can be solved."""
+    """Assert facts that hold in every level, including that it can be solved."""
     grids, poses = sample.grids, sample.poses
     index = np.arange(len(grids))
     row, column = poses[:, 0], poses[:, 1]

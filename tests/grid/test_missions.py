@@ -1,4 +1,4 @@
-"""Missions of BabyAI in worlds made by hand, judged by minigrid 3.2.0 and by ours."""
+"""BabyAI missions in handmade levels, verified by minigrid 3.2.0 and by ours."""
 
 import upstream
 from minigrid.core.world_object import Ball, Key
@@ -11,7 +11,7 @@ ID = "BabyAI-GoToSeqS5R2-v0"  # rooms of three by three cells
 
 
 def go_to_a_key_then_to_a_ball(env):
-    """The first room has a key on the left, the agent, and a ball on the right, which it faces."""
+    """Put a key left of the agent and a ball on the right, which the agent faces."""
     env.grid.set(1, 2, Key("blue"))
     env.grid.set(3, 2, Ball("red"))
     for x in (1, 3):
@@ -21,10 +21,10 @@ def go_to_a_key_then_to_a_ball(env):
     env.instrs = BeforeInstr(GoToInstr(ObjDesc("key", "blue")), GoToInstr(ObjDesc("ball", "red")))
 
 
-def test_a_drop_in_vain_forgets_where_a_carried_object_lay():
+def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
     """The ball is picked up and the key faced; then the agent faces the ball's old cell.
 
-    For the package the ball is still there, until a drop action, even one before a key.
+    For the package the ball is still there until a drop action, even a failed one.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

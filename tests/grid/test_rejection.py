@@ -1,4 +1,4 @@
-"""Levels that may be rejected: the budget is never spent, all sources agree, and `info` tells."""
+"""Rejected levels: the budget suffices, all reset sources agree, `info` reports failures."""
 
 import functools
 from typing import ClassVar
@@ -22,7 +22,7 @@ CHUNK = 2_048
 
 @functools.cache
 def acceptance(env):
-    """Whether candidates are accepted, by number of the reset and attempt."""
+    """Return a function of (number of the reset, attempt): whether the candidate is accepted."""
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 0))
@@ -34,9 +34,9 @@ def acceptance(env):
 
 
 def tries(id, resets):
-    """How many levels each of `resets` resets draws until one is accepted.
+    """Return how many levels each of `resets` resets draws until one is accepted.
 
-    As `sample_level` does, but all resets still without a level draw again together.
+    As in `sample_level`, but all resets without an accepted level draw again together.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
@@ -72,11 +72,11 @@ def test_the_budget_is_not_spent(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", REJECTING)
 def test_the_budget_is_not_spent_in_a_million_resets(id):
-    """A million over all ids."""
+    """A million resets over all ids."""
     report(id, -(-MILLION // len(REJECTING)))
 
 
-def test_the_tries_counted_are_those_of_a_reset():
+def test_tries_counts_the_draws_of_a_reset():
     env, id = jaxenvs.make(SOME[0]), SOME[0]
     counts = tries(id, 50)
     sample, candidate = jax.jit(env.sample_level), jax.jit(env.candidate)
@@ -89,7 +89,7 @@ def test_the_tries_counted_are_those_of_a_reset():
 
 
 class Choosy(GridEnv):
-    """A world that accepts one of four levels; its middle cell shows whether it was accepted."""
+    """Environment that accepts one of four levels; its middle cell shows which."""
 
     level_budget: ClassVar[int] = 3
 
@@ -114,11 +114,11 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Whether the world shows that it was not accepted."""
+    """Return whether the grid shows that the level was not accepted."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
-def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
+def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
     env = Choosy()
     reset, step = jax.jit(env.reset), jax.jit(env.step)
     candidate = jax.jit(env.candidate)
@@ -141,7 +141,7 @@ def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
 
 
 def roll(venv, steps, limit):
-    """A batch in play, through resets: the states before each step, and its results."""
+    """Play a batch through resets; return the states before each step and the results."""
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)
 
@@ -166,13 +166,13 @@ WAYS += [
 
 
 @pytest.mark.parametrize(("source", "autoreset"), WAYS)
-def test_a_batch_says_where_no_level_was_accepted(source, autoreset):
+def test_a_batch_reports_where_no_level_was_accepted(source, autoreset):
     venv = jaxenvs.make_vec(
         Choosy(), 64, reset_source=source, autoreset=autoreset, pool_size=512, chunk=8
     )
     _, (states, rejected, done) = roll(venv, 12, 2)
     begins = np.zeros_like(rejected)
-    if autoreset == "next_step":  # the step that only begins anew tells nothing
+    if autoreset == "next_step":  # the step that only resets reports nothing
         begins[1:] = done[:-1]
     np.testing.assert_array_equal(rejected, shows(states) & ~begins)
     assert 0.3 < shows(states).mean() < 0.55
@@ -182,7 +182,7 @@ def test_a_batch_says_where_no_level_was_accepted(source, autoreset):
 @pytest.mark.parametrize(
     "env", [Choosy(), *(pytest.param(id, marks=pytest.mark.slow) for id in SOME)]
 )
-def test_fresh_and_exact_make_the_same_worlds(env):
+def test_fresh_and_exact_make_the_same_levels(env):
     fresh, exact = (
         roll(jaxenvs.make_vec(env, 24, reset_source=source, chunk=5), 7, 2)
         for source in ("fresh", "exact")

@@ -1,4 +1,4 @@
-"""The rules as drawings: a world, actions, and the world that must come of it (see drawing.py)."""
+"""Rules as drawings: a level, actions, and the expected level (see drawing.py)."""
 
 import functools
 
@@ -22,7 +22,7 @@ def world(rows, columns, limit=LIMIT):
 
 
 def play(picture, *actions, limit=LIMIT):
-    """The steps of the actions."""
+    """Return the steps of the actions."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env, reset_to, step = world(rows - 2, columns - 2)
@@ -38,12 +38,12 @@ def play(picture, *actions, limit=LIMIT):
 
 
 def holds(state):
-    """What the agent carries, as a word, or nothing."""
+    """Return the word of the carried object, or ""."""
     return drawing.word(int(state.carried)) if state.carried else ""
 
 
 def becomes(before, actions, after, carried=""):
-    """Assert what four cells become, without a reward or an end."""
+    """Assert the level after some actions, without a reward or an end."""
     steps = play(before, *actions)
     assert drawing.draw(steps[-1].state) == drawing.tidy(after)
     assert holds(steps[-1].state) == carried
@@ -160,7 +160,7 @@ def test_the_key_of_its_colour_unlocks_a_door_for_good_and_is_kept(colour):
     before, key, door = f"k{colour} < L{colour} .", f"k{colour}", colour
     becomes(before, [*to_the_door, TOGGLE], f". > D{door} .", carried=key)
     becomes(before, [*to_the_door, TOGGLE, TOGGLE], f". > C{door} .", carried=key)
-    # The key is put away: what was unlocked once opens without it.
+    # The key is dropped: an unlocked door opens without it.
     without_key = [*to_the_door, TOGGLE, TOGGLE, LEFT, LEFT, DROP, RIGHT, RIGHT, TOGGLE]
     becomes(before, without_key, f"k{colour} > D{door} .")
 
@@ -189,7 +189,7 @@ def test_the_limit_truncates_and_keeps_truncating():
     steps = play("> . . .", DONE, DONE, DONE, DONE, limit=3)
     assert [bool(step.truncated) for step in steps] == [False, False, True, True]
     assert not any(step.terminated for step in steps)
-    assert steps[2].discount == 1, "cut, not worthless"
+    assert steps[2].discount == 1, "truncated: the value is bootstrapped"
 
 
 def test_the_goal_in_the_last_step_pays_a_tenth_and_is_not_truncated():
@@ -209,8 +209,8 @@ def test_rewards_stay_finite_without_any_time():
     assert last.terminated and np.isfinite(last.reward)
 
 
-def test_the_agent_sees_its_hands_instead_of_its_floor():
-    """The cell below the agent shows what it carries, never the goal or door it stands on."""
+def test_the_agent_sees_the_carried_object_instead_of_the_tile_below():
+    """The agent's cell shows the carried object, never the goal or door below."""
     steps = play("> kr Dg .", DONE, PICKUP, FORWARD, FORWARD)
     cells = [step.obs[3, 6].tolist() for step in steps]
     assert cells == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]

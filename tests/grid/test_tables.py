@@ -1,4 +1,4 @@
-"""Bytes, words and fields: tiles, missions, spaces of observations, and what a level refuses."""
+"""Tables and fields: tile bytes, mission words, observation spaces, invalid fields."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def test_numbers_are_the_packages():
 def test_every_byte_becomes_a_triple_and_comes_back():
     triples = np.asarray(tiles.encode(jnp.asarray(CODES)))
     assert triples.dtype == np.uint8
-    # What is in a box cannot be seen: one with a key looks like a grey box.
+    # The contents of a box are hidden: one with a key looks like a grey box.
     seen = np.where(CODES & 15 == Kind.KEY_BOX, Kind.BOX | Colour.GREY << 4, CODES)
     np.testing.assert_array_equal(tiles.decode(triples), seen)
     assert len({tuple(triple) for triple in triples.tolist()}) == len(set(seen.tolist()))

@@ -1,4 +1,4 @@
-"""What the agent sees: occlusion against the rule in plain Python and against the package."""
+"""The agent's view: occlusion against the rule in plain Python and against the package."""
 
 import functools
 
@@ -20,7 +20,7 @@ GRIDS = 300
 
 
 def lit_by_the_rule(opaque):
-    """Light from the agent's cell: sideways through clear cells, and from each into three ahead.
+    """Light spreads sideways through clear cells, and from each into three cells ahead.
 
     `opaque` is [across, ahead] with the agent at the middle of the last `ahead`.
     """
@@ -47,7 +47,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Views as sparse as empty rooms and as dense as mazes; the agent's cell is clear."""
+    """Return views from nearly empty to dense; the agent's cell is clear."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False
@@ -102,7 +102,7 @@ def test_through_an_open_door_light_spreads():
 
 
 def view_of(picture, **fields):
-    """Tiles seen in a drawing, far row first."""
+    """Return the tiles seen in a drawing, far row first."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env = upstream.DrawnGrid(rows=rows, columns=columns, **fields)
@@ -111,7 +111,7 @@ def view_of(picture, **fields):
 
 
 def seen_rows(picture):
-    """The view of an agent that looks up, as a drawing; `?` is unseen."""
+    """Return the view of an agent that looks up, as a drawing; `?` is unseen."""
     seen = view_of(picture)
     words = [
         ["?" if code == 0 else drawing.word(int(code)) for code in row] for row in seen[3:, 1:-1]
@@ -121,7 +121,7 @@ def seen_rows(picture):
 
 @functools.cache
 def four_rooms():
-    """An environment, a level, and what is seen and lit, compiled."""
+    """Return an environment, a level, and the compiled `view` and `lit`."""
     env = jaxenvs.make("Grid-FourRooms-v0", view_size=5)
     level = jax.jit(env.sample_level)(jax.random.key(1))
     return env, level, jax.jit(lambda state: (env.view(state), env.lit(state)))

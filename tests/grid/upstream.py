@@ -1,4 +1,4 @@
-"""The real `minigrid` package beside our worlds: levels carried over both ways, play recorded.
+"""The `minigrid` package for comparison: its levels as ours, its episodes recorded and replayed.
 
 The package indexes by [x, y] = [column, row]; ours by (row, column).
 """
@@ -19,15 +19,19 @@ from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.minigrid_env import MiniGridEnv
 
+from jaxenvs import registry
 from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
+# Ids of levels that the package has as well.
+IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id]
+IDS += registry.list("BabyAI")
 FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 
 
 def make(id, **fields):
-    """The package's environment for one of our ids or aliases, without gymnasium's checks."""
+    """Make the package's environment of one of our ids or aliases, without gymnasium's checks."""
     name = id.replace("Grid-", "MiniGrid-", 1) if id.startswith("Grid-") else id
     name = {"MiniGrid-v0": "MiniGrid-Empty-8x8-v0"}.get(name, name)
     with warnings.catch_warnings():  # some levels have successors
@@ -36,7 +40,7 @@ def make(id, **fields):
 
 
 def family(env):
-    """Family of the package's class: the key of the tables of tasks and players."""
+    """Return the name of the package's class: the key of the tables of tasks and players."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -45,9 +49,9 @@ def family(env):
 
 
 def grid_of(env):
-    """The package's grid as our tile bytes, (rows, columns), with what is in MiniGrid's boxes.
+    """Return the package's grid as tile bytes, (rows, columns), with the contents of boxes.
 
-    An object carried from the start lies in its first place, since our level is from before that.
+    An object carried from the start is put back to its first cell, as in our levels.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -62,14 +66,14 @@ def grid_of(env):
 
 
 def lift(env):
-    """The package's grid and agent after a reset, as our level."""
+    """Return the package's grid and agent after a reset as our level."""
     x, y = env.agent_pos
     grid = jnp.asarray(grid_of(env))
     return Level.of(grid, int(y), int(x), int(env.agent_dir), **tasks.fields(env))
 
 
 def thing(code):
-    """The package's object for a tile byte; None for an empty cell."""
+    """Return the package's object for a tile byte; None for an empty cell."""
     kind, colour = Kind(int(code) & 15), IDX_TO_COLOR[int(code) >> 4]
     if kind == Kind.EMPTY:
         return None
@@ -92,7 +96,7 @@ def thing(code):
 
 
 class DrawnUpstream(MiniGridEnv):
-    """A world of the package with the grid it is given."""
+    """Environment of the package with a given grid."""
 
     def __init__(self, codes, pose, max_steps, **fields):
         self.codes, self.pose = np.asarray(codes), np.asarray(pose).tolist()
@@ -110,7 +114,7 @@ class DrawnUpstream(MiniGridEnv):
 
 
 class DrawnGrid(GridEnv):
-    """A world of ours that is only started by `reset_to`: it never generates a level."""
+    """Environment of ours for `reset_to` only: it never generates a level."""
 
     rows: int
     columns: int
@@ -134,7 +138,7 @@ class DrawnGrid(GridEnv):
 
 @dataclasses.dataclass
 class Episode:
-    """What the package did: the level, the actions, and every output; index 0 is the reset."""
+    """Episode of the package: level, actions and all outputs; index 0 is the reset."""
 
     level: Level
     actions: list
@@ -143,15 +147,15 @@ class Episode:
     mission: list
     reward: list
     terminated: list
-    truncated: list  # as with us: and not terminated
-    balls: list  # their random positions, in worlds where they move
+    truncated: list  # as ours: never together with terminated
+    balls: list  # their random positions, where they move
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
-    """Play in the package from a reset; `stop` ends with the episode.
+    """Play an episode of the package from a reset; without `stop`, continue after its end.
 
-    `actions` may be a function of the package's world after the reset. `env` may be wrapped by the
-    package's wrappers; `image` picks what to compare of an observation.
+    `actions` may be a function of the package's environment after the reset. `env` may be wrapped
+    by the package's wrappers; `image` selects the part of an observation to compare.
     """
     with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects
         obs, _ = env.reset(seed=seed)
@@ -177,7 +181,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Its balls go where the package's went: the task holds their cells over time."""
+    """Its balls move as the package's did: the task contains their cells over time."""
 
     moments: int = 1
 
@@ -192,7 +196,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """An environment of ours with the random outcomes of the episodes, and their levels."""
+    """Return an environment of ours with the episodes' random outcomes, and their levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -204,7 +208,7 @@ def followed(env, episodes, longest):
 
 
 def replay(env, episodes, params=None):
-    """Play the episodes' actions in our world: one compilation, padded to the longest.
+    """Play the episodes' actions in our environment: one compilation, padded to the longest.
 
     Returns a dict of arrays (episode, time + 1, ...), with `grid` and `carried` of the states.
     """
@@ -244,16 +248,15 @@ def replay(env, episodes, params=None):
 
 
 def said(words):
-    """Sentences of word ids along the last axis, as an array of strings."""
+    """Return the sentences of word ids along the last axis, as an array of strings."""
     flat = words.reshape(-1, words.shape[-1])
     each, where = np.unique(flat, axis=0, return_inverse=True)
     return np.array([missions.text(row) for row in each])[where.reshape(-1)]
 
 
 def differences(env, episodes, params=None):
-    """Replay the episodes and count, for each output, the moments at which the two sides differ.
-
-    Returns the counts and the result of `replay`.
+    """Replay the episodes; return the number of time steps with a difference by output, and the
+    result of `replay`.
     """
     ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)

@@ -1,8 +1,7 @@
-"""How to get about in a world of the package: to a cell, through locked doors, past what is in the
-way, with a thing in the hands.
+"""Navigation in environments of the package: to a cell, through locked doors, past obstacles.
 
-These are generators of actions over a live world of minigrid: each action that they yield must be
-played before the next one is asked for. Cells are (x, y) here, as in the package.
+The functions are generators of actions for a live minigrid environment: each action must be played
+before the next one is requested. Cells are (x, y) here, as in the package.
 """
 
 import heapq
@@ -14,14 +13,14 @@ from jaxenvs.grid import Action
 
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
 PORTABLE = ("key", "ball", "box")
-CLEARING, UNLOCKING = 30, 60  # about what it costs to move a thing away, to fetch a key
+CLEARING, UNLOCKING = 30, 60  # approximate actions to move an object away, to fetch a key
 
 
 class StuckError(Exception):
-    """The player finds no path, or the world blocks it."""
+    """The player finds no path, or is blocked."""
 
 
-# The world as a graph.
+# The environment as a graph.
 
 
 def pose_of(env):
@@ -29,7 +28,7 @@ def pose_of(env):
 
 
 def ahead(pose):
-    """Cell in front of a pose (x, y, direction)."""
+    """Return the cell in front of a pose (x, y, direction)."""
     return pose[0] + STEPS[pose[2]][0], pose[1] + STEPS[pose[2]][1]
 
 
@@ -38,7 +37,7 @@ def around(cell):
 
 
 def look(env, cell):
-    """What lies on a cell; cells outside the grid are wall."""
+    """Return the object on a cell; "outside" for cells outside the grid."""
     inside = 0 <= cell[0] < env.width and 0 <= cell[1] < env.height
     return env.grid.get(*cell) if inside else "outside"
 
@@ -48,20 +47,20 @@ def kind(thing):
 
 
 def things(env, wanted):
-    """Cells of the things for which `wanted(thing)`."""
+    """Return the cells of the objects for which `wanted(thing)` is true."""
     cells = itertools.product(range(env.width), range(env.height))
     return [cell for cell in cells if (thing := env.grid.get(*cell)) is not None and wanted(thing)]
 
 
 def colour_of_key(thing):
-    """Colour of a key, on the floor or in a box; None for other things."""
+    """Return the colour of a key, on the floor or in a box; None for other objects."""
     if kind(thing) == "box" and thing.contains is not None:
         thing = thing.contains
     return thing.color if kind(thing) == "key" else None
 
 
 def flooded(env, start, passes):
-    """Cells that can be walked to, and the things that bound them."""
+    """Return the cells that can be walked to, and the adjacent objects."""
     seen, queue = {start}, [start]
     while queue:
         cell = queue.pop()
@@ -73,7 +72,7 @@ def flooded(env, start, passes):
 
 
 def openable(env, clearing, banned):
-    """Locked doors, except the `banned` ones, whose key the agent has or can get."""
+    """Return the locked doors, except `banned` ones, whose key the agent has or can get."""
     opened = set()
 
     def passes(cell):
@@ -96,7 +95,7 @@ def is_locked(thing):
 
 
 def cost(thing, cell, clearing, doors):
-    """Approximate number of actions to enter a cell; None if it cannot be entered."""
+    """Return the approximate number of actions to enter a cell; None if that is impossible."""
     if thing is None or kind(thing) == "floor":
         return 1
     if kind(thing) == "door":
@@ -107,7 +106,7 @@ def cost(thing, cell, clearing, doors):
 
 
 def route(env, wanted, clearing, banned):
-    """Poses of the cheapest way to a pose that faces a cell with `wanted(cell)`; None if none."""
+    """Return the poses of the cheapest path to face a cell with `wanted(cell)`; None if none."""
     doors = openable(env, clearing, banned)
     start = pose_of(env)
     best, came, queue = {start: 0}, {}, [(0, start)]
@@ -133,16 +132,16 @@ def route(env, wanted, clearing, banned):
     return None
 
 
-# What a player can do.
+# Actions of players.
 
 
 def turn(before, after):
-    """Action between two poses of one cell."""
+    """Return the action between two poses of one cell."""
     return Action.RIGHT if (after[2] - before[2]) % 4 == 1 else Action.LEFT
 
 
 def face(env, wanted, clearing=True, banned=frozenset()):
-    """Stand before a cell with `wanted(cell)`; open and clear what is in the way."""
+    """Face a cell with `wanted(cell)`; open doors and remove obstacles on the path."""
     while True:
         way = route(env, wanted, clearing, banned)
         if way is None:
@@ -179,7 +178,7 @@ def unlock(env, cell, clearing=True, banned=frozenset()):
 
 
 def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
-    """Take one of the things on the cells into the hands; boxes with a key are opened first."""
+    """Pick up one of the objects on the cells; boxes with a key are opened first."""
     cells = {tuple(int(i) for i in cell) for cell in cells}
     yield from face(env, lambda front: front in cells, clearing, banned)
     cell = ahead(pose_of(env))
@@ -192,7 +191,7 @@ def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
 
 
 def put_down(env):
-    """Drop the carried thing where it blocks nothing."""
+    """Drop the carried object where it blocks nothing."""
     start = pose_of(env)[:2]
 
     def passes(cell, without=None):
@@ -215,7 +214,7 @@ def put_down(env):
 
 
 def clear(env, cell, banned=frozenset()):
-    """Move away the thing in front, then carry again what was carried before."""
+    """Move away the object in front, then pick up the previously carried object again."""
     held = env.carrying
     if held is None:
         yield Action.PICKUP
@@ -228,14 +227,14 @@ def clear(env, cell, banned=frozenset()):
 
 
 def enter(env, wanted, clearing=True):
-    """Step onto the cell of a thing for which `wanted(thing)`."""
+    """Step onto the cell of an object for which `wanted(thing)` is true."""
     cells = set(things(env, wanted))
     yield from face(env, cells.__contains__, clearing)
     yield Action.FORWARD
 
 
 def toggle(env, wanted, clearing=True):
-    """Open a door for which `wanted(thing)`; one that is open is closed first."""
+    """Open a door for which `wanted(thing)` is true; an open door is closed first."""
     cells = set(things(env, wanted))
     if not cells:
         raise StuckError

@@ -11,7 +11,7 @@ import pytest
 import jaxenvs
 from jaxenvs.core import drawing
 from jaxenvs.core.pixels import compose
-from jaxenvs.grid import sprites
+from jaxenvs.grid.sprites import SPRITES
 from jaxenvs.render import frames
 from jaxenvs.testing import contract
 
@@ -24,7 +24,7 @@ def composed_by_hand(tiles: np.ndarray, atlas: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("rows", "columns", "size"), [(1, 1, 4), (3, 5, 8), (7, 2, 16)])
 def test_compose_equals_the_loop_over_tiles(rows, columns, size):
-    atlas = sprites.atlas(size)
+    atlas = SPRITES.atlas(size)
     tiles = np.random.default_rng(rows).integers(0, len(atlas) + 9, (rows, columns))
     made = jax.jit(compose)(jnp.asarray(tiles, jnp.int32), atlas)
     assert made.dtype == jnp.uint8
@@ -34,8 +34,8 @@ def test_compose_equals_the_loop_over_tiles(rows, columns, size):
 @functools.cache
 def valid_sprites() -> np.ndarray:
     """Indices of the sprites that do not mark an error."""
-    atlas = sprites.atlas(8)
-    unknown = atlas[int(sprites.sprite(0x0F, 0, 0))]
+    atlas = SPRITES.atlas(8)
+    unknown = atlas[int(SPRITES.sprite(0x0F, 0, 0))]
     return np.flatnonzero((atlas != unknown).any(axis=(1, 2, 3)))
 
 

@@ -10,15 +10,17 @@ import pytest
 from defaults import with_full
 
 from jaxenvs.core import looks
-from jaxenvs.grid import sprites
+from jaxenvs.grid.sprites import SPRITES
 from jaxenvs.grid.tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
+
+VALID_CODES = tuple(SPRITES.names)
 
 UNKNOWN = 0x0F  # kind 15 does not exist
 
 
 @functools.cache
 def picture(code: int, agent: int = 0, lit: int = 0, size: int = 8) -> np.ndarray:
-    return sprites.atlas(size)[int(sprites.sprite(code, agent, lit))].astype(int)
+    return SPRITES.atlas(size)[int(SPRITES.sprite(code, agent, lit))].astype(int)
 
 
 def grey(code: int, **where: int) -> np.ndarray:
@@ -37,7 +39,7 @@ def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
         Kind.KEY_BOX,
     )
     wanted = {k | c << 4 for k in coloured for c in Colour} | {0, EMPTY, WALL, GOAL, LAVA}
-    assert set(sprites.VALID_CODES) == wanted
+    assert set(VALID_CODES) == wanted
 
 
 def test_invalid_bytes_are_conspicuous_and_tiles_are_not():
@@ -46,12 +48,12 @@ def test_invalid_bytes_are_conspicuous_and_tiles_are_not():
     for code in range(NUM_CODES):
         for lit in (0, 1):
             is_unknown = np.array_equal(picture(code, lit=lit), unknown)
-            assert is_unknown == (code not in sprites.VALID_CODES), (code, lit)
+            assert is_unknown == (code not in VALID_CODES), (code, lit)
 
 
 @pytest.mark.parametrize("lit", [0, 1])
 def test_every_tile_looks_different_at_8_pixels(lit):
-    seen = [code for code in sprites.VALID_CODES if code & 15 != Kind.KEY_BOX]
+    seen = [code for code in VALID_CODES if code & 15 != Kind.KEY_BOX]
     for a, b in itertools.combinations(seen, 2):
         assert np.abs(picture(a, lit=lit) - picture(b, lit=lit)).max() > 20, (a, b)
 
@@ -79,7 +81,7 @@ def test_doors_and_things_of_one_colour_differ_by_shape(colour):
         assert differs.sum() >= 8, (a, b)
 
 
-@pytest.mark.parametrize("code", sprites.VALID_CODES)
+@pytest.mark.parametrize("code", VALID_CODES)
 def test_a_cell_in_sight_is_lighter(code):
     assert picture(code, lit=1).mean() > picture(code, lit=0).mean() + 2
 
@@ -130,8 +132,8 @@ def test_an_atlas_is_drawn_in_two_seconds(id):
 
 
 def test_the_atlas_is_read_only_and_kept():
-    atlas = sprites.atlas(32)
-    assert atlas.shape == (sprites.NUM_SPRITES, 32, 32, 3) and atlas.dtype == np.uint8
-    assert sprites.atlas(32) is sprites.atlas(32)
+    atlas = SPRITES.atlas(32)
+    assert atlas.shape == (2 * looks.NUM_AGENTS * NUM_CODES, 32, 32, 3) and atlas.dtype == np.uint8
+    assert SPRITES.atlas(32) is SPRITES.atlas(32)
     with pytest.raises(ValueError, match="read-only"):
         atlas[0] = 0

@@ -1,4 +1,4 @@
-"""Small random graphs to search, with exact distances, costs and heuristics of awkward kinds."""
+"""Small random graphs for searches, with exact distances, and hard costs and heuristics."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -13,9 +13,9 @@ VERTICES, ACTIONS, PREDECESSORS = 14, 3, 8
 
 
 class Graph(NamedTuple):
-    """A graph as instance of `Graphs`, or many by a leading axis."""
+    """A graph as an instance of `Graphs`, or many with a leading axis."""
 
-    after: Any  # int32 (vertices, actions): where an action leads, -1 nowhere
+    after: Any  # int32 (vertices, actions): successor of each action, -1 for none
     cost: Any  # float32 (vertices, actions)
     before: Any  # int32 (vertices, predecessors): vertex * ACTIONS + action, -1 none
     bound: Any  # float32 (vertices,): the heuristic
@@ -23,7 +23,7 @@ class Graph(NamedTuple):
 
 
 class Level(NamedTuple):
-    """As `PuzzleLevel`, of NumPy arrays."""
+    """`PuzzleLevel` of NumPy arrays."""
 
     board: Any  # int32 ()
     instance: Graph
@@ -31,7 +31,7 @@ class Level(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Graphs:
-    """The search domain of all graphs, which therefore share one compilation."""
+    """Search domain of all graphs, which share one compiled program."""
 
     name: str = "Graphs"
     num_actions: int = ACTIONS
@@ -66,7 +66,7 @@ class Graphs:
 
 
 def level(after, cost, bound, start, goal) -> Level:
-    """Levels of graphs; a vertex with more predecessors than there is room for loses some."""
+    """Return levels of graphs; excess predecessors of a vertex are dropped."""
     count = len(after)
     before = np.full((count, VERTICES, PREDECESSORS), -1, np.int32)
     for number in range(count):
@@ -84,7 +84,7 @@ def level(after, cost, bound, start, goal) -> Level:
 
 
 def to_goal(graph: Graph) -> np.ndarray:
-    """Least cost from every vertex to the goal, float64 (graphs, vertices), by relaxation."""
+    """Return the optimal cost from every vertex to the goal, float64 (graphs, vertices)."""
     count = len(graph.after)
     rows = np.arange(count)
     least = np.full((count, VERTICES), np.inf)
@@ -99,7 +99,7 @@ def to_goal(graph: Graph) -> np.ndarray:
 def random_levels(
     rng: np.random.Generator, count: int, unit_cost: bool
 ) -> tuple[Level, np.ndarray]:
-    """Random levels and their exact costs; heuristics are admissible and seldom consistent.
+    """Return random levels and exact costs; heuristics are admissible, rarely consistent.
 
     Costs are one, zero to two, quarters, or from 1 to 1000, so that float32 sums are exact.
     """
@@ -122,14 +122,14 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    seen = rng.random((count, VERTICES)) < 0.5  # an infinity that is right
+    seen = rng.random((count, VERTICES)) < 0.5  # a correct infinity
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))
     return Level(start, graph), exact[np.arange(count), start]
 
 
 def unit_level(successors, bound, start: int, goal: int) -> Level:
-    """One level of unit costs from lists of successors."""
+    """Return a level of unit costs from lists of successors."""
     after = np.full((1, VERTICES, ACTIONS), -1, np.int32)
     for vertex, to in enumerate(successors):
         after[0, vertex, : len(to)] = to

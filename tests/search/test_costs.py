@@ -1,4 +1,4 @@
-"""Search where actions cost anything, without a heuristic; and the ranges of the open list."""
+"""Search with arbitrary action costs and no heuristic; ranges of the open list."""
 
 import functools
 import heapq
@@ -36,7 +36,7 @@ GRID = search.Domain(  # the heuristic is 0
 
 
 def least_cost(costs):
-    """Dijkstra's algorithm from the first cell to the last, in float32 as the search adds."""
+    """Run Dijkstra's algorithm from the first cell to the last, in float32 as in the search."""
     least, heap = np.full(CELLS, np.inf, np.float32), [(np.float32(0), 0)]
     least[0] = 0
     while heap:
@@ -55,7 +55,7 @@ def least_cost(costs):
 
 
 def drawn_costs(rng):
-    """Costs of entering the cells: of one size and of many, with zeros and with outliers."""
+    """Return costs of entering the cells: similar or varied, with zeros and with outliers."""
     digits = rng.integers(1, 10, CELLS)
     return np.stack(
         [
@@ -104,7 +104,7 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Choose new ranges until none are better, and move all entries each time."""
+    """Choose new ranges until none are better, moving all entries each time."""
     able, changes = True, 0
     while True:
         todo = adapted(todo, jnp.float32(1e-4), batch, jnp.bool_(able))
@@ -118,7 +118,7 @@ def moved(todo, priorities, batch):
 
 @pytest.mark.parametrize("width", [1e-6, pytest.param(1.0, marks=pytest.mark.full), 1e6])
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
-    """Priorities over nine orders of magnitude, and ranges that are bad at first."""
+    """Use priorities over nine orders of magnitude and bad initial ranges."""
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)
     todo = open_list.empty(len(priorities), jnp.float32(0), jnp.float32(width))
@@ -137,6 +137,8 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
         left.extend(entry.tolist())
     assert sorted(left) == list(range(len(priorities))), "each entry leaves once"
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
-    displaced = np.abs(rank - np.arange(len(rank)))  # by a third of all, where there is no order
+    displaced = np.abs(
+        rank - np.arange(len(rank))
+    )  # a third of all entries, if nothing were ordered
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

@@ -1,7 +1,7 @@
-"""What a search claims is true: proofs and bounds on random graphs, against exact distances.
+"""Claims of searches are true: proofs and bounds on random graphs, compared with exact costs.
 
 The default run takes a few hundred graphs; `pytest -m slow tests/search/test_proofs.py -s` takes
-4,096 in each of eighteen ways to search.
+4,096 for each of eighteen settings.
 """
 
 import functools
@@ -20,14 +20,14 @@ SMALL = {"node_budget": 400, "max_length": 32}
 
 
 class Way(NamedTuple):
-    """A way to search, compiled once."""
+    """Search settings, compiled once."""
 
     name: str
     batch_size: int
     unit_cost: bool = False
     weight: float = 1.0
     terminate: str = "optimal"
-    table: bool = False  # all graphs as levels of one search, else each alone
+    table: bool = False  # all graphs are levels of one search, else each is searched alone
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """Number of false claims, and number of proofs of each kind."""
+    """Return the number of false claims, and the number of proofs of each kind."""
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -70,12 +70,12 @@ TWO = (
 
 
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Two graphs with admissible, inconsistent heuristics, each also with its actions reversed."""
+    """Use two graphs with admissible, inconsistent heuristics, also with reversed actions."""
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    levels += levels * (TOGETHER // len(levels) - 1)  # as many as in the other tests
+    levels += levels * (TOGETHER // len(levels) - 1)  # the same number as in the other tests
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]
     assert (levels.instance.bound <= to_goal(levels.instance)).all()

@@ -1,4 +1,4 @@
-"""A*, Q*, beam search and search from both ends: known optima, proofs, budgets and messages."""
+"""A*, Q*, beam and bidirectional search: known optima, proofs, budgets and messages."""
 
 import functools
 import itertools
@@ -28,7 +28,7 @@ def rules(puzzle):
 
 
 def follow(puzzle, level, actions, length):
-    """Board and cost after the actions, each of which must be legal."""
+    """Return board and cost after the actions; each must be legal."""
     apply, _ = rules(puzzle)
     board, cost = level.board, 0.0
     for action in np.asarray(actions)[: int(length)]:
@@ -39,7 +39,7 @@ def follow(puzzle, level, actions, length):
 
 
 def assert_plays(puzzle, levels, result):
-    """The actions of every solved level lead to its goal at the given cost."""
+    """Assert that the actions of every solved level lead to its goal at the given cost."""
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
         board, cost = follow(puzzle, level, result.actions[i], result.length[i])
@@ -65,7 +65,7 @@ def eight_levels():
 
 @functools.cache
 def eight():
-    """The 8-puzzles solved by A*, which other searches must agree with."""
+    """Return 8-puzzles solved by A*, the reference for other searches."""
     return search.astar(EIGHT, eight_levels(), terminate="optimal", **SMALL)
 
 
@@ -111,13 +111,13 @@ def test_beam_search_solves_and_never_beats_the_optimum():
 
 @functools.cache
 def weighted(weight):
-    """The same by weighted A*, which is given room for 16 actions alone."""
+    """Solve the same levels by weighted A* with room for only 16 actions."""
     return search.astar(EIGHT, eight_levels(), weight=weight, **{**SMALL, "max_length": 16})
 
 
 @pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.full), 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
-    """Levels that finish early are not thereby proven: their open entries are skipped."""
+    """Levels that finish early are not proven, as their open entries are skipped."""
     result = weighted(weight)
     better = result.cost > eight().cost
     assert result.solved.all() and better.any() and not (result.optimal & better).any()
@@ -155,7 +155,7 @@ def test_a_level_without_a_solution_is_said_to_have_none():
 
 
 def test_a_start_that_is_solved_needs_no_action():
-    """Solved levels beside unsolved ones, with the program of the other tests."""
+    """Search solved and unsolved levels together, with the program of the other tests."""
     board = eight_levels().board.at[3].set(EIGHT.goal(()))
     levels = eight_levels().replace(board=board)
     for result in (
@@ -168,7 +168,7 @@ def test_a_start_that_is_solved_needs_no_action():
 
 
 def test_a_beam_takes_the_cheapest_goal_of_a_step():
-    """Both actions end; the first costs 31, the second 2."""
+    """Both actions reach the goal; the first costs 31, the second 2."""
     fork = search.Domain(
         neighbours=lambda instance, board: Move(
             jnp.array([1, 2], jnp.int32), jnp.array([31.0, 2.0]), jnp.array([True, True])
@@ -244,7 +244,7 @@ def test_real_costs_are_compared_exactly():
 
 
 def orders(puzzle):
-    """Routes through the cities from city 0, as actions; the last one also goes home."""
+    """Return tours from city 0 as actions; the last action also returns home."""
     return itertools.permutations(range(1, puzzle.cities))
 
 
@@ -258,7 +258,7 @@ def test_sokoban_is_solved_from_both_sides_of_the_interface():
 
 
 def counting(limit=1000):
-    """From a number one may add 1 or double it; 37 is the goal."""
+    """Domain of numbers: add 1 or double; 37 is the goal."""
 
     def neighbours(instance, board):
         after = jnp.stack([board + 1, board * 2])
@@ -295,7 +295,7 @@ def test_a_bound_that_may_be_too_high_proves_nothing():
 
 
 def test_an_infinity_that_may_be_wrong_does_not_prove_that_nothing_is_there():
-    """From 1 a wrong infinity cuts the path to 37; from 900 everything was examined."""
+    """From 1, a wrong infinity cuts the path to 37; from 900, everything is examined."""
     domain, numbers = counting(), jnp.array([1, 900], jnp.int32)
 
     def cut(instance, board):
@@ -369,7 +369,7 @@ def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        bucket = rng.integers(0, 9, 1500).astype(np.int32)  # 8 is none
+        bucket = rng.integers(0, 9, 1500).astype(np.int32)  # 8 is no bucket
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
         priority = np.where(bucket < 8, bucket + rng.random(1500), np.inf).astype(np.float32) - 1
@@ -386,7 +386,7 @@ def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     assert float(open_list.edge(todo)) == next(b for b in range(8) if model[b]) - 1
 
 
-def test_what_cannot_be_searched_is_named():
+def test_errors_name_what_a_domain_lacks():
     with pytest.raises(TypeError, match=r"astar: DoorKey.* has no neighbours.*search.Domain"):
         search.astar(jaxenvs.make("Grid-DoorKey-5x5-v0"), jnp.int32(0))
     with pytest.raises(TypeError, match=r"bidirectional: .*cannot be searched from its end.*astar"):
@@ -419,7 +419,7 @@ def test_a_budget_above_the_memory_is_refused_before_anything_is_made():
         search.astar(EIGHT, EIGHT.level(HARDEST), node_budget=2_000_000_000)
 
 
-def test_a_node_has_at_most_40_bytes_beside_its_key():
+def test_a_node_takes_at_most_40_bytes_without_its_key():
     assert search.bytes_per_node(0) <= 40
     level = EIGHT.level(HARDEST)
     from jaxenvs.search import engine
@@ -431,5 +431,5 @@ def test_a_node_has_at_most_40_bytes_beside_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4  # a page for each bucket, however many nodes
+    fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4  # a page per bucket, for any number of nodes
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

@@ -1,4 +1,4 @@
-"""The command `jaxenvs solve`: what it prints, its files, its errors."""
+"""The command `jaxenvs solve`: output, files and errors."""
 
 import re
 
@@ -9,7 +9,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-PROVEN = ["--terminate", "optimal", *FAST]  # of 3x3 tiles: compiled once for all tests
+PROVEN = ["--terminate", "optimal", *FAST]  # 3x3 tiles: compiled once for all tests
 
 
 def solve(*arguments: str) -> int:
@@ -107,7 +107,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
-    # After the end the same level begins again.
+    # After the end, the same level restarts.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]
 
 
@@ -131,7 +131,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
         (["Puzzle-SlidingTile-3x3-v0", "--gif", "no/folder/a.gif"], "no folder"),
     ],
 )
-def test_what_the_caller_can_mend_is_one_sentence(arguments, message, capsys):
+def test_errors_of_the_caller_are_one_sentence(arguments, message, capsys):
     assert solve(*arguments) == 2
     said = capsys.readouterr().err
     assert said.startswith("jaxenvs solve: ") and message in said and said.count("\n") == 1

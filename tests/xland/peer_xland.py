@@ -1,4 +1,4 @@
-"""XLand-MiniGrid itself beside our worlds: states and tasks converted, and a scan of its steps."""
+"""XLand-MiniGrid for comparison: conversion of states and tasks, and rollouts of its steps."""
 
 import dataclasses
 import functools
@@ -14,8 +14,8 @@ from xminigrid.envs import xland
 from xminigrid.envs.xland import XLandEnvParams, XLandMiniGrid
 from xminigrid.types import AgentState, EnvCarry, State, StepType, TimeStep
 
-from jaxenvs.xland import XLand, tiles
-from jaxenvs.xland.state import XLandState, packed
+from jaxenvs.core.gridworld import packed
+from jaxenvs.xland import XLand, XLandState, tiles
 
 assert version("xminigrid") == "0.9.3", "the rules are stated for xminigrid 0.9.3"
 
@@ -34,7 +34,7 @@ def loosely(function):
 
 
 def state_of(grid, pose, pocket, ruleset):
-    """The package's state of one world: tile bytes, (row, column, direction), a tile."""
+    """Return the package's state for tile bytes, (row, column, direction) and a tile."""
     agent = AgentState(
         position=pose[:2].astype(jnp.int32),
         direction=pose[2].astype(jnp.int32),
@@ -52,13 +52,13 @@ def state_of(grid, pose, pocket, ruleset):
 
 
 def params_of(size, limit):
-    """The package's params, which are static."""
+    """Return the package's params, which are static."""
     return XLandEnvParams(height=size, width=size, view_size=5, max_steps=limit)
 
 
 @functools.cache
 def play(size, limit):
-    """(grids, poses, pockets, rulesets, actions) -> the package's results of every step."""
+    """Return a function (grids, poses, pockets, rulesets, actions) -> the package's steps."""
     params = params_of(size, limit)
 
     def step(before, action):
@@ -87,7 +87,7 @@ def play(size, limit):
 
 @functools.cache
 def play_ours(size, num_rules):
-    """The same of our steps, with the limit as the last argument."""
+    """Return the same function of our steps, with the time limit as last argument."""
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)
 
@@ -120,7 +120,7 @@ def play_ours(size, num_rules):
 
 @functools.cache
 def levels(name):
-    """(keys, init_tiles) -> tile bytes and poses of the package's own resets."""
+    """Return a function (keys, init_tiles) -> tile bytes and poses of the package's resets."""
     env, params = xminigrid.make(name)
 
     def level(key, init_tiles):
@@ -134,11 +134,11 @@ def levels(name):
 
 
 def differences(theirs, ours, limit):
-    """Names of results that differ, with the number of steps in which they do."""
+    """Return the names of results that differ, with the number of such steps."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
-    known = np.arange(ours["ended"].shape[1]) < limit  # the package forgets its limit afterwards
-    for name in ("ended", "reward"):  # whose rewards are negative then
+    known = np.arange(ours["ended"].shape[1]) < limit  # later the package ignores its limit
+    for name in ("ended", "reward"):  # and its rewards are negative
         ours[name] = np.where(known, ours[name], theirs[name])
     found = {}
     for name, wanted in theirs.items():
@@ -151,13 +151,13 @@ def differences(theirs, ours, limit):
 
 
 def limit(name):
-    """The time limit of one of the package's ids."""
+    """Return the time limit of one of the package's ids."""
     return xminigrid.make(name)[1].max_steps
 
 
 @loosely
 def layout(name, key, size):
-    """Tile bytes of one of the package's layouts."""
+    """Return the tile bytes of one of the package's layouts."""
     rooms = {"R1": "room", "R2": "two_rooms", "R4": "four_rooms", "R6": "six_rooms"}
     generate = getattr(xland, f"generate_{rooms.get(name, 'nine_rooms')}")
     return tiles.decode(generate(key, size, size)[1])

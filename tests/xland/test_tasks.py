@@ -1,4 +1,4 @@
-"""Task sets: the serial script, checksums, files on disk, and what is done with a set."""
+"""Task sets: the serial script, checksums, cached files, and operations on a set."""
 
 import functools
 import pickle
@@ -44,7 +44,7 @@ def test_the_sets_are_those_of_the_script(name: str, as_a_user):
 
 
 def serial(recipe: Recipe, count: int) -> list[exact.Tree]:
-    """The first distinct tasks, drawn one after another by CPython's own generator."""
+    """Return the first distinct tasks, drawn one by one with CPython's generator."""
     rng, found = random.Random(exact.SEED), {}
     while len(found) < count:
         tree = exact.drawn(rng, recipe)
@@ -57,7 +57,7 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
-    """Short lanes, so that the chain of tasks passes through many of them and through gaps."""
+    """Lanes are short, so that the chain of tasks passes through many lanes and gaps."""
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)
     monkeypatch.setattr(exact, "SLACK", 1.0)
@@ -110,7 +110,7 @@ def test_an_unknown_set_is_refused_by_name():
 
 @pytest.fixture
 def folder(trivial, monkeypatch, tmp_path):
-    """An empty folder for sets, and a count of those that are drawn."""
+    """An empty cache folder, and a list of the sets that are drawn."""
     calls = []
 
     def drawn(name: str):
@@ -122,7 +122,7 @@ def folder(trivial, monkeypatch, tmp_path):
     return tmp_path / "kept", calls
 
 
-def test_a_set_is_drawn_once_and_found_again(folder, trivial):
+def test_a_set_is_drawn_once_and_then_read_from_the_cache(folder, trivial):
     path, calls = folder
     for _ in range(2):
         assert sets.benchmark(TRIVIAL) == trivial
@@ -131,7 +131,7 @@ def test_a_set_is_drawn_once_and_found_again(folder, trivial):
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "bits", "text", "pickle", "folder"])
-def test_a_damaged_file_is_drawn_anew(damage, folder, trivial):
+def test_a_set_with_a_damaged_file_is_drawn_again(damage, folder, trivial):
     path, calls = folder
     sets.benchmark(TRIVIAL)
     file = path / f"xland-{TRIVIAL}.bin"
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_drawn_anew(damage, folder, trivial):
 
 
 @pytest.mark.parametrize("where", ["off", "/proc/none", "file/below"])
-def test_a_folder_that_cannot_be_written_keeps_nothing(where, folder, trivial, monkeypatch):
+def test_a_folder_that_is_not_writable_caches_nothing(where, folder, trivial, monkeypatch):
     path, calls = folder
     (path.parent / "file").touch()
     monkeypatch.chdir(path.parent)
@@ -204,7 +204,7 @@ def test_a_split_keeps_the_order(trivial):
             trivial.split(share)
 
 
-def test_a_filter_parts_by_goal_and_rules(trivial):
+def test_a_filter_splits_by_goal_and_rules(trivial):
     held, others = trivial.filter_split(lambda goal, rules: (goal[0] == 1) & (rules[0, 0] == 0))
     assert held.num_rulesets == 60  # every thing in every colour
     assert others.num_rulesets == 21_000 - 60

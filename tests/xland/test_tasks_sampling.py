@@ -1,7 +1,7 @@
-"""Tasks drawn inside `jit` are distributed as those of XLand-MiniGrid's script.
+"""Tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
 
-Chi-square on kinds, tiles, counts and the depth of the tree, p > 1e-4 for each. The script's tasks
-are drawn one by one with CPython's `random` from a seed of our own.
+Chi-square tests of kinds, tiles, counts and the depth of the tree, p > 1e-4 for each. The script's
+tasks are drawn one by one with CPython's `random` from another seed than the sets.
 """
 
 import random
@@ -18,9 +18,9 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-REJECT, RARE = 1e-4, 10  # values seen more seldom in all are counted together
+REJECT, RARE = 1e-4, 10  # values seen less often, over both samples, are merged into one
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
-MIXED = Recipe(2, 0.2, 2, 2)  # every part of the generator in a small program
+MIXED = Recipe(2, 0.2, 2, 2)  # uses every part of the generator
 
 
 def theirs(recipe: Recipe, count: int) -> Ruleset:
@@ -39,7 +39,7 @@ def codes(pairs: np.ndarray) -> np.ndarray:
 
 
 def depth(goal: np.ndarray, rules: np.ndarray) -> int:
-    """Levels of rules above what lies on the map: nothing else makes a tile of the tree."""
+    """Return the levels of rules between goal and map; each tile of the tree has one maker."""
     makers = {}
     for rule in rules[rules[:, 0] > 0].tolist():
         inputs = [tuple(rule[1:3])]
@@ -54,7 +54,7 @@ def depth(goal: np.ndarray, rules: np.ndarray) -> int:
 
 
 def features(tasks: Ruleset) -> dict[str, np.ndarray]:
-    """Numbers by name: one for each task, or one for each rule or tile in it."""
+    """Return arrays by name, with one value per task, rule or tile."""
     goal, rules, laid = tasks.goal, tasks.rules, tasks.init_tiles
     flat = rules[rules[..., 0] > 0]
     pair = (flat[:, 0] >= Rule.NEAR) & (flat[:, 0] <= Rule.LEFT)
@@ -81,7 +81,7 @@ def features(tasks: Ruleset) -> dict[str, np.ndarray]:
 
 
 def chance(one: np.ndarray, other: np.ndarray) -> float:
-    """p-value of the hypothesis that both have the same distribution."""
+    """Return the p-value of the hypothesis that both have the same distribution."""
     values = np.union1d(one, other)
     counts = np.array([[(sample == value).sum() for value in values] for sample in (one, other)])
     rare = counts.sum(axis=0) < RARE

@@ -1,4 +1,4 @@
-"""`solve`: its actions win, `shortest` finds no detours, and no search wins what it rules out."""
+"""`solve`: its actions win, `shortest` is optimal, and tasks it calls unwinnable have no win."""
 
 import functools
 from typing import Any
@@ -12,10 +12,15 @@ from jaxenvs import xland
 from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, inventory, solver, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-SIZE = 5  # of the boards
+SIZE = 5  # cells on a side of the boards
 SIGNS = {"#": tiles.WALL, ".": tiles.FLOOR, "b": 0x13, "s": 0x34, "p": 0x25, "G": 0x26}
 FACING = "^>v<"
-UNKNOWN = (Goal.NONE, Goal.ON, Goal.TILE_AT, Goal.AGENT_AT)  # goals that an inventory leaves open
+UNKNOWN = (
+    Goal.NONE,
+    Goal.ON,
+    Goal.TILE_AT,
+    Goal.AGENT_AT,
+)  # goals that the inventory cannot decide
 
 
 def drawn(*rows: str) -> Level:
@@ -34,7 +39,7 @@ def world() -> tuple[XLand, Any]:
 
 
 def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
-    """Whether the last of the actions, and no other, reaches the goal."""
+    """Return whether the last action, and no other, reaches the goal."""
     env, step = world()
     params = env.default_params.replace(ruleset=ruleset.sized(4, 4).packed())
     state, ended = env.reset_to(jax.random.key(0), level, params).state, []
@@ -51,7 +56,7 @@ def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
         # turn, forward, pick up
         ("goal: hold(red ball)\nmap: red ball", ("b..", "...", "^.."), 2),
         ("goal: hold(red ball)\nmap: red ball", ("..b", "...", "^.."), 5),
-        # pick up, turn, put down beside the square
+        # pick up, turn, put down next to the square
         ("goal: near(red ball, blue square)\nmap: red ball, blue square", ("b.s", "^..", "..."), 4),
         # it becomes a pyramid on the square's cell, which the agent then faces
         (
@@ -73,7 +78,7 @@ def test_the_shortest_way(task: str, rows: tuple[str, ...], steps: int):
 
 
 def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
-    """A task of few tiles, in which most rules and the goal concern each other, and a board."""
+    """Return a task with few tiles, whose rules and goal are mostly related, and a level."""
     named = [(3, 1), (4, 3), (5, 2), (6, 2)]
 
     def numbers(forms: Any, kind: int, more: int) -> tuple[int, ...]:
@@ -98,7 +103,7 @@ def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
 
 @pytest.mark.parametrize("count", [24, pytest.param(600, marks=pytest.mark.slow)])
 def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
-    """The search plays the rules; it must not know what the inventory says."""
+    """The search runs without the inventory's result."""
     analyse = inventory.analyse
     monkeypatch.setattr(solver.validation, "check", lambda *given: None)
     monkeypatch.setattr(inventory, "analyse", lambda *given: inventory.Analysis(None, (), False))
@@ -114,7 +119,7 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """The ball vanishes when the agent comes, unless it need not come."""
+    """The ball vanishes when the agent approaches; it need not approach in the second level."""
     ruleset = xland.parse_ruleset(
         "goal: hold(red ball)\nnear(red ball, agent) -> floor\nmap: red ball"
     )
@@ -142,7 +147,7 @@ def test_a_goal_tile_at_a_wall_leaves_no_room(goal: str, rows: tuple[str, ...], 
     assert found.winnable == winnable and (found.nodes > 0) == winnable
 
 
-def test_dead_ends_are_told_in_words():
+def test_dead_ends_are_described_in_words():
     ruleset = xland.parse_ruleset(
         "goal: hold(green pyramid)\nnear(red ball, blue square) -> green pyramid\n"
         "hold(red ball) -> red key\nmap: red ball, blue square"
@@ -155,7 +160,7 @@ def test_dead_ends_are_told_in_words():
     assert found.winnable and found.dead_end and wins(ruleset, level, found.actions)
 
 
-def test_what_the_inventory_does_not_know():
+def test_tasks_that_the_inventory_cannot_decide():
     text = "goal: {}\nmap: red ball, blue square"
     unknown = (None, (), False)
     for goal in ("at(agent, 1, 1)", "on(green goal tile)", "near(red ball, wall)"):
@@ -169,18 +174,18 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # The tile vanishes when the agent comes; if it need not come, a put makes a key of it.
+        # The tile vanishes when the agent approaches; if it need not, a put makes a key of it.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule consumes what the goal asks for, on the same side, on another, or afterwards.
+        # A rule consumes the goal's pair: on the same side, on another side, or later.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
-        # A ball that changes in the hand: the square is brought to it.
+        # The ball changes when it is picked up, so the square is brought to it.
         ("goal: near(red ball, blue square)\nhold(red ball) -> floor", False, True),
         ("goal: hold(red ball)\nhold(red ball) -> pink key", False, False),
         ("goal: hold(red ball)\nhold(red ball) -> red key\nhold(red key) -> red ball", False, True),
-        # There is one ball, and both ways to the goal's pair take it.
+        # There is one ball, and both tiles of the goal's pair are made from it.
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"
          "hold(red ball) -> pink key", False, False),
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"

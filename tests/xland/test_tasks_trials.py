@@ -1,4 +1,4 @@
-"""Trials: one task for several episodes, and `done` only where memory must be cleared."""
+"""Trials: several episodes per task, and `done` only where recurrent state must be cleared."""
 
 import functools
 from typing import Any
@@ -18,7 +18,7 @@ EPISODES, LIMIT, STEPS, ROWS = 3, 12, 120, 8
 
 @functools.cache
 def trials() -> tuple[Trials, Any]:
-    """Two tasks: one that random play soon solves, and one that it cannot."""
+    """Return trials with two tasks: one that random play soon solves, and an impossible one."""
     env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=2, num_tiles=2)
     goals = [(Goal.AGENT_NEAR, 2, 6), (Goal.HOLD, 12, 11)]
     tasks = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
@@ -30,7 +30,7 @@ def trials() -> tuple[Trials, Any]:
 
 @functools.cache
 def played() -> tuple[Any, Any, Any, Any]:
-    """States and actions before each step of random play in a batch, and the steps."""
+    """Return states before and after each step of random play in a batch, the steps, the env."""
     env, params = trials()
     venv = jaxenvs.make_vec(env, ROWS)
 
@@ -118,7 +118,7 @@ def test_gymnax_code_sees_a_trial_as_an_episode():
     raise AssertionError("the trial did not end")
 
 
-def test_what_cannot_be_a_trial_is_refused():
+def test_invalid_trials_are_refused():
     env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=1, num_tiles=4)
     tasks = xland.Benchmark(
         rulesets=xland.PackedRuleset(
@@ -138,7 +138,7 @@ def test_what_cannot_be_a_trial_is_refused():
 
 
 def test_gymnasium_code_sees_a_trial_as_an_episode():
-    """A batch of Gymnasium's whose wrapper counts episodes, as RL² code there would."""
+    """A Gymnasium vector env whose wrapper records episode statistics, as RL² code uses."""
     env, params = trials()
     served = RecordEpisodeStatistics(jaxenvs.adapters.to_gymnasium_vec(env, ROWS, params=params))
     obs, _ = served.reset(seed=3)
@@ -158,7 +158,7 @@ def test_gymnasium_code_sees_a_trial_as_an_episode():
     assert trials_done > 0
 
 
-def test_sets_are_parted_by_shares_of_an_order():
+def test_sets_are_split_by_shares_of_a_fixed_order():
     env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=1, num_tiles=5)
     parts = [env.trials("trivial-21k", part) for part in ((0.0, 0.25), (0.25, 1.0))]
     assert [trials.num_tasks for trials in parts] == [5250, 15750]

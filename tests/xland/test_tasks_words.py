@@ -1,4 +1,4 @@
-"""Tasks as text: parsing and printing are inverses, messages name the line, words say all."""
+"""Tasks as text: parsing and formatting are inverses, errors name the line, text is complete."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_text_and_rulesets_are_inverses(ruleset):
 
 @settings(max_examples=100, deadline=None)
 @given(RULESETS, st.data())
-def test_every_tile_is_in_the_words(ruleset, data):
+def test_the_description_depends_on_every_tile(ruleset, data):
     name = data.draw(st.sampled_from(["goal", "rules", "init_tiles"]))
     changed = getattr(ruleset, name).copy()
     places = np.argwhere(changed)
@@ -112,18 +112,24 @@ def test_goals_in_words(goal: str, words: str):
     ("line", "message"),
     [
         ("near(red ball, blue square)", "this is neither a goal, a rule nor a map; write `goal: "),
-        ("goal: nea(red ball, red key)", "`nea` is no test; the tests are hold, near, .*`near`?"),
-        ("goal: near", "`near` is no test; write hold(a), near(a, b) or near(a, agent), "),
+        (
+            "goal: nea(red ball, red key)",
+            "`nea` is not a test; the tests are hold, near, .*`near`?",
+        ),
+        ("goal: near", "`near` is not a test; write hold(a), near(a, b) or near(a, agent), "),
         ("goal: near(red ball)", "near is written near(a, b) or near(a, agent)"),
         ("goal: hold(red ball, red key)", "hold is written hold(a)"),
-        ("hold(red ball) -> read key", "`read key` is no tile; .*; did you mean `red key`?"),
-        ("hold(agent) -> red key", "`agent` is no tile; "),
-        ("above(agent, red key) -> floor", "`agent` is no tile; "),
+        ("hold(red ball) -> read key", "`read key` is not a tile; .*; did you mean `red key`?"),
+        ("hold(agent) -> red key", "`agent` is not a tile; "),
+        ("above(agent, red key) -> floor", "`agent` is not a tile; "),
         ("on(red ball) -> red key", "`on` and `at` are for goals; "),
         ("goal: at(red ball, 3)", "at is written at(a, row, column) or at(agent, row, column)"),
-        ("goal: at(red ball, 3, -1)", "`-1` is no row or column; these are numbers from 0 to 255"),
+        (
+            "goal: at(red ball, 3, -1)",
+            "`-1` is not a row or column; these are numbers from 0 to 255",
+        ),
         ("goal: none", "there is a goal already; a task has one"),
-        ("map: red ball, , red key", "`` is no tile; "),
+        ("map: red ball, , red key", "`` is not a tile; "),
     ],
 )
 def test_messages_name_the_line_and_say_what_is_allowed(line: str, message: str):
@@ -139,7 +145,7 @@ def test_a_task_needs_a_goal():
 
 
 @pytest.mark.parametrize("function", [xland.describe, xland.format_ruleset])
-def test_what_is_no_task_is_refused(function):
+def test_invalid_tasks_are_refused(function):
     batch = Ruleset(goal=np.zeros((2, 5), np.uint8), rules=np.zeros((2, 1, 7), np.uint8),
                     init_tiles=np.zeros((2, 1, 2), np.uint8))  # fmt: skip
     with pytest.raises(ValueError, match=r"needs one ruleset, got a batch of shape \(2,\)"):
@@ -148,5 +154,5 @@ def test_what_is_no_task_is_refused(function):
         function(Ruleset.of((15, 3, 1)))
     with pytest.raises(ValueError, match="rule kind 12 is not one of 0 to 11"):
         function(Ruleset.of((0,), [(12, 3, 1)]))
-    with pytest.raises(ValueError, match=r"\(3, 0\) is no tile: kinds are 1 to 12"):
+    with pytest.raises(ValueError, match=r"\(3, 0\) is not a tile: kinds are 1 to 12"):
         function(Ruleset.of((1, 3, 0)))

@@ -1,4 +1,4 @@
-"""What an action set off, as players show it: rules that fired, cells they changed, the goal."""
+"""Effects of an action: rules that fired, changed cells, the goal."""
 
 import functools
 
@@ -41,7 +41,7 @@ def level(pocket_at: tuple[int, int], square_at: tuple[int, int]) -> Level:
 
 
 def played(env, params, start: Level, *actions: int):
-    """Effects of the last of some actions, and the states around it."""
+    """Return the effects of the last action, and the states before and after it."""
     after = env.reset_to(jax.random.key(0), start, params).state
     for action in actions:
         before, after = after, env.step(jax.random.key(0), after, action, params).state
@@ -54,12 +54,14 @@ def test_rules_that_fire_are_named_with_the_cells_they_change():
     start = level((3, 4), (4, 6))
     assert played(env, params, start, Action.RIGHT)[0] == Effects()
     held, *_ = played(env, params, start, Action.PICKUP)
-    assert held == Effects(facts=(1,), cells=())  # what it changed is in the hands
+    assert held == Effects(facts=(1,), cells=())  # only the pocket changed
     ball = params.replace(ruleset=CHAIN.replace(rules=CHAIN.rules[1:]).sized(4, 2).packed())
     actions = (Action.PICKUP, Action.RIGHT, Action.PUT)
     paired, before, after = played(env, ball, start, *actions)
     assert paired == Effects(facts=(1,), cells=((4, 5), (4, 6)))
-    assert env.effects(before, Action.FORWARD, after, ball) == Effects()  # not what was played
+    assert (
+        env.effects(before, Action.FORWARD, after, ball) == Effects()
+    )  # another action was played
     assert [env.facts(after, ball)[i].value for i in paired.facts] == [
         "A red ball and a blue square put next to it become a green pyramid"
     ]
@@ -90,8 +92,8 @@ def test_wrappers_pass_effects_on(wrapped):
     assert played(outer, params, inside, Action.PICKUP)[0] == Effects(facts=(1,))
 
 
-def test_players_show_what_was_set_off(monkeypatch):
-    env = world()  # with the default task: a ball put beside a square makes a pyramid
+def test_players_show_effects(monkeypatch):
+    env = world()  # with the default task: a ball put next to a square makes a pyramid
     session = Session(env, level=level((3, 4), (4, 6)))
     plain = boards.pictures(session, 8).copy()
     for action in (Action.PICKUP, Action.RIGHT, Action.PUT):

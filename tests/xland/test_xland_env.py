@@ -1,4 +1,4 @@
-"""The environment of rule worlds: rulesets it refuses, params, observations, words."""
+"""XLand's environment: invalid rulesets, params, observations, text."""
 
 import jax
 import jax.numpy as jnp
@@ -111,7 +111,7 @@ def test_each_environment_of_a_batch_has_its_own_task():
     assert lying == [{tiles.FLOOR, tiles.WALL, 0x13}, {tiles.FLOOR, tiles.WALL, 0x24}]
 
 
-def test_a_dict_tells_the_task_and_the_pocket():
+def test_obs_dict_contains_the_task_and_the_pocket():
     env = XLand(size=9, num_rules=3, num_tiles=4, obs="dict")
     ruleset = Ruleset.of((Goal.HOLD, *PYRAMID), [NEAR], LAID)
     params = env.params_for(ruleset)
@@ -134,7 +134,7 @@ def test_a_heading_is_the_image_with_the_direction():
     assert "You face" not in ENV.describe(state)
 
 
-def test_only_who_observes_the_task_reads_it():
+def test_the_text_states_the_task_only_if_it_is_observed():
     state = ENV.reset(jax.random.key(0)).state
     told = XLand(size=9, num_rules=3, num_tiles=4, obs="dict")
     assert ENV.describe(state).startswith("Your task is not part of this observation; obs='dict'")
@@ -149,7 +149,7 @@ def test_a_task_as_text_is_the_default_one(as_a_user):
     assert env.default_params == ENV.params_for(parse_ruleset(text.replace(";", "\n")))
     assert env.ending(ENV.sample_level(jax.random.key(0))) is None
     for task, said in {
-        "goal: hold(red kex)": "line 1, `goal: hold(red kex)`: `red kex` is no tile",
+        "goal: hold(red kex)": "line 1, `goal: hold(red kex)`: `red kex` is not a tile",
         "goal: hold(red key); map: red ball": "a red key is neither on the map nor made by a rule",
         f"goal: none; {'hold(red key) -> red ball; ' * 4}": "has 4 rules, this environment holds 3",
     }.items():
@@ -157,7 +157,7 @@ def test_a_task_as_text_is_the_default_one(as_a_user):
     assert "task must be text" in message(TypeError, XLand, task=Ruleset.of((1, 3, 1)))
 
 
-def test_words_know_what_is_in_sight_and_below():
+def test_the_text_names_objects_in_sight_and_below_the_agent():
     grid = np.full((9, 9), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.FLOOR
     grid[3, 4], grid[4, 5], grid[4, 4], grid[6, 4] = 0x13, 0x59, 0x26, 0x2C

@@ -1,4 +1,4 @@
-"""Levels against xminigrid 0.9.3: the same walls and cells of doors, everything uniform."""
+"""Layouts against xminigrid 0.9.3: the same walls and door cells, uniform positions."""
 
 import functools
 
@@ -26,7 +26,7 @@ def some(ids):
 
 @functools.cache
 def drawn(id):
-    """Tile bytes and poses of many levels."""
+    """Return an environment, and tile bytes and poses of many levels."""
     env = jaxenvs.make(id, num_rules=1, num_tiles=6)
     params = env.params_for(Ruleset.of((1, 3, 1), init_tiles=[*LAID, (0, 0), (0, 0)]))
     keys = jax.random.split(jax.random.key(5), LEVELS)
@@ -35,14 +35,14 @@ def drawn(id):
 
 
 def uniform(values, among):
-    """Whether values are uniform among those that are possible, and no other occurs."""
+    """Return whether values are uniform over the possible ones, and no other occurs."""
     counts = np.array([(values == one).sum() for one in among])
     assert counts.sum() == values.size, "a value that is not possible"
     return len(among) == 1 or chisquare(counts).pvalue > UNLIKELY
 
 
 def places(grid, tile):
-    """Number of the only cell with this tile in each level."""
+    """Return the index of the only cell with this tile in each level."""
     found = (grid == tile).reshape(len(grid), -1)
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1)

@@ -1,8 +1,8 @@
-"""The rules as drawings: a board, a task, actions, and the board that must come of them.
+"""Rules as drawings: a board, a task, actions, and the expected board.
 
-Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word a cell:
+Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
 a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is
-`^ > v <` before what it stands on.
+`^ > v <` before the tile it stands on.
 """
 
 import jax
@@ -10,19 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.xland import Action, XLand, XLandState, parse_ruleset, sprites, tiles
-from jaxenvs.xland.facts import AGENT, sign
-from jaxenvs.xland.state import packed
+from jaxenvs.core.gridworld import packed
+from jaxenvs.xland import Action, XLand, XLandState, parse_ruleset, tiles
+from jaxenvs.xland.facts import sign
+from jaxenvs.xland.sprites import SPRITES
 
+AGENT = "^>v<"  # by direction
 FORWARD, RIGHT, LEFT, PICKUP, PUT, TOGGLE = Action
 ENV = XLand(size=5, num_rules=2, num_tiles=2)
 STEP = jax.jit(ENV.step)
-CODES = {sign(code): code for code in sprites.NAMES.values()}
+CODES = {sign(code): code for code in SPRITES.names}
 NEAR = "near(red ball, green square) -> blue pyramid"
 
 
 class Play:
-    """A board that is played; `won` says whether the last action reached the goal."""
+    """A board to play on; `won` tells whether the last action reached the goal."""
 
     def __init__(self, picture, task, holds=""):
         grid = np.full((5, 5), tiles.WALL, np.uint8)

@@ -1,4 +1,4 @@
-"""Worlds for both games: dense ones in which rules fire often, hostile ones, tasks of the sets."""
+"""Levels and tasks for both packages: dense, hostile, and from the task sets."""
 
 import functools
 import random
@@ -11,13 +11,13 @@ import numpy as np
 from jaxenvs.xland import SETS, Goal, Kind, Rule, Ruleset, exact, layouts, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # of the actions
+ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # probabilities of the actions
 VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # by direction
 EXPLORING = (0.34, 0.1, 0.1, 0.19, 0.19, 0.08)
 
 
 class Worlds(NamedTuple):
-    """A batch of starts, their tasks and actions."""
+    """Batch of first states, tasks and actions."""
 
     grid: np.ndarray
     pose: np.ndarray
@@ -27,7 +27,7 @@ class Worlds(NamedTuple):
 
 
 def dense(rng, rows, steps, size, num_rules):
-    """Rooms full of a few things, which most rules name."""
+    """Rooms with many objects of few kinds, which most rules name, so that rules fire often."""
     kinds = np.array([Kind.BALL, Kind.BALL, Kind.STAR, Kind.GOAL, Kind.KEY])
     colours = rng.permutation([1, 2, 3, 8, 11])
     pool = (kinds | colours << 4).astype(np.uint8)
@@ -43,7 +43,7 @@ def dense(rng, rows, steps, size, num_rules):
 
 
 def hostile(rng, rows, steps, size, num_rules):
-    """Any tile anywhere, the agent too; rules and goals about any tile."""
+    """Any tile anywhere, the agent anywhere, rules and goals about any tile."""
     pool = np.unique((rng.integers(1, 13, 12) | rng.integers(0, 12, 12) << 4).astype(np.uint8))
     pool = np.append(pool, [tiles.FLOOR] * len(pool) + [tiles.WALL]).astype(np.uint8)
     grid = rng.choice(pool, (rows, size, size))
@@ -60,13 +60,13 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """The first 1,000 tasks of a set, as the package's script draws them (it drops repeats)."""
+    """Return the first 1,000 tasks of the package's script for a set, repeats included."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
 
 def chosen(rng, rows, names, num_rules, num_tiles):
-    """Tasks of each of the sets in turn, padded."""
+    """Return tasks of the sets in turn, padded."""
     parts = []
     for name in names:
         index = rng.integers(0, 1_000, -(-rows // len(names)))
@@ -78,7 +78,7 @@ def chosen(rng, rows, names, num_rules, num_tiles):
 
 
 def laid(rng, plan, size, init_tiles):
-    """A level of a layout for each row of tiles: (grids, poses)."""
+    """Return a level of a layout for each row of tiles: (grids, poses)."""
     rows = len(init_tiles)
     grid = np.repeat(plan.grid.reshape(1, -1), rows, axis=0)
     each = np.arange(rows)[:, None]
@@ -105,7 +105,7 @@ def small_tasks(rng, rows, steps, size, num_rules):
 
 
 def played(rng, grid, pose, ruleset, steps):
-    """These levels and tasks with empty pockets; half of the agents begin in front of a thing."""
+    """Return these levels and tasks; half of the agents start in front of an object."""
     ruleset, pose = ruleset.replace(init_tiles=_no_tiles(len(grid))), pose.copy()
     for row in range(0, len(grid), 2):
         thing = rng.choice(np.argwhere(np.isin(grid[row] & 15, (*tiles.THINGS, Kind.GOAL))))
@@ -124,7 +124,7 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 
 
 def rulesets(rng, rows, num_rules, pool, size):
-    """Rules of one kind in the first half of the rows, of all kinds in the others; every goal."""
+    """Draw rules of one kind in the first half of the rows, of all kinds in the rest; all goals."""
     kind = rng.integers(0, len(RULES), (rows, num_rules))
     half = rows // 2
     kind[:half] = 1 + np.arange(half)[:, None] % (len(RULES) - 1)
@@ -153,7 +153,7 @@ def _goals(rng, rows, pool, size):
 
 
 def tiles_of(code):
-    """Pairs of tile bytes."""
+    """Return the pairs (tile, colour) of tile bytes."""
     return np.stack([code & 15, code >> 4], axis=-1)
 
 
@@ -162,11 +162,11 @@ def _no_tiles(rows):
 
 
 def on_device(worlds):
-    """The same as JAX arrays."""
+    """Return the same as JAX arrays."""
     return jax.tree.map(jnp.asarray, worlds)
 
 
 def kinds_alone(worlds):
-    """The only kind of rules of each row, 0 where there are several."""
+    """Return the only kind of rule of each row, 0 where there are several."""
     kind = worlds.ruleset.rules[..., 0]
     return np.where((kind == kind[:, :1]).all(axis=1), kind[:, 0], Rule.NONE)

@@ -9,7 +9,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32, PyTree
 
 from .. import checks
-from ..env import Reset, Step, varying_like
+from ..carries import varying_like
+from ..env import Reset, Step
 from ..facts import Effects
 from ..random import Key
 from ..stateful import WrappedState, check_wrapped
@@ -35,8 +36,8 @@ class StickyParams(Struct):
 class StickyAction(Wrapper):
     """Repeats the previous action with a probability (0.25 by default), never in the first step.
 
-    (Machado et al. 2018, "Revisiting the Arcade Learning Environment".) The probability is in the
-    params; `info["repeated_action"]` tells when it happened.
+    (Machado et al. 2018, "Revisiting the Arcade Learning Environment".) The probability is a param;
+    `info["repeated_action"]` is true in steps that repeat.
     """
 
     @property
@@ -46,11 +47,11 @@ class StickyAction(Wrapper):
 
     @property
     def default_params(self) -> StickyParams:
-        """Params inside, and the usual probability."""
+        """Params inside, and a probability of 0.25."""
         return StickyParams(env=self.env.default_params, repeat_probability=np.float32(0.25))
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: another action than the given one may be taken."""
+        """Return None: the wrapper may repeat an action instead of taking the given one."""
 
     def inner(self, state: WrappedState) -> Any:
         """State of the environment inside."""
@@ -69,7 +70,7 @@ class StickyAction(Wrapper):
         return Reset(obs, WrappedState(env=state, memory=previous))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance by the action or by the one before."""
+        """Advance by the action or by the previous one."""
         check_wrapped(state, "StickyAction")
         params = self.checked_params(params, "step")
         action, invalid = checks.action_in(self.action_space, action, "step")
@@ -93,8 +94,9 @@ class RepeatedState(Struct):
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls it `RepeatAction`. The clock counts the agent's actions, `max_steps_in_episode`
-    counts steps inside. The observation and the info come from the last step inside.
+    Gymnasium calls it `RepeatAction`. The clock counts the agent's actions;
+    `max_steps_in_episode` counts steps inside. The observation and the info come from the last step
+    inside.
     """
 
     num_repeats: int
@@ -104,8 +106,8 @@ class ActionRepeat(SuccessInInfo):
         super().__post_init__()
         checks.integer_field("ActionRepeat", "num_repeats", self.num_repeats, 1)
         advice = (
-            "belongs around ActionRepeat: inside, environments whose episode has ended miss the "
-            "steps that the others still make"
+            "belongs around ActionRepeat: inside it, environments whose episode is done would miss "
+            "steps that others still make"
         )
         refuse_shared(self.env, "ActionRepeat", advice)
 
@@ -156,7 +158,7 @@ class ActionRepeat(SuccessInInfo):
         return -(-limit // np.int32(self.num_repeats))  # type: ignore[operator]
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the least time limit, in actions of the agent."""
+        """Return the smallest time limit, in actions of the agent."""
         return -(-self.env.shortest_limit(self.inner_params(params)) // self.num_repeats)
 
     def ending(self, level: PyTree[Array]) -> None:

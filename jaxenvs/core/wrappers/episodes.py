@@ -43,9 +43,9 @@ class EpisodeStatistics(StatefulWrapper):
 
 
 def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
-    """Mean return and length over the finished episodes in `info["episode"]` of any leading shape.
+    """Average return and length over the finished episodes in `info["episode"]`, of any shape.
 
-    Returns float32 scalars `return` and `length` (0 when none finished) and int32 `count`.
+    Returns float32 scalars `return` and `length` (0 if no episode finished) and int32 `count`.
     """
     finished = episode["finished"]
     count = finished.sum(dtype=jnp.int32)
@@ -61,23 +61,23 @@ def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
 class Log(Struct):
     """Counts of `LogWrapper`."""
 
-    running: EpisodeTotals  # of the episode under way
-    returned: EpisodeTotals  # of the latest finished episode; zeros before there is one
+    running: EpisodeTotals  # of the current episode
+    returned: EpisodeTotals  # of the latest finished episode; zeros before the first
     timestep: Int32[Array, ""]  # steps since the first reset, over all episodes
 
 
 class LogWrapper(StatefulWrapper):
     """Adds PureJaxRL's entries of `info`, which learners for it and for gymnax log.
 
-    `returned_episode`: whether an episode ended in this step; `returned_episode_returns` and
-    `returned_episode_lengths`: return and length of the latest finished episode, 0 before there is
-    one; `timestep`: steps of this environment over all episodes.
+    `returned_episode`: whether the episode is done; `returned_episode_returns` and
+    `returned_episode_lengths`: return and length of the latest finished episode, 0 before the
+    first; `timestep`: steps of this environment over all episodes.
     """
 
     remembers_episodes = True
 
     def begin(self, obs: PyTree[Array], ended: Log | None) -> Log:
-        """Start at zero, and keep the latest finished episode."""
+        """Start at zero and keep the latest finished episode."""
         zero = EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
         first = Log(running=zero, returned=zero, timestep=jnp.int32(0))
         return first if ended is None else ended.replace(running=zero)
@@ -102,9 +102,9 @@ class LogWrapper(StatefulWrapper):
 class TimeLimit(Wrapper):
     """Truncates an episode after `max_episode_steps` steps, or earlier where `env` does.
 
-    Deliberate difference from Gymnasium's: a step that terminates the task is not truncated too.
-    Params stay as they are: an environment whose rewards or observations depend on
-    `max_steps_in_episode`, as MiniGrid's rewards do, does not notice this limit.
+    Deliberate difference from Gymnasium's: a step that terminates is not also truncated. Params do
+    not change, so rewards or observations that depend on `max_steps_in_episode`, such as MiniGrid's
+    rewards, ignore this limit.
     """
 
     max_episode_steps: int
@@ -134,10 +134,10 @@ class TimeLimit(Wrapper):
 class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
-    `obs` and the state are then the first of the next episode; reward, `terminated`, `truncated`
-    and the info belong to the one that ended. `info["final_obs"]` is the true successor and
-    `info["final_mask"]` its legal actions, where `env` ever forbids one: as in `make_vec`, whose
-    batches are faster, because they make levels only for episodes that ended. Gymnasium's
+    In such a step, `obs` and the state are the first of the next episode; reward, `terminated`,
+    `truncated` and the info belong to the previous one. `info["final_obs"]` is the true successor
+    and `info["final_mask"]` its legal actions, if `env` ever forbids one, as in `make_vec`. Batches
+    of `make_vec` are faster, because they make levels only for done episodes. Gymnasium's
     `Autoreset` spends a step on each reset, as `make_vec(..., autoreset="next_step")` does.
     """
 
@@ -149,7 +149,7 @@ class AutoReset(SuccessInInfo):
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance, and begin the next episode where this one ended."""
+        """Advance, and begin the next episode if this one is done."""
         key_step, key_reset = jax.random.split(checks.single_key(key, "step"))
         stepped = with_success(self.env, self.env.step(key_step, state, action, params))
         info = {**stepped.info, "final_obs": stepped.obs}

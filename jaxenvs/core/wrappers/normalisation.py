@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
-from ..env import BATCH, Env, Step
+from ..env import Env, Step
+from ..parts.batch import BATCH
 from ..spaces import Box, Space
 from ..stateful import StatefulWrapper
 from ..struct import Struct, struct
@@ -18,7 +19,7 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class Moments(Struct):
-    """Running mean and variance of numbers, arranged as the numbers are."""
+    """Running mean and variance, with the structure of the values."""
 
     count: Float32[Array, ""]
     mean: PyTree[Array]
@@ -34,8 +35,7 @@ class Moments(Struct):
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
         """Include one value, or the values of a whole batch (Chan et al., 1979)."""
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
-        seen = _over_batch(values) if shared else (jnp.float32(1), values, None)
-        number, mean, variance = seen
+        number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)
         variance = jax.tree.map(jnp.zeros_like, mean) if variance is None else variance
         total = self.count + number
 
@@ -51,28 +51,28 @@ class Moments(Struct):
 
 
 def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Array]]:
-    """Number, means and variances over the environments of a batch."""
+    """Return count, means and variances over the environments of a batch."""
     try:
         number = jax.lax.psum(jnp.float32(1), BATCH)
     except NameError:
         raise ValueError(
-            f"shared=True: statistics of a batch need one: step by make_vec, or by "
+            f"shared=True needs a batch: step with make_vec, or with "
             f"jax.vmap(env.step, axis_name={BATCH!r})"
         ) from None
     mean = jax.tree.map(lambda x: jax.lax.pmean(x, BATCH), values)
-    apart = jax.tree.map(lambda x, m: jax.lax.pmean(jnp.square(x - m), BATCH), values, mean)
-    return number, mean, apart
+    variance = jax.tree.map(lambda x, m: jax.lax.pmean(jnp.square(x - m), BATCH), values, mean)
+    return number, mean, variance
 
 
 class NormalizeObservation(StatefulWrapper):
     """Observations minus their running mean, divided by their standard deviation, as float32.
 
     The statistics are part of the state and outlive episodes. `shared=False`: each environment has
-    separate ones, as environments in Gymnasium's `NormalizeObservation` do. `shared=True`: the
-    environments of a batch have the same, as in Gymnasium's wrapper of vector environments and in
-    PureJaxRL; first observations of episodes are then normalised, but not counted.
-    `update_running_mean=False`, for evaluations, leaves the statistics of a state as they are.
-    The last digits may differ between two compiled programs.
+    separate statistics, as in Gymnasium's `NormalizeObservation`. `shared=True`: the environments
+    of a batch share them, as in Gymnasium's wrapper for vector environments and in PureJaxRL; first
+    observations of episodes are then normalised, but not counted. `update_running_mean=False`
+    freezes the statistics, for evaluations. The last digits may differ between two compiled
+    programs.
     """
 
     epsilon: float = 1e-8  # added to the variance
@@ -95,7 +95,7 @@ class NormalizeObservation(StatefulWrapper):
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Keep the statistics, and include the first observation."""
+        """Keep the statistics and include the first observation."""
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
         return before.and_of(obs, shared=False) if counts else before
@@ -110,15 +110,15 @@ class NormalizeObservation(StatefulWrapper):
         """Normalise."""
 
         def scaled(x: Array, mean: Array, variance: Array) -> Array:
-            apart = x.astype(jnp.float32) - mean
-            return apart / jnp.sqrt(variance + np.float32(self.epsilon))
+            centred = x.astype(jnp.float32) - mean
+            return centred / jnp.sqrt(variance + np.float32(self.epsilon))
 
         return jax.tree.map(scaled, obs, memory.mean, memory.variance)
 
 
 @struct
 class RewardScale(Struct):
-    """Memory of `NormalizeReward`."""
+    """State of `NormalizeReward`."""
 
     total: Float32[Array, ""]  # discounted sum of the episode's rewards so far
     moments: Moments  # of these sums
@@ -129,8 +129,8 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 
     `gamma` is the learner's discount; `shared` and `update_running_mean` are explained in
     `NormalizeObservation`. Deliberate difference from Gymnasium's: the return of a step that
-    terminates an episode has all rewards of the episode, and the next episode starts at 0. Theirs
-    forgets the earlier rewards in that step and keeps its reward for the next episode.
+    terminates an episode includes all rewards of the episode, and the next episode starts at 0.
+    Gymnasium's drops the earlier rewards in that step and carries its reward into the next episode.
     """
 
     gamma: float = 0.99
@@ -149,20 +149,20 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
             raise ValueError(f"NormalizeReward: gamma={self.gamma} must be from 0 to 1")
 
     def begin(self, obs: PyTree[Array], ended: RewardScale | None) -> RewardScale:
-        """Start a return at zero, and keep the statistics."""
+        """Start a return at zero and keep the statistics."""
         zero = jnp.float32(0)
         moments = Moments.like(zero) if ended is None else ended.moments
         return RewardScale(total=zero, moments=moments)
 
     def after(self, memory: RewardScale, action: Any, step: Step) -> tuple[RewardScale, Step]:
-        """Include the return so far, and scale the reward."""
+        """Include the return so far and scale the reward."""
         total = memory.total * np.float32(self.gamma) + step.reward
         moments = memory.moments
         if self.update_running_mean:
             moments = moments.and_of(total, self.shared)
         scale = jnp.sqrt(moments.variance + np.float32(self.epsilon))
-        told = with_success(self.env, step)._replace(reward=step.reward / scale)
-        return RewardScale(total=total, moments=moments), told
+        scaled = with_success(self.env, step)._replace(reward=step.reward / scale)
+        return RewardScale(total=total, moments=moments), scaled
 
 
 def refuse_shared(env: Env, where: str, advice: str) -> None:

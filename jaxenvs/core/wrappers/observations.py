@@ -15,7 +15,7 @@ from ..wrapper import Wrapper
 
 
 class Flatten(Wrapper):
-    """One vector for each observation: its leaves, flattened and joined in order of their names.
+    """Flattens an observation to one vector: its leaves, joined in order of their names.
 
     A single array keeps its dtype; several leaves become float32.
     """
@@ -46,7 +46,7 @@ class OneHot(Wrapper):
     """
 
     def __post_init__(self) -> None:
-        """Refuse observations that are not integers of a small range."""
+        """Raise `ValueError` unless observations are integers of a small range."""
         super().__post_init__()
         for box in boxes(self.env.observation_space, "OneHot"):
             if not np.issubdtype(box.dtype, np.integer) or sum(_counts(box)) > 65_536:
@@ -54,7 +54,7 @@ class OneHot(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """Zeros and ones, the last axis as long as the ranges together."""
+        """Zeros and ones; the last axis has the sum of the ranges."""
         return map_space(
             lambda box: Box(0, 1, (*box.shape[:-1], sum(_counts(box))), np.uint8),
             self.env.observation_space,
@@ -90,7 +90,7 @@ class FrameStack(StatefulWrapper):
         return jax.tree.map(lambda x: jnp.repeat(x[None], self.count, axis=0), obs)
 
     def after(self, memory: PyTree[Array], action: Any, step: Step) -> tuple[PyTree[Array], Step]:
-        """Move the frames on."""
+        """Drop the oldest frame and append the new one."""
         frames = jax.tree.map(
             lambda old, new: jnp.concatenate([old[1:], new[None]]), memory, step.obs
         )
@@ -102,7 +102,7 @@ class FrameStack(StatefulWrapper):
 
 
 def boxes(space: Space, owner: str) -> list[Box]:
-    """Leaves of a space in the order in which JAX flattens its elements."""
+    """Return the leaves of a space in the order in which JAX flattens its elements."""
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
     if not isinstance(space, Box):
@@ -123,7 +123,7 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 
 
 def _counts(box: Box) -> list[int]:
-    """Number of values of each entry of the last axis, over all other axes."""
+    """Return the largest number of values of each entry along the last axis."""
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()
 

@@ -18,29 +18,28 @@ from ..struct import Struct, struct
 
 @struct
 class Previous(Struct):
-    """What the agent did last, and what that brought."""
+    """Previous action and reward."""
 
-    action: Int32[Array, ""]  # one more than its number; 0 before the first step
+    action: Int32[Array, ""]  # the action plus 1; 0 before the first step
     reward: Float32[Array, ""]
 
 
 class PreviousStep(StatefulWrapper):
-    """Also observe the previous action and reward, as agents with memory that learn a task do.
+    """Adds the previous action and reward to the observation, as meta-learning agents need them.
 
-    Observation: a dict of `obs`, what is seen inside; `action` int32, one more than the previous
-        action, 0 at the start, which tells that an episode has ended before; `reward` float32, the
-        previous reward, 0 at the start.
+    Observation: a dict of `obs`, the observation inside; `action` int32, the previous action plus
+        1, or 0 at the start of an episode; `reward` float32, the previous reward, 0 at the start.
     """
 
     def __post_init__(self) -> None:
-        """Refuse actions that are not Discrete."""
+        """Raise `ValueError` unless actions are Discrete."""
         super().__post_init__()
         if not isinstance(self.action_space, Discrete):
             raise ValueError(f"PreviousStep: needs Discrete actions, got {self.action_space}")
 
     @property
     def observation_space(self) -> Dict:
-        """The space inside, an action or none, a reward."""
+        """The space inside, the previous action and the previous reward."""
         return Dict({"obs": self.env.observation_space, **self._before})
 
     @property
@@ -68,7 +67,7 @@ class PreviousStep(StatefulWrapper):
         return Previous(action=jnp.int32(0), reward=jnp.float32(0))
 
     def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
-        """Remember the action and its reward."""
+        """Store the action and its reward."""
         taken, _ = checks.action_in(self.action_space, action, "step")
         return Previous(action=taken + jnp.int32(1), reward=step.reward), step
 
@@ -79,10 +78,10 @@ class PreviousStep(StatefulWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class _Beside:
-    """Reads the observation inside; the action and the reward stay as they are."""
+    """Feature function: applies `read` to the observation inside; keeps action and reward."""
 
     read: Callable[[Any], Any]
-    flat: bool = False  # whether the parts of what is read stand beside them
+    flat: bool = False  # the features inside, if a dict, are merged with action and reward
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
         inside = self.read(obs["obs"])

@@ -7,14 +7,14 @@ from ..wrapper import Wrapper
 
 
 class SuccessInInfo(Wrapper):
-    """Base of wrappers that change what `env.succeeded` looks at: `info` has its answer."""
+    """Base of wrappers that change inputs of `env.succeeded`; `info` stores its result."""
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Tell whether the step accomplished the task, as the environment inside saw it."""
+        """Return the result of the environment inside, from `info`."""
         return step.info.get("succeeded")
 
 
 def with_success(env: Env, step: Step) -> Step:
-    """Add `info["succeeded"]` to a step of `env`, where it has a notion of success."""
+    """Add `info["succeeded"]` to a step of `env`, if it defines success."""
     success = env.succeeded(step)
     return step if success is None else step._replace(info={**step.info, "succeeded": success})

@@ -1,2 +1,1 @@
-"""How a Craft world looks: drawings of blocks, creatures and things, the sprites of an edition,
-the tiles of a state, and pictures of it by day and by night."""
+"""Sprites of the Craft games, and pictures of their states by day and by night."""

@@ -1,22 +1,46 @@
-"""How blocks look: layers of shapes in the unit square."""
+"""Drawings of Classic's blocks: layers of shapes in the unit square."""
 
-from ...core.paint import Layer, Shape, block, disc, dots, line, polygon, shrunk, union, wave
+from ...core.paint import (
+    RGB,
+    Layer,
+    Shape,
+    block,
+    disc,
+    dots,
+    line,
+    mirrored,
+    polygon,
+    shrunk,
+    union,
+    wave,
+)
 from ..tables import Block
 
+Layers = tuple[Layer, ...]
 INK, WHITE = (22, 20, 28), (250, 247, 238)
 WHOLE = block(0, 0, 1, 1)
 
+
+def both_sides(shape: Shape) -> Shape:
+    """Return a shape and its mirror image."""
+    return union(shape, mirrored(shape))
+
+
+def outline(points: str) -> Shape:
+    """Return a polygon from points as in SVG, "x,y x,y ...", in hundredths of the tile's side."""
+    corners = [point.split(",") for point in points.split()]
+    return polygon(*((int(x) / 100, int(y) / 100) for x, y in corners))
+
+
+TUFTS = union(
+    polygon((0.12, 0.58), (0.18, 0.78), (0.25, 0.56), (0.27, 0.82), (0.13, 0.82)),
+    polygon((0.56, 0.16), (0.62, 0.36), (0.69, 0.14), (0.71, 0.4), (0.57, 0.4)),
+    polygon((0.76, 0.74), (0.81, 0.9), (0.87, 0.72), (0.89, 0.94), (0.77, 0.94)),
+)
 GRASS = (
     Layer(WHOLE, (100, 166, 74)),
     Layer(dots(0.13, (0.2, 0.25), (0.72, 0.7), (0.85, 0.12)), (112, 180, 82), 0.35),
-    Layer(
-        union(
-            polygon((0.12, 0.58), (0.18, 0.78), (0.25, 0.56), (0.27, 0.82), (0.13, 0.82)),
-            polygon((0.56, 0.16), (0.62, 0.36), (0.69, 0.14), (0.71, 0.4), (0.57, 0.4)),
-            polygon((0.76, 0.74), (0.81, 0.9), (0.87, 0.72), (0.89, 0.94), (0.77, 0.94)),
-        ),
-        (72, 132, 54),
-    ),
+    Layer(TUFTS, (72, 132, 54)),
 )
 SAND = (
     Layer(WHOLE, (226, 206, 146)),
@@ -58,23 +82,18 @@ TREE = (
     Layer(dots(0.12, (0.3, 0.36), (0.52, 0.22), (0.66, 0.42)), (72, 152, 72)),
     Layer(dots(0.05, (0.4, 0.56), (0.62, 0.6), (0.22, 0.5)), (26, 82, 40)),
 )
-LUMPS = ((0.3, 0.3), (0.68, 0.4), (0.4, 0.7), (0.76, 0.76))
-COAL = (
-    *STONE,
-    Layer(
-        union(dots(0.15, *LUMPS[:2]), dots(0.13, *LUMPS[2:])),
-        (34, 34, 40),
-    ),
-    Layer(dots(0.045, *((x - 0.05, y - 0.05) for x, y in LUMPS)), (92, 92, 104)),
-)
-IRON = (
-    *STONE,
-    Layer(
-        union(dots(0.15, *LUMPS[:2]), dots(0.13, *LUMPS[2:])),
-        (206, 132, 88),
-    ),
-    Layer(dots(0.055, *((x - 0.05, y - 0.05) for x, y in LUMPS)), (252, 214, 176)),
-)
+
+
+def _lumps(colour: RGB, light: RGB, radius: float) -> Layers:
+    """Return stone with four lumps of ore, lit by dots of a radius."""
+    places = ((0.3, 0.3), (0.68, 0.4), (0.4, 0.7), (0.76, 0.76))
+    lit = dots(radius, *((x - 0.05, y - 0.05) for x, y in places))
+    lumps = union(dots(0.15, *places[:2]), dots(0.13, *places[2:]))
+    return (*STONE, Layer(lumps, colour), Layer(lit, light))
+
+
+COAL = _lumps((34, 34, 40), (92, 92, 104), 0.045)
+IRON = _lumps((206, 132, 88), (252, 214, 176), 0.055)
 
 
 def _gem(x: float, y: float, radius: float) -> Shape:
@@ -103,12 +122,12 @@ TABLE = (
     Layer(line(0.22, 0.58, 0.52, 0.24, 0.09), (92, 60, 36)),
     Layer(line(0.36, 0.18, 0.64, 0.4, 0.13), (196, 200, 210)),
     Layer(block(0.7, 0.2, 0.82, 0.6), (228, 92, 74)),
-    Layer(union(block(0.12, 0.74, 0.26, 1), block(0.74, 0.74, 0.88, 1)), (148, 100, 56)),
+    Layer(both_sides(block(0.12, 0.74, 0.26, 1)), (148, 100, 56)),
 )
 FURNACE = (
     Layer(WHOLE, (84, 86, 96)),
     Layer(union(block(0, 0, 1, 0.08), block(0, 0.3, 1, 0.34)), (116, 118, 130)),
-    Layer(union(block(0.3, 0.08, 0.34, 0.3), block(0.66, 0.08, 0.7, 0.3)), (58, 60, 68)),
+    Layer(both_sides(block(0.3, 0.08, 0.34, 0.3)), (58, 60, 68)),
     Layer(union(block(0.18, 0.42, 0.82, 1, 0.1), block(0.18, 0.7, 0.82, 1)), (30, 26, 30)),
     Layer(
         polygon(

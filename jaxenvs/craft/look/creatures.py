@@ -1,8 +1,8 @@
-"""How the player and the mobs of both games look: layers of shapes in the unit square."""
+"""Drawings of the player, and of the mobs of both editions: layers of shapes in the unit square."""
 
-from ...core.paint import Layer, block, disc, dots, line, minus, union
+from ...core.paint import Layer, block, changed, disc, dots, line, minus, mirrored, union
 from . import monsters
-from .blocks import INK, WHITE
+from .blocks import INK, WHITE, both_sides
 from .monsters import BONE
 
 SKIN, HAIR, SHIRT, SHIRT_DARK, TROUSERS = (
@@ -12,9 +12,7 @@ SKIN, HAIR, SHIRT, SHIRT_DARK, TROUSERS = (
     (164, 36, 52),
     (46, 58, 116),
 )
-LEGS = Layer(
-    union(block(0.3, 0.74, 0.46, 0.97, 0.04), block(0.54, 0.74, 0.7, 0.97, 0.04)), TROUSERS
-)
+LEGS = Layer(both_sides(block(0.3, 0.74, 0.46, 0.97, 0.04)), TROUSERS)
 TORSO = (
     Layer(block(0.2, 0.4, 0.8, 0.8, 0.12), INK),
     Layer(block(0.24, 0.42, 0.76, 0.78, 0.1), SHIRT),
@@ -35,7 +33,7 @@ UP = (
     *HEAD,
     Layer(minus(disc(0.5, 0.28, 0.24), block(0, 0.46, 1, 1)), HAIR),
 )
-LEFT = (  # mirrored: right
+LEFT = (
     Layer(union(block(0.36, 0.74, 0.5, 0.97, 0.04), block(0.54, 0.74, 0.66, 0.97, 0.04)), TROUSERS),
     Layer(block(0.3, 0.4, 0.72, 0.8, 0.12), INK),
     Layer(block(0.34, 0.42, 0.68, 0.78, 0.1), SHIRT),
@@ -62,17 +60,19 @@ SLEEPER = (
         WHITE,
     ),
 )
+# By facing, from 1 on: left, right, up, down; then asleep.
+PLAYER = (LEFT, changed(LEFT, mirrored), UP, DOWN, SLEEPER)
 ROT, ROT_DARK = (104, 168, 88), (70, 122, 60)
 ZOMBIE = (
-    Layer(union(block(0.3, 0.74, 0.46, 0.97), block(0.54, 0.74, 0.7, 0.97)), (52, 46, 84)),
+    Layer(both_sides(block(0.3, 0.74, 0.46, 0.97)), (52, 46, 84)),
     Layer(block(0.2, 0.4, 0.8, 0.8, 0.08), INK),
     Layer(block(0.24, 0.42, 0.76, 0.78, 0.06), (44, 112, 132)),
-    Layer(union(block(0.1, 0.46, 0.26, 0.72, 0.05), block(0.74, 0.46, 0.9, 0.72, 0.05)), ROT_DARK),
+    Layer(both_sides(block(0.1, 0.46, 0.26, 0.72, 0.05)), ROT_DARK),
     Layer(dots(0.09, (0.18, 0.72), (0.82, 0.72)), ROT),
     Layer(block(0.24, 0.03, 0.76, 0.5, 0.1), INK),
     Layer(block(0.28, 0.07, 0.72, 0.46, 0.07), ROT),
     Layer(block(0.28, 0.07, 0.72, 0.15, 0.05), ROT_DARK),
-    Layer(union(block(0.34, 0.22, 0.45, 0.31), block(0.55, 0.22, 0.66, 0.31)), (196, 28, 36)),
+    Layer(both_sides(block(0.34, 0.22, 0.45, 0.31)), (196, 28, 36)),
     Layer(block(0.38, 0.37, 0.62, 0.42), INK),
 )
 COW = (
@@ -102,5 +102,5 @@ SKELETON = (
         minus(disc(0.74, 0.58, 0.25), disc(0.69, 0.58, 0.23), block(0, 0, 0.72, 1)), (196, 124, 58)
     ),
 )
-# By the names of the rows of an edition.
+# By the names in `Rules.mobs`.
 MOBS = {"zombie": ZOMBIE, "cow": COW, "skeleton": SKELETON, **monsters.MOBS}

@@ -1,10 +1,10 @@
-"""How the inventory of the full game looks: tools, armour, potions, spells and attributes."""
+"""Icons of the full game's inventory: tools, armour, potions, spells and attributes."""
 
 import numpy as np
 
 from ...core.paint import RGB, Layer, Shape, block, changed, disc, dots, line, minus, polygon, union
 from . import icons, missiles, realms
-from .blocks import WHITE
+from .blocks import WHITE, both_sides, outline
 
 Layers = tuple[Layer, ...]
 MATERIALS = {**icons.MATERIALS, "diamond": (96, 222, 240)}
@@ -20,7 +20,7 @@ POTIONS: dict[str, RGB] = {
 
 
 def _diagonal(shape: Shape) -> Shape:
-    """Turn what flies to the right so that it flies to the upper right."""
+    """Turn a projectile that points to the right so that it points to the upper right."""
     half = 0.5**0.5
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -63,21 +63,18 @@ BOW = (
     Layer(line(0.06, 0.12, 0.88, 0.94, 0.06), (236, 232, 224)),
 )
 QUIVER = changed(missiles.ARROW2, _diagonal)
+
+
+def _star(x: float, y: float, radius: float, waist: float) -> Shape:
+    """Return a star with four points; `waist` is half the width between them."""
+    points = ((0, -radius), (waist, -waist), (radius, 0), (waist, waist))
+    both = (*points, *((-across, -down) for across, down in points))
+    return polygon(*((x + across, y + down) for across, down in both))
+
+
 MANA = (
     Layer(disc(0.5, 0.5, 0.42), (46, 66, 190)),
-    Layer(
-        polygon(
-            (0.5, 0.04),
-            (0.6, 0.4),
-            (0.96, 0.5),
-            (0.6, 0.6),
-            (0.5, 0.96),
-            (0.4, 0.6),
-            (0.04, 0.5),
-            (0.4, 0.4),
-        ),
-        (168, 214, 255),
-    ),
+    Layer(_star(0.5, 0.5, 0.46, 0.1), (168, 214, 255)),
 )
 XP = (
     Layer(polygon((0.5, 0.02), (0.98, 0.5), (0.5, 0.98), (0.02, 0.5)), (56, 150, 40)),
@@ -110,10 +107,6 @@ INTELLIGENCE = (  # a bulb
     Layer(line(0.38, 0.42, 0.5, 0.56, 0.06), (196, 130, 30)),
     Layer(line(0.62, 0.42, 0.5, 0.56, 0.06), (196, 130, 30)),
 )
-SPELLS = {
-    "fireball": missiles.FIREBALL,
-    "iceball": missiles.ICEBALL,
-}
 
 
 def _potion(liquid: RGB) -> Layers:
@@ -128,46 +121,17 @@ def _potion(liquid: RGB) -> Layers:
 HELMET = minus(
     union(disc(0.5, 0.5, 0.44), block(0.06, 0.5, 0.94, 0.92, 0.04)), block(0.28, 0.5, 0.72, 1)
 )
-CHESTPLATE = union(
-    polygon(
-        (0.02, 0.1),
-        (0.34, 0.06),
-        (0.5, 0.22),
-        (0.66, 0.06),
-        (0.98, 0.1),
-        (0.98, 0.46),
-        (0.8, 0.46),
-        (0.8, 0.94),
-        (0.2, 0.94),
-        (0.2, 0.46),
-        (0.02, 0.46),
-    )
-)
-LEGGINGS = minus(
-    polygon(
-        (0.14, 0.06),
-        (0.86, 0.06),
-        (0.92, 0.94),
-        (0.58, 0.94),
-        (0.5, 0.44),
-        (0.42, 0.94),
-        (0.08, 0.94),
-    )
-)
-BOOTS = union(
-    block(0.1, 0.14, 0.38, 0.88, 0.03),
-    block(0.02, 0.6, 0.38, 0.88, 0.08),
-    block(0.62, 0.14, 0.9, 0.88, 0.03),
-    block(0.62, 0.6, 0.98, 0.88, 0.08),
-)
+CHESTPLATE = outline("2,10 34,6 50,22 66,6 98,10 98,46 80,46 80,94 20,94 20,46 2,46")
+LEGGINGS = outline("14,6 86,6 92,94 58,94 50,44 42,94 8,94")
+BOOTS = both_sides(union(block(0.1, 0.14, 0.38, 0.88, 0.03), block(0.02, 0.6, 0.38, 0.88, 0.08)))
 ARMOUR = {"helmet": HELMET, "chestplate": CHESTPLATE, "leggings": LEGGINGS, "boots": BOOTS}
 SHINE = {
     "helmet": line(0.2, 0.44, 0.44, 0.16, 0.07),
     "chestplate": union(block(0.3, 0.34, 0.37, 0.8), block(0.47, 0.4, 0.53, 0.86)),
     "leggings": union(block(0.16, 0.06, 0.84, 0.16), block(0.2, 0.3, 0.26, 0.84)),
-    "boots": union(block(0.1, 0.14, 0.38, 0.24), block(0.62, 0.14, 0.9, 0.24)),
+    "boots": both_sides(block(0.1, 0.14, 0.38, 0.24)),
 }
-METALS: dict[str, tuple[RGB, RGB]] = {  # and how it shines
+METALS: dict[str, tuple[RGB, RGB]] = {  # colour of the metal, and of its shine
     "iron": ((206, 196, 190), (255, 248, 240)),
     "diamond": ((56, 190, 220), (214, 250, 255)),
 }
@@ -193,22 +157,8 @@ def enchanted(layers: Layers, element: str) -> Layers:
     stars = ((0.17, 0.82, 0.2), (0.84, 0.8, 0.18), (0.84, 0.16, 0.15))
     return (
         *layers,
-        Layer(union(*(_star(*star) for star in stars)), colour),
+        Layer(union(*(_star(*star, waist=star[2] * 0.3) for star in stars)), colour),
         Layer(dots(0.05, *((x, y) for x, y, _ in stars)), WHITE),
-    )
-
-
-def _star(x: float, y: float, radius: float) -> Shape:
-    waist = radius * 0.3
-    return polygon(
-        (x, y - radius),
-        (x + waist, y - waist),
-        (x + radius, y),
-        (x + waist, y + waist),
-        (x, y + radius),
-        (x - waist, y + waist),
-        (x - radius, y),
-        (x - waist, y - waist),
     )
 
 
@@ -227,7 +177,8 @@ ICONS: dict[str, Layers] = {
     "bow": BOW,
     "diamond_pickaxe": icons.pickaxe(MATERIALS["diamond"]),
     "diamond_sword": icons.sword(MATERIALS["diamond"]),
-    **SPELLS,
+    "fireball": missiles.FIREBALL,
+    "iceball": missiles.ICEBALL,
     **{f"{metal}_{piece}": _armour(piece, metal) for metal in METALS for piece in ARMOUR},
     **{f"{colour}_potion": _potion(liquid) for colour, liquid in POTIONS.items()},
 }

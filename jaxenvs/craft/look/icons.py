@@ -1,9 +1,9 @@
-"""How the inventory looks: an icon of each thing, and digits."""
+"""Icons of Classic's inventory, and digits."""
 
 import functools
 
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
-from .blocks import SPROUT
+from .blocks import SPROUT, outline
 from .monsters import BONE
 
 HEART = (
@@ -45,17 +45,9 @@ LOG = (
 
 
 def _lump(colour: RGB, light: RGB) -> tuple[Layer, ...]:
-    outline = polygon(
-        (0.1, 0.62),
-        (0.24, 0.26),
-        (0.56, 0.12),
-        (0.88, 0.36),
-        (0.9, 0.74),
-        (0.6, 0.92),
-        (0.26, 0.88),
-    )
+    lump = outline("10,62 24,26 56,12 88,36 90,74 60,92 26,88")
     facet = polygon((0.24, 0.5), (0.34, 0.3), (0.56, 0.22), (0.7, 0.36), (0.48, 0.5))
-    return (Layer(outline, colour), Layer(facet, light))
+    return (Layer(lump, colour), Layer(facet, light))
 
 
 INGOT = (
@@ -74,7 +66,7 @@ HANDLE = (120, 80, 48)
 
 
 def pickaxe(colour: RGB) -> tuple[Layer, ...]:
-    """Return a pickaxe with a head of a colour."""
+    """Return a pickaxe; `colour` is the colour of its head."""
     head = minus(
         disc(0.42, 0.58, 0.56),
         disc(0.34, 0.66, 0.46),
@@ -85,7 +77,7 @@ def pickaxe(colour: RGB) -> tuple[Layer, ...]:
 
 
 def sword(colour: RGB) -> tuple[Layer, ...]:
-    """Return a sword with a blade of a colour."""
+    """Return a sword; `colour` is the colour of its blade."""
     return (
         Layer(line(0.08, 0.92, 0.34, 0.66, 0.13), HANDLE),
         Layer(polygon((0.3, 0.58), (0.84, 0.04), (0.96, 0.04), (0.96, 0.16), (0.42, 0.7)), colour),
@@ -107,7 +99,7 @@ ICONS: dict[str, tuple[Layer, ...]] = {
     **{f"{name}_pickaxe": pickaxe(colour) for name, colour in MATERIALS.items()},
     **{f"{name}_sword": sword(colour) for name, colour in MATERIALS.items()},
 }
-_DIGITS = (  # three columns, five rows each
+_DIGITS = (  # each has three columns and five rows, row by row
     "111101101101111",
     "010110010010111",
     "111001111100111",

@@ -1,9 +1,8 @@
-"""The sprites of the full game: grounds, and what is laid over them.
+"""Sprites of the full game: grounds and overlays.
 
-With Classic's pairs of a block and somebody on it there would be thousands. A cell of the full game
-is a ground (a block and what lies on it, or an icon of the inventory) below an overlay: somebody
-who stands there, what flies above, or a number. The inventory lies as upstream's does: four rows
-below the view.
+Classic's pairs of a block and a creature would be thousands here. A cell of the full game is a
+ground (a block with its item, or an icon of the inventory) below an overlay (a creature with a
+projectile above, or a number). As upstream, the inventory has four rows below the view.
 """
 
 import functools
@@ -19,10 +18,8 @@ from ...core.paint import (
     block,
     changed,
     coverage,
-    mirrored,
     paint,
     shrunk,
-    turned,
     union,
 )
 from ..tables import Item, Rules
@@ -32,10 +29,10 @@ from .icons import digit
 from .sprites import ASLEEP, LARGE, RIM
 
 STATUS_ROWS = 4
-MOST = 99  # that a number shows
+MOST = 99  # highest number shown
 ICON = 0.8  # side of an icon in the middle of its tile
 DIGIT = 0.56  # scale of digits in large tiles
-SMALL_DIGITS = (  # in small ones: three columns, four rows each
+SMALL_DIGITS = (  # in small tiles: each has three columns and four rows, row by row
     "111101101111",
     "010110010111",
     "110001010111",
@@ -48,7 +45,7 @@ SMALL_DIGITS = (  # in small ones: three columns, four rows each
     "111101111001",
 )
 ARMOUR = tuple(gear.ARMOUR)
-KEY = 0  # of a colour's byte: transparent
+KEY = 0  # value of a transparent byte
 
 
 class Place(NamedTuple):
@@ -56,11 +53,11 @@ class Place(NamedTuple):
 
     row: int
     column: int
-    name: str  # what it tells of
-    icons: tuple[str, ...]  # of 1, 2, ...; the last one also of more
+    name: str  # of an item, vital, trait or spell, or `floor`
+    icons: tuple[str, ...]  # for a count of 1, 2, ...; the last one also for more
     numbered: bool = True  # whether the count is written as well
-    charm: str | None = None  # name of what says whether fire (1) or ice (2) is on it
-    bare: bool = False  # whether a charm is seen without the thing
+    charm: str | None = None  # key of its enchantment in `World.charms`
+    bare: bool = False  # whether an enchantment is visible without the item
 
 
 _MADE_OF = tuple(gear.MATERIALS)
@@ -87,15 +84,7 @@ PLACES = (
         for i, colour in enumerate(gear.POTIONS)
     ),
     *(
-        Place(
-            i,
-            7,
-            piece,
-            (f"iron_{piece}", f"diamond_{piece}"),
-            False,
-            piece,
-            bare=True,
-        )
+        Place(i, 7, piece, (f"iron_{piece}", f"diamond_{piece}"), False, piece, bare=True)
         for i, piece in enumerate(ARMOUR)
     ),
     *(
@@ -106,13 +95,13 @@ PLACES = (
 
 
 class Numbers(NamedTuple):
-    """How the sprites of an edition are numbered."""
+    """Numbers of an edition's sprites."""
 
-    blank: int  # ground of a cell that tells nothing
-    icons: tuple[int, ...]  # ground of each of PLACES without anything
-    # An overlay is the number of who stands there times `flights`, plus that of what flies there.
-    standing: dict[str, int]  # of each mob; those of the player are in `sprites`
-    flying: dict[str, int]  # of what flies to the left; right, up and down follow
+    blank: int  # ground of an empty inventory cell
+    icons: tuple[int, ...]  # ground of each of PLACES for a count of 0
+    # An overlay is the number of the player or mob times `flights`, plus the projectile's number.
+    standing: dict[str, int]  # of each mob; the player's numbers are in `sprites`
+    flying: dict[str, int]  # of projectiles to the left; then right, up and down follow
     flights: int
     digits: int  # overlay of the number 0; 1 to MOST follow
 
@@ -134,7 +123,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Icons of a place: of none, 1, 2, ..., then the same enchanted with fire, and with ice."""
+    """Icons of a place for a count of 0, 1, 2, ...; then the same enchanted with fire, with ice."""
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
         return icons
@@ -148,8 +137,9 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 
 @functools.lru_cache(maxsize=8)
 def grounds(rules: Rules, size: int) -> np.ndarray:
-    """Every block without and with each item on it, nothing, and the icons of PLACES: uint8
-    (grounds, size, size, 3).
+    """Return the grounds, uint8 (grounds, size, size, 3).
+
+    Every block with each item (first with none), the blank tile, and the icons of PLACES.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
@@ -167,15 +157,14 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def overlays(rules: Rules, size: int) -> np.ndarray:
-    """Everybody below everything that flies, in the order of the former, then numbers: uint8
-    (overlays, size, size, 3), KEY where the ground is seen.
+    """Return the overlays, uint8 (overlays, size, size, 3), KEY where the ground is visible.
+
+    Each creature (first none) below each projectile (first none), then numbers.
     """
-    left, flying = creatures.LEFT, [()]
-    player = [left, changed(left, mirrored), creatures.UP, creatures.DOWN, creatures.SLEEPER]
-    standing = [(), *player, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
+    standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
+    flying: list[Iterable[Layer]] = [()]
     for row in rules.projectiles:
-        right = missiles.PROJECTILES[row.name]
-        flying += [changed(right, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]
+        flying += missiles.directions(row.name)
     below, above = _cut_out(standing, size)[:, None], _cut_out(flying, size)[None]
     both = np.where(above == KEY, below, above).reshape(-1, size, size, 3)
     return _kept(
@@ -184,7 +173,7 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
 
 
 def _number(number: int, size: int) -> tuple[Layer, ...]:
-    """Return a number of one or two digits in the lower right, white on black."""
+    """Return a number of one or two digits in the lower right corner, white on black."""
     digits = [int(mark) for mark in reversed(str(number))]
     if size < LARGE:
         white = union(*(_small_digit(one, place) for place, one in enumerate(digits)))
@@ -194,9 +183,9 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-@functools.lru_cache(maxsize=64)  # cached, so that numbers share shapes
+@functools.lru_cache(maxsize=64)  # so that numbers share shapes
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
-    """Return a digit; `place` 0 is in the corner, 1 left of it."""
+    """Return a digit; `place` 0 is the corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)
     return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
 
@@ -212,7 +201,7 @@ def _small_digit(number: int, place: int) -> Shape:
 
 
 def _cut_out(drawings: Iterable[Iterable[Layer]], size: int) -> np.ndarray:
-    """Paint sprites whose pixels are all there or not at all, KEY where they are not."""
+    """Paint sprites without partial transparency; transparent bytes are KEY."""
     nothing, sheet = np.zeros((size, size, 3)), []
     for layers in map(tuple, drawings):
         on_black = paint(nothing, layers)

@@ -1,7 +1,7 @@
-"""How what flies looks, to the right."""
+"""Drawings of projectiles that fly to the right."""
 
-from ...core.paint import RGB, Layer, block, disc, dots, minus, polygon, union
-from .blocks import INK, WHITE
+from ...core.paint import RGB, Layer, block, changed, disc, dots, minus, polygon, turned, union
+from .blocks import INK, WHITE, outline
 
 ARROW = (
     Layer(block(0.06, 0.42, 0.92, 0.58, 0.04), INK),
@@ -40,7 +40,7 @@ DAGGER = (
 
 
 def _ball(rim: RGB, body: RGB, core: RGB, tail: Layer, radius: float = 0.28) -> tuple[Layer, ...]:
-    """Return a ball that flies ahead of its tail."""
+    """Return a ball with a tail behind it."""
     middle = 0.96 - radius
     return (
         tail,
@@ -79,20 +79,7 @@ ICEBALL = _ball((40, 110, 190), (140, 214, 250), WHITE, Layer(SHARDS, (96, 178, 
 ICEBALL2 = (
     Layer(SHARDS, (40, 60, 170)),
     Layer(
-        polygon(
-            (1, 0.5),
-            (0.8, 0.6),
-            (0.82, 0.86),
-            (0.62, 0.72),
-            (0.42, 0.9),
-            (0.44, 0.64),
-            (0.24, 0.5),
-            (0.44, 0.36),
-            (0.42, 0.1),
-            (0.62, 0.28),
-            (0.82, 0.14),
-            (0.8, 0.4),
-        ),
+        outline("100,50 80,60 82,86 62,72 42,90 44,64 24,50 44,36 42,10 62,28 82,14 80,40"),
         (26, 40, 140),
     ),
     Layer(polygon((0.88, 0.5), (0.62, 0.72), (0.36, 0.5), (0.62, 0.28)), (92, 130, 255)),
@@ -112,7 +99,7 @@ SLIMEBALL = _ball(
     0.31,
 )
 
-# By the names of the rows of an edition.
+# By the names in `Rules.projectiles`.
 PROJECTILES = {
     "arrow": ARROW,
     "dagger": DAGGER,
@@ -123,3 +110,9 @@ PROJECTILES = {
     "fireball2": FIREBALL2,
     "iceball2": ICEBALL2,
 }
+
+
+def directions(name: str) -> list[tuple[Layer, ...]]:
+    """Return a projectile that flies left, right, up and down."""
+    layers = PROJECTILES[name]
+    return [changed(layers, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]

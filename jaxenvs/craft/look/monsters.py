@@ -1,8 +1,8 @@
-"""How the mobs of the full game look, all drawn to the front or to the left."""
+"""Drawings of the full game's mobs, which face the front or the left."""
 
 from ...core.paint import RGB, Layer, block, disc, dots, line, minus, polygon, union
 from .beasts import BAT, DEEP_THING, FIRE_ELEMENTAL, ICE_ELEMENTAL, LIZARD, SNAIL
-from .blocks import INK, WHITE
+from .blocks import INK, WHITE, both_sides
 
 BONE = (232, 228, 212)
 STEEL, STEEL_DARK, WOODEN = (196, 204, 218), (120, 128, 146), (132, 88, 50)
@@ -11,10 +11,10 @@ Layers = tuple[Layer, ...]
 
 
 def _body(coat: RGB, legs: RGB, arms: RGB, top: float = 0.44) -> Layers:
-    """Return legs, a coat from `top` on, and arms with hands."""
+    """Return legs, arms with hands, and a coat whose upper end is at `top`."""
     return (
-        Layer(union(block(0.26, 0.76, 0.46, 0.99), block(0.54, 0.76, 0.74, 0.99)), INK),
-        Layer(union(block(0.3, 0.76, 0.44, 0.96), block(0.56, 0.76, 0.7, 0.96)), legs),
+        Layer(both_sides(block(0.26, 0.76, 0.46, 0.99)), INK),
+        Layer(both_sides(block(0.3, 0.76, 0.44, 0.96)), legs),
         Layer(block(0.12, top, 0.88, 0.8, 0.1), INK),
         Layer(block(0.16, top + 0.04, 0.84, 0.74, 0.08), arms),
         Layer(block(0.28, top, 0.72, 0.84, 0.06), INK),
@@ -69,10 +69,7 @@ GNOME_WARRIOR = _gnome((206, 40, 50), (52, 76, 160), SWORD)
 GNOME_ARCHER = _gnome((40, 150, 66), (134, 96, 52), BOW)
 ORC_SKIN = (120, 150, 58)
 TUSKS = Layer(
-    union(
-        polygon((0.38, 0.5), (0.44, 0.5), (0.4, 0.38)),
-        polygon((0.62, 0.5), (0.56, 0.5), (0.6, 0.38)),
-    ),
+    both_sides(polygon((0.38, 0.5), (0.44, 0.5), (0.4, 0.38))),
     WHITE,
 )
 ORC_SOLDIER = (
@@ -121,10 +118,10 @@ KNIGHT_ARCHER = _knight((38, 84, 206), BOW)
 def _troll(skin: RGB, dark: RGB, cloth: RGB) -> Layers:
     """Return a hunched giant with a long nose, whose arms reach the ground."""
     return (
-        Layer(union(block(0.22, 0.76, 0.46, 1), block(0.54, 0.76, 0.78, 1)), INK),
-        Layer(union(block(0.26, 0.76, 0.43, 0.97), block(0.57, 0.76, 0.74, 0.97)), dark),
-        Layer(union(block(0.0, 0.36, 0.22, 0.92, 0.1), block(0.78, 0.36, 1, 0.92, 0.1)), INK),
-        Layer(union(block(0.04, 0.4, 0.19, 0.88, 0.08), block(0.81, 0.4, 0.96, 0.88, 0.08)), skin),
+        Layer(both_sides(block(0.22, 0.76, 0.46, 1)), INK),
+        Layer(both_sides(block(0.26, 0.76, 0.43, 0.97)), dark),
+        Layer(both_sides(block(0.0, 0.36, 0.22, 0.92, 0.1)), INK),
+        Layer(both_sides(block(0.04, 0.4, 0.19, 0.88, 0.08)), skin),
         Layer(block(0.12, 0.28, 0.88, 0.84, 0.18), INK),
         Layer(block(0.16, 0.32, 0.84, 0.8, 0.16), skin),
         Layer(block(0.2, 0.66, 0.8, 0.84, 0.05), cloth),
@@ -154,20 +151,8 @@ FROST_TROLL = (
 PIG = (240, 156, 160)
 PIGMAN = (
     *_body((150, 40, 34), (92, 30, 30), PIG),
-    Layer(
-        union(
-            polygon((0.2, 0.3), (0.18, 0.02), (0.44, 0.12)),
-            polygon((0.8, 0.3), (0.82, 0.02), (0.56, 0.12)),
-        ),
-        INK,
-    ),
-    Layer(
-        union(
-            polygon((0.24, 0.26), (0.22, 0.07), (0.42, 0.14)),
-            polygon((0.76, 0.26), (0.78, 0.07), (0.58, 0.14)),
-        ),
-        (206, 108, 116),
-    ),
+    Layer(both_sides(polygon((0.2, 0.3), (0.18, 0.02), (0.44, 0.12))), INK),
+    Layer(both_sides(polygon((0.24, 0.26), (0.22, 0.07), (0.42, 0.14))), (206, 108, 116)),
     *_head(PIG, RED_EYE, 0.3, 0.24),
     Layer(block(0.36, 0.34, 0.64, 0.5, 0.07), (206, 108, 116)),
     Layer(dots(0.035, (0.44, 0.42), (0.56, 0.42)), INK),
@@ -178,20 +163,8 @@ PIGMAN = (
 FUR = (196, 92, 48)
 KOBOLD = (
     *_body((92, 72, 60), FUR, FUR, 0.5),
-    Layer(
-        union(
-            polygon((0.22, 0.36), (0.1, 0.02), (0.46, 0.2)),
-            polygon((0.78, 0.36), (0.9, 0.02), (0.54, 0.2)),
-        ),
-        INK,
-    ),
-    Layer(
-        union(
-            polygon((0.26, 0.32), (0.17, 0.09), (0.42, 0.22)),
-            polygon((0.74, 0.32), (0.83, 0.09), (0.58, 0.22)),
-        ),
-        FUR,
-    ),
+    Layer(both_sides(polygon((0.22, 0.36), (0.1, 0.02), (0.46, 0.2))), INK),
+    Layer(both_sides(polygon((0.26, 0.32), (0.17, 0.09), (0.42, 0.22))), FUR),
     *_head(FUR, (255, 236, 90), 0.36, 0.2),
     Layer(polygon((0.38, 0.4), (0.62, 0.4), (0.5, 0.62)), (240, 206, 160)),
     Layer(disc(0.5, 0.55, 0.06), INK),
@@ -199,7 +172,7 @@ KOBOLD = (
     Layer(polygon((0.03, 0.56), (0.08, 0.2), (0.17, 0.56)), (236, 240, 246)),
 )
 
-# By the names of the rows of an edition.
+# By the names in `Rules.mobs`.
 MOBS = {
     "gnome_warrior": GNOME_WARRIOR,
     "orc_soldier": ORC_SOLDIER,

@@ -1,10 +1,9 @@
-"""Pictures of a Craft world: the view by day and by night, and the inventory below.
+"""Pictures of Classic: the view by day and by night, and the inventory below.
 
-Layout as upstream's: 7 x 9 cells around the player, then two rows of nine things with their counts.
-The sprites are new. Night falls cell by cell, in `LEVELS` steps and earlier at the edge of the
-view than around the player; dark cells are also covered by noise that changes with time.
-Upstream shades every pixel for itself; here a small picture is one gather from sprites that are
-shaded beforehand.
+The layout is upstream's: 7 x 9 cells around the player, then two rows of nine items with counts.
+The sprites are new. Cells darken in `LEVELS` steps, earlier at the edge of the view than around the
+player; dark cells are also covered by noise that changes with time. Upstream shades every pixel;
+here a small picture is one gather from sprites shaded in advance.
 """
 
 import functools
@@ -22,15 +21,15 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-SMALL = 8  # pixels of a tile up to which all shades of all sprites are kept: 0.6 MB at 7
+SMALL = 8  # side of a tile, in pixels, up to which all shades are precomputed: 0.6 MB at 7
 LEVELS = 16  # of darkness, 0 by day
 NOISY = LEVELS // 2  # first level with noise
-VARIANTS = 4  # of the noise of a tile
+VARIANTS = 4  # noise patterns of a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
-NOISE_CELLS = 16  # of the noise on a tile's side, at most
-NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # what colours turn to
-NEAR = 0.55  # share of the darkness that reaches the player
+NOISE_CELLS = 16  # highest number of noise cells along a tile's side
+NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours mixed in at night, and asleep
+NEAR = 0.55  # darkness at the player, as a share of that at the edge
 
 
 def picture(
@@ -41,7 +40,7 @@ def picture(
     time: Int32[Array, ""],
     tile_size: int = 7,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw what the player sees at an hour of the day, and what the player has."""
+    """Draw the view at a time of day, and the inventory."""
     shown, blank = tiles(rules, world, blocks), numbers(rules).blank
     level, variant = darkness(rules, light, time)
     rows, _ = rules.view
@@ -69,7 +68,7 @@ def picture(
 def darkness(
     rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
 ) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
-    """Level of darkness of each cell, and which noise it has at this time."""
+    """Return the level of darkness of each cell, and its noise pattern at this time."""
     height, width = rules.view
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
@@ -90,7 +89,7 @@ def shaded(rgb: Any, level: Any, noise: Any) -> Any:
 
 
 def dreamt(rgb: Any) -> Any:
-    """Return colours as a sleeper sees them."""
+    """Return the colours seen by a sleeping player."""
     return (_luminance(rgb) + np.array(DREAM, np.int32)) // 2
 
 
@@ -108,8 +107,9 @@ def _noise(size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def _rows(rules: Rules, size: int) -> np.ndarray:
-    """Rows of pixels, uint8 (sprites * size, size * 3): every block and pair in every shade, then
-    nothing and the inventory.
+    """Rows of pixels, uint8 (sprites * size, size * 3).
+
+    Every block and pair in every shade, then the blank tile and the inventory.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -128,19 +128,19 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
 def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Put sprites side by side, given as rows of pixels (sprites * size, size * 3)."""
+    """Gather sprites from their rows of pixels (sprites * size, size * 3)."""
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # Without a sign there are no indices from the end to think of.
+    # Unsigned: no index counts from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
 
 def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UInt8[Array, "..."]:
-    """Return `draw(*given)`, bytes of this shape, and let a CPU write them as they are.
+    """Return `draw(*given)`, bytes of this shape, not fused with what follows on a CPU.
 
-    XLA's compiler for CPUs would fuse the reshape that follows and write a picture pixel by pixel,
-    in four times the time. What a branch returns keeps its shape: whole rows of a tile are written.
-    The other branch is never taken, and the compiler does not know.
+    XLA would fuse the reshape that follows and write a picture pixel by pixel, in four times the
+    time. The result of a branch keeps its shape, so whole rows of a tile are written. The other
+    branch is never taken, which the compiler cannot know.
     """
 
     def branch(*given: Any) -> Array:
@@ -152,5 +152,5 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 
 
 def _zero(given: Any) -> UInt8[Array, ""]:
-    """A zero that depends on what is given, since a batch of it must be one of pictures."""
+    """A zero that depends on the inputs, so that `vmap` batches it like the pictures."""
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

@@ -1,11 +1,11 @@
-"""How the blocks of the full game's nine floors look, and the items that lie on them."""
+"""Drawings of the full game's blocks, and of the items on them."""
 
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
 from ..tables import Block, Item
 from . import blocks
-from .blocks import INK, PATH, STONE, WHITE, WHOLE
+from .blocks import INK, PATH, STONE, TUFTS, WHITE, WHOLE, both_sides, outline
 
-# Floors, walls and what grows.
+# Ground, walls and vegetation.
 
 BRICKS = (
     *(block(x, 0.07, x + 0.44, 0.3) for x in (0.03, 0.53)),
@@ -73,61 +73,22 @@ FIRE_GRASS = (
 ICE_GRASS = (
     Layer(WHOLE, (190, 216, 234)),
     Layer(dots(0.16, (0.22, 0.28), (0.74, 0.66), (0.9, 0.14)), (222, 238, 248), 0.9),
-    Layer(
-        union(
-            polygon((0.12, 0.58), (0.18, 0.78), (0.25, 0.56), (0.27, 0.82), (0.13, 0.82)),
-            polygon((0.56, 0.16), (0.62, 0.36), (0.69, 0.14), (0.71, 0.4), (0.57, 0.4)),
-            polygon((0.76, 0.74), (0.81, 0.9), (0.87, 0.72), (0.89, 0.94), (0.77, 0.94)),
-        ),
-        (120, 164, 200),
-    ),
+    Layer(TUFTS, (120, 164, 200)),
 )
 FIRE_TREE = (
     *FIRE_GRASS,
     Layer(block(0.42, 0.5, 0.58, 0.98, 0.03), (44, 28, 28)),
     Layer(union(line(0.5, 0.66, 0.2, 0.42, 0.08), line(0.5, 0.62, 0.8, 0.4, 0.08)), (44, 28, 28)),
     Layer(
-        polygon(
-            (0.1, 0.5),
-            (0.06, 0.24),
-            (0.22, 0.32),
-            (0.32, 0.06),
-            (0.44, 0.22),
-            (0.54, 0),
-            (0.64, 0.2),
-            (0.78, 0.08),
-            (0.82, 0.3),
-            (0.95, 0.26),
-            (0.88, 0.54),
-            (0.66, 0.64),
-            (0.34, 0.64),
-        ),
+        outline("10,50 6,24 22,32 32,6 44,22 54,0 64,20 78,8 82,30 95,26 88,54 66,64 34,64"),
         (226, 62, 30),
     ),
-    Layer(
-        polygon(
-            (0.26, 0.52),
-            (0.24, 0.34),
-            (0.36, 0.38),
-            (0.42, 0.26),
-            (0.54, 0.18),
-            (0.62, 0.36),
-            (0.74, 0.3),
-            (0.74, 0.5),
-            (0.5, 0.58),
-        ),
-        (255, 176, 58),
-    ),
+    Layer(outline("26,52 24,34 36,38 42,26 54,18 62,36 74,30 74,50 50,58"), (255, 176, 58)),
 )
 ICE_SHRUB = (
     *ICE_GRASS,
     Layer(
-        union(
-            *(
-                line(0.5, 0.9, x, y, 0.09)
-                for x, y in ((0.16, 0.48), (0.36, 0.24), (0.64, 0.24), (0.84, 0.48))
-            )
-        ),
+        both_sides(union(line(0.5, 0.9, 0.16, 0.48, 0.09), line(0.5, 0.9, 0.36, 0.24, 0.09))),
         (52, 110, 124),
     ),
     Layer(
@@ -137,7 +98,7 @@ ICE_SHRUB = (
     Layer(dots(0.06, (0.14, 0.42), (0.34, 0.2), (0.62, 0.2), (0.82, 0.42), (0.48, 0.5)), WHITE),
 )
 
-# Ores: a cut of its own for each gem.
+# Ores, with a different shape for each gem.
 
 
 def _hexagon(x: float, y: float, radius: float) -> Shape:
@@ -166,7 +127,7 @@ RUBY = (
     Layer(union(_drop(0.3, 0.28, 0.13), _drop(0.67, 0.64, 0.12)), (255, 130, 140)),
 )
 
-# What stands on a path.
+# Objects on a path.
 
 GOLD = (240, 194, 74)
 CHEST = (
@@ -174,7 +135,7 @@ CHEST = (
     Layer(block(0.06, 0.2, 0.94, 0.92, 0.08), INK),
     Layer(block(0.1, 0.24, 0.9, 0.5, 0.06), (186, 112, 48)),
     Layer(block(0.1, 0.52, 0.9, 0.88, 0.04), (146, 84, 36)),
-    Layer(union(block(0.18, 0.24, 0.26, 0.88), block(0.74, 0.24, 0.82, 0.88)), GOLD),
+    Layer(both_sides(block(0.18, 0.24, 0.26, 0.88)), GOLD),
     Layer(block(0.4, 0.4, 0.6, 0.66, 0.04), INK),
     Layer(block(0.43, 0.43, 0.57, 0.62, 0.03), (255, 226, 120)),
 )
@@ -326,7 +287,7 @@ HOLE = (
 )
 LADDER_DOWN = (
     *HOLE,
-    Layer(union(block(0.28, 0.15, 0.37, 0.82), block(0.63, 0.15, 0.72, 0.82)), (206, 150, 84)),
+    Layer(both_sides(block(0.28, 0.15, 0.37, 0.82)), (206, 150, 84)),
     Layer(union(*(block(0.28, y + 0.04, 0.72, y + 0.12) for y in RUNGS)), (206, 150, 84)),
 )
 LADDER_DOWN_BLOCKED = (
@@ -334,15 +295,13 @@ LADDER_DOWN_BLOCKED = (
     Layer(
         union(*(block(x, 0.1, x + 0.1, 0.94) for x in (0.14, 0.34, 0.56, 0.76))), (126, 130, 142)
     ),
-    Layer(
-        union(line(0.12, 0.18, 0.88, 0.88, 0.15), line(0.88, 0.18, 0.12, 0.88, 0.15)), (206, 44, 48)
-    ),
+    Layer(both_sides(line(0.12, 0.18, 0.88, 0.88, 0.15)), (206, 44, 48)),
 )
 LADDER_UP = (
-    Layer(union(block(0.14, 0.02, 0.34, 0.98), block(0.66, 0.02, 0.86, 0.98)), INK),
+    Layer(both_sides(block(0.14, 0.02, 0.34, 0.98)), INK),
     Layer(union(*(block(0.2, y - 0.03, 0.8, y + 0.13) for y in (0.12, 0.38, 0.64))), INK),
     Layer(union(*(block(0.2, y, 0.8, y + 0.1) for y in (0.12, 0.38, 0.64))), (240, 196, 120)),
-    Layer(union(block(0.18, 0.04, 0.3, 0.96), block(0.7, 0.04, 0.82, 0.96)), (216, 164, 92)),
+    Layer(both_sides(block(0.18, 0.04, 0.3, 0.96)), (216, 164, 92)),
 )
 ITEMS = {
     Item.TORCH: TORCH,

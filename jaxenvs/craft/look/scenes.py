@@ -1,37 +1,38 @@
-"""Pictures of the full game: the view in its light, by night and asleep, and the inventory below.
+"""Pictures of the full game: the view with light, night and sleep, and the inventory below.
 
-Layout and order as upstream's: blocks, items, player, melee, passive and ranged mobs, what mobs and
-what the player shot; the light of each cell; night on the first floor; sleep. The sprites are our
-own. Night is as deep and as noisy in the whole of a cell as in its middle, and its noise comes from
-the clock. Of several who stand in a cell, or fly in it, the one drawn last is seen.
+Layout and drawing order are upstream's: blocks, items, player, melee, passive and ranged mobs, the
+mobs' projectiles, the player's projectiles; then the light of each cell, night on floor 0, sleep.
+Differences: the sprites are new; darkness and noise of night are constant within a cell, with the
+value of its middle; the noise is computed from the clock; of several mobs, or several projectiles,
+in a cell only the last one drawn is visible.
 
-A byte of the picture is a byte of a sprite times a share of the cell, plus shares of noise and of
-the colour of night: one pass over gathers of rows of sprites.
+A byte of the picture is a sprite's byte times a share of the cell, plus shares of noise and of the
+colour of night: one pass over gathered rows of sprites.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt16
+from jaxtyping import Array, Float32, Int32, UInt8, UInt16
 
 from ..boss import is_vulnerable
 from ..ladders import CLEARED
 from ..state import World
-from ..tables import ROLES, Block, Item, Rules, of_type
+from ..tables import Block, Item, Rules
 from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
 from .pictures import NIGHT, NOISE_CELLS, apart, gathered
-from .sprites import ASLEEP
+from .tiles import flying, standing
 
-WHOLE = 256  # in which shares are counted
+WHOLE = 256  # a share of 1
 
 
 class Cells(NamedTuple):
-    """What the view shows before anybody comes into it."""
+    """The view without creatures and projectiles."""
 
     blocks: Int32[Array, "rows columns"]  # OUT_OF_BOUNDS beyond the border
-    items: Int32[Array, "rows columns"]  # on them, numbers of `Item`
+    items: Int32[Array, "rows columns"]  # numbers of `Item`
     light: Float32[Array, "rows columns"]  # 0 to 1; 0 beyond the border
 
 
@@ -43,7 +44,7 @@ def full_picture(
     time: Int32[Array, ""],
     tile_size: int = 10,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw what the player sees of a floor at an hour of the day, and what the player has."""
+    """Draw the view of the player's floor at a time of day, and the inventory."""
     below, above = full_tiles(rules, world, cells)
     shade = shades(rules, world, cells.light, daylight, time)
     rows, columns = below.shape
@@ -60,55 +61,25 @@ def full_picture(
 def full_tiles(
     rules: Rules, world: World, cells: Cells
 ) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
-    """Grounds and overlays of the view, and of the inventory below it, see `layers.Numbers`."""
+    """Return grounds and overlays of the view and the inventory below, see `layers.Numbers`."""
     hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
     blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
     barred = (cells.items == Item.LADDER_DOWN) & (world.kills < CLEARED)
     items = jnp.where(barred, Item.LADDER_DOWN_BLOCKED, cells.items)
-    somebody = standing(rules, world) * numbers(rules).flights + flying(rules, world)
+    given, nothing = numbers(rules), jnp.zeros(rules.view, jnp.int32)
+    above = flying(rules, world, (*world.projectiles, *world.missiles), given.flying, nothing)
+    creatures = standing(rules, world, given.standing) * given.flights + above
     icons, counts = inventory(rules, world)
     ground = blocks.astype(jnp.int32) * len(Item) + items.astype(jnp.int32)
-    return jnp.concatenate([ground, icons]), jnp.concatenate([somebody, counts])
-
-
-def standing(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """Who stands in each cell of the view, 0 nobody, see `layers.Numbers`."""
-    given, (height, width) = numbers(rules), rules.view
-    middle = np.zeros((height, width), np.bool_)
-    middle[height // 2, width // 2] = True
-    shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
-    for role in ROLES:
-        first = [given.standing[row.name] for row in rules.types(role)]
-        for slot in world.mobs[role]:
-            shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type), shown)
-    return shown.astype(jnp.int32)
-
-
-def flying(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """What flies in each cell of the view, 0 nothing, see `layers.Numbers`."""
-    given, shown = numbers(rules), jnp.zeros(rules.view, jnp.int32)
-    first = [given.flying[row.name] for row in rules.projectiles]
-    for slot in (*world.projectiles, *world.missiles):
-        onwards = ((slot.d_row > 0) | (slot.d_column > 0)).astype(jnp.int32)
-        way = onwards + jnp.where(slot.d_column != 0, 0, 2)
-        shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type) + way, shown)
-    return shown.astype(jnp.int32)
-
-
-def _here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns"]:
-    """Cells of the view where a slot is."""
-    height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
-    return (row == slot.row) & (column == slot.column) & slot.alive
+    return jnp.concatenate([ground, icons]), jnp.concatenate([creatures, counts])
 
 
 def inventory(
     rules: Rules, world: World
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
-    """Grounds and overlays of the inventory, see `layers.PLACES`."""
+    """Return grounds and overlays of the inventory, see `layers.PLACES`."""
     given, (_, width) = numbers(rules), rules.view
-    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # as upstream shows even the dead
+    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # upstream shows 1 even when dead
     counts = {**world.items, **world.vitals, **world.traits, **world.spells}
     counts |= {"health": health, "floor": world.floor}
     first = np.full(STATUS_ROWS * width, given.blank, np.int32)
@@ -118,7 +89,7 @@ def inventory(
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
-        # Stacked they would be a kernel each.
+        # A stack would cost a kernel for each.
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
@@ -129,12 +100,12 @@ def inventory(
 
 
 class Shade(NamedTuple):
-    """How cells are lit: shares in WHOLE, which is also their greatest sum."""
+    """Shading of cells: shares in units of 1 / WHOLE, with a sum of at most WHOLE."""
 
-    seen: UInt16[Array, "all_rows columns"]  # of the sprites
-    noise: UInt16[Array, "all_rows columns"]
-    night: UInt16[Array, "all_rows columns"]  # of its colour
-    turn: UInt16[Array, "all_rows columns"]  # no share: what is added to the bytes of noise
+    seen: UInt16[Array, "all_rows columns"]  # share of the sprites
+    noise: UInt16[Array, "all_rows columns"]  # share of the noise
+    night: UInt16[Array, "all_rows columns"]  # share of the colour of night
+    turn: UInt16[Array, "all_rows columns"]  # not a share: added to the bytes of noise
 
 
 def shades(
@@ -144,7 +115,7 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """How the view is lit, and the inventory, which is seen as it is."""
+    """Return the shading of the view and of the inventory, which is not shaded."""
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
@@ -182,7 +153,7 @@ def _lit(
 
 @functools.cache
 def _turns(rules: Rules) -> np.ndarray:
-    """How the noise of each cell of the view changes with time: odd numbers."""
+    """Multipliers of the clock for the noise of each cell of the view: odd numbers."""
     return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
 
 

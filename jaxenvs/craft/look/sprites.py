@@ -1,8 +1,8 @@
-"""Sprites of the Craft worlds, drawn by code, and how those of an edition are numbered.
+"""Sprites of Classic, drawn by code, and their numbers.
 
-First the blocks with nobody on them (in the order of `Rules.blocks`, which are their numbers), then
-the `pairs` of a block and somebody on it, nothing, and the things of the inventory with their
-counts. Shapes are legible from 7 pixels on.
+The order: empty blocks by number, the `pairs` of a block and an overlay (the player, a mob or a
+projectile on it), a blank tile, and the icons of the inventory with their counts. Sprites are
+legible from 7 pixels a side on.
 """
 
 import functools
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.paint import RGB, Layer, changed, coverage, mirrored, paint, shrunk, turned
+from ...core.paint import RGB, Layer, changed, coverage, paint, shrunk
 from ..tables import NEVER_PLACED, VITALS, Block, Rules
 from . import creatures
 from .blocks import WHITE
 from .gear import ICONS
 from .icons import digit
-from .missiles import PROJECTILES
+from .missiles import directions
 from .realms import BLOCKS
 
 NOBODY = 0
@@ -24,20 +24,20 @@ PLAYER = 1  # facing left, right, up, down: 1 to 4; asleep: 5
 ASLEEP = 5
 
 ICON = 5 / 7  # side of an icon in its tile
-RIM = 1 / 28  # around a digit
-LARGE = 14  # pixels of a tile
+RIM = 1 / 28  # width of the rim around a digit
+LARGE = 14  # side from which a tile is large, in pixels
 
 
 class Numbers(NamedTuple):
-    """How the sprites of an edition are numbered."""
+    """Numbers of an edition's sprites."""
 
-    overlays: dict[str, int]  # of mobs; of projectiles to the left; right, up and down follow
+    overlays: dict[str, int]  # of mobs; of projectiles to the left, then right, up and down follow
     drawings: tuple[tuple[Layer, ...], ...]  # of overlay 1, 2, ...
-    pairs: tuple[tuple[Block, int], ...]  # who can be on which block
-    placed: np.ndarray  # int32 (blocks, overlays): a block with somebody on it
-    icons: dict[str, int]  # that of a count of 0; those of 1, 2, ... follow
-    most: int  # of one thing that is shown
-    blank: int  # nothing
+    pairs: tuple[tuple[Block, int], ...]  # blocks with the overlays that can be on them
+    placed: np.ndarray  # int32 (blocks, overlays): sprite of an overlay on a block
+    icons: dict[str, int]  # icon for a count of 0; icons for 1, 2, ... follow
+    most: int  # highest count shown
+    blank: int  # the blank tile
     total: int
 
 
@@ -56,26 +56,20 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Drawings of the player, the mobs and the projectiles, and the number of each name's first."""
-    left = creatures.LEFT
-    drawings = [left, changed(left, mirrored), creatures.UP, creatures.DOWN, creatures.SLEEPER]
+    """Drawings of player, mobs and projectiles, and the first overlay number of each name."""
+    drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
         overlays[mob.name] = len(drawings) + 1
         drawings.append(creatures.MOBS[mob.name])
     for row in rules.projectiles:
         overlays[row.name] = len(drawings) + 1
-        shape = PROJECTILES[row.name]
-        drawings += [_turned(shape, 2), shape, _turned(shape, 3), _turned(shape, 1)]
+        drawings += directions(row.name)
     return tuple(drawings), overlays
 
 
-def _turned(layers: tuple[Layer, ...], quarters: int) -> tuple[Layer, ...]:
-    return changed(layers, lambda shape: turned(shape, quarters))
-
-
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Who can be on which block: mobs where they go, a player who has died also beyond."""
+    """Blocks with possible overlays: mobs where they can go, a dead player even off the map."""
     players = range(PLAYER, ASLEEP + 1)
     flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
     pairs: list[tuple[Block, int]] = []
@@ -91,7 +85,7 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # Somebody where nobody can be (a world set up by hand) is shown on a path.
+    # An impossible overlay, in a world set up by hand, is shown on a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):
@@ -104,7 +98,7 @@ def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -
 
 @functools.lru_cache(maxsize=8)
 def atlas(rules: Rules, size: int) -> np.ndarray:
-    """All sprites by daylight, uint8 (numbers(rules).total, size, size, 3)."""
+    """Return all sprites in daylight, uint8 (numbers(rules).total, size, size, 3)."""
     given = numbers(rules)
     nothing = np.zeros((size, size, 3))
     blocks = {cell: paint(nothing, BLOCKS[cell]) for cell in rules.blocks}
@@ -123,7 +117,7 @@ def atlas(rules: Rules, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=32)
 def _count(number: int, size: int) -> tuple[Layer, ...]:
-    """Return a white digit with a black rim; in large tiles it can be smaller than on sevenths."""
+    """Return a white digit with a black rim; smaller in large tiles."""
     share = 1.0 if size < LARGE else 0.6
     corner = 1 - share
     layers = (Layer(digit(number, RIM), (0, 0, 0)), Layer(digit(number), WHITE))
@@ -131,6 +125,6 @@ def _count(number: int, size: int) -> tuple[Layer, ...]:
 
 
 def icon(name: str, size: int, ground: RGB) -> np.ndarray:
-    """Return the icon of a thing without a count, uint8 (size, size, 3), on a ground."""
+    """Return an icon without a count, uint8 (size, size, 3); `ground` is the background."""
     below = np.broadcast_to(np.array(ground, float), (size, size, 3))
     return paint(below, ICONS[name]).round().astype(np.uint8)

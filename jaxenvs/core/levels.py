@@ -1,0 +1,35 @@
+"""Draw levels, with rejection where an environment sets `level_budget`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .carries import as_carry, varying_like
+from .random import Key
+
+
+def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
+    """Draw candidates until one is accepted; the last one of the budget always is."""
+    if env.level_budget == 1:
+        return env.draw_level(key, params)
+
+    def again(drawn: tuple[Array, Any]) -> Array:
+        number, level = drawn
+        return (number == 0) | ((number < env.level_budget) & ~env.accepts(level))
+
+    def draw(drawn: tuple[Array, Any]) -> tuple[Array, Any]:
+        return drawn[0] + 1, env.candidate(key, drawn[0], params)
+
+    shapes = jax.eval_shape(env.candidate, key, jnp.int32(0), params)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    start = jax.tree.map(lambda leaf: varying_like(key, leaf), (jnp.int32(0), nothing))
+    return jax.lax.while_loop(again, draw, start)[1]
+
+
+def candidate(env: Any, key: Key, number: Array, params: Any) -> PyTree[Array]:
+    """Draw candidate level `number`, a pytree that can be the carry of a loop."""
+    if env.level_budget == 1:
+        return env.draw_level(key, params)
+    return as_carry(key, env.draw_level(jax.random.fold_in(key, number), params))

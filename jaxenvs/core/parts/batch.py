@@ -1,0 +1,28 @@
+"""Part of `Env` for batches and wrappers: resets."""
+
+from typing import Any, ClassVar
+
+from .part import Part
+
+BATCH = "envs"  # name of the axis over which `make_vec` maps steps
+ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
+
+
+class BatchPart(Part):
+    """Reset source of a batch, and what outlives an episode."""
+
+    reset_source: ClassVar[str] = "exact"  # default source of new levels, see `VectorEnv`
+    # Environments of a batch for each level that `exact` generates at a time on a CPU.
+    rows_per_lane: ClassVar[int] = ROWS_PER_LANE
+    levels_at_once: ClassVar[int] = 0  # levels generated at a time, if they are large; 0: all
+    carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
+    resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
+
+    def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
+        """Return the state `begun` of a new episode with the statistics of `ended`, the last state.
+
+        By default nothing outlives an episode. An environment that overrides this, such as
+        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
+        restart.
+        """
+        return begun

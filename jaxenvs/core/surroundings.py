@@ -1,0 +1,80 @@
+"""Words and a drawing for the cells around an agent in a grid world."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .facts import away, drawn, listed
+
+Cells = dict[tuple[int, int], int]  # (steps ahead, steps to the right) of the agent -> tile
+AGENT = ">v<^"  # by `facing`
+
+
+class Scene(NamedTuple):
+    """A state of a grid world on the host."""
+
+    view: np.ndarray  # tile bytes in sight, far row first, 0 for unseen cells
+    grid: np.ndarray  # tile bytes
+    row: int  # of the agent
+    column: int
+    facing: int  # see `gridworld`
+    direction: int  # in the family's numbers
+    carried: int  # tile byte
+
+
+def scene_of(env: Any, state: Any) -> Scene:
+    """Copy what text needs of a state of `env` to the host, by one compiled program per `env`."""
+    view, grid, *numbers = jax.device_get(_reader(env)(state))
+    return Scene(view, grid, *map(int, numbers))
+
+
+@functools.lru_cache(maxsize=64)
+def _reader(env: Any) -> Callable[[Any], tuple[Any, ...]]:
+    def reader(state: Any) -> tuple[Any, ...]:
+        agent = state.row, state.column, state.facing, state.direction, state.carried
+        return env.seen_tiles(state).T, state.grid, *agent
+
+    return jax.jit(reader)
+
+
+def cells_of(scene: Scene, whole: bool) -> Cells:
+    """Return the tiles of the whole grid, or of the view, by their place relative to the agent."""
+    if not whole:
+        size = len(scene.view)
+        places = np.ndenumerate(scene.view)
+        return {(size - 1 - row, col - size // 2): int(tile) for (row, col), tile in places}
+    down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[scene.facing]
+    cells = {}
+    for (row, column), tile in np.ndenumerate(scene.grid):
+        rows, columns = row - scene.row, column - scene.column
+        cells[rows * down + columns * right, rows * right - columns * down] = int(tile)
+    return cells
+
+
+def sighted(objects: Cells, noun: Callable[[int], str]) -> str:
+    """Return a sentence that lists objects with their places, the nearest first."""
+    found = [
+        (abs(ahead) + abs(right), -ahead, right, tile) for (ahead, right), tile in objects.items()
+    ]
+    places = (f"{noun(tile)} {away(-behind, right)}" for _, behind, right, tile in sorted(found))
+    return f"You see {listed(places)}." if found else "You see no objects."
+
+
+def drawing(
+    scene: Scene, whole: bool, sign: Callable[[int], str], meaning: Callable[[int], str]
+) -> str:
+    """Draw the whole grid or the view, with a line that explains the signs that occur."""
+    shown, at = scene.view, (len(scene.view) - 1, len(scene.view) // 2)
+    where, you = "Your view, ahead is up", AGENT[3]
+    if whole:
+        shown, at = scene.grid, (scene.row, scene.column)
+        where, you = "The whole grid", AGENT[scene.facing]
+    meanings = {sign(tile): meaning(tile) for tile in np.unique(shown).tolist()}
+    picture = [[sign(tile) for tile in line] for line in shown.tolist()]
+    picture[at[0]][at[1]] = you
+    others = sorted({one for line in picture for one in line} - {you})
+    explained = ", ".join(f"{one} {meanings[one]}" for one in others)
+    return f"{where}; {you} is you, {explained}:\n{drawn(picture)}"

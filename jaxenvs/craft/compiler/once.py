@@ -1,0 +1,25 @@
+"""Marks in the middle of a rule for values that XLA computes once; read `once(x)` as `x`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Array
+
+from ...core.bits import kept
+from ...core.settle import settled
+from ..packing import Field, read, stored, value_of, written
+
+once = settled  # a pytree of arrays
+
+
+def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
+    """Return values unchanged, computed once as one word; `bits` are their widths (flags: 1)."""
+    return kept(*zip(values, bits or (1,) * len(values), strict=True))
+
+
+def held(fields: Sequence[Field], it: Any) -> Any:
+    """Return a NamedTuple unchanged, its `fields` computed once as one word."""
+    values = [stored(field, read(it, field.name)) for field in fields]
+    joined = once_joined(*values, bits=[field.bits for field in fields])
+    found = {f.name: value_of(f, value) for f, value in zip(fields, joined, strict=True)}
+    return written(it, found)

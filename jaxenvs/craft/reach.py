@@ -1,0 +1,282 @@
+"""Cells near the player where mobs may appear, as bits of a few words.
+
+The cells within reach are read once, two bits each, see `planes`. Counting, excluding and choosing
+cells is then integer arithmetic on words. Classic measures distance in steps, the full game in a
+straight line. Where a CPU and a GPU need different code, both give the same results.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from ..core.bits import any_of, nth_bit, rank_of
+from ..core.platforms import by_platform
+from .compiler.once import once
+from .ground import BLOCK, Ground, codes, in_span, is_in, span
+from .state import Mob, World
+from .step import Moment
+from .tables import Block, MobRow, Rules
+
+SIEGE = 6  # on the boss floor, mobs appear on graves up to this many cells from the player
+_CELLS = 16  # in a word of both planes: the first in its low half, the second in its high half
+_WORD = 2 * _CELLS  # cells in a word of one plane
+_OFFSET = 64  # added to relative rows and columns to make them positive
+_LANES = 4  # GPU threads for a word, see `_step_words`
+_SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
+
+
+class Reach(NamedTuple):
+    """Cells nearer to the player than `reach`, row by row."""
+
+    reach: int
+    rows: np.ndarray  # (words, 16) relative to the player
+    columns: np.ndarray
+    distance: np.ndarray  # squared if `straight`; at least `reach` in the unused bits of a word
+    straight: bool  # distance in a straight line, else in steps
+
+    @property
+    def words(self) -> int:
+        """Number of words of a plane."""
+        return -(-self.rows.shape[0] // 2)
+
+    def limit(self, distance: Any) -> Any:
+        """Convert a distance to the unit of `distance`."""
+        return distance * distance if self.straight else distance
+
+    def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
+        """Return the number of a mob's cell; -1 beyond reach or unless `when`."""
+        d_row, d_column = mob.row - world.row, mob.column - world.column
+        if self.straight:
+            near = d_row * d_row + d_column * d_column < self.reach * self.reach
+            column = d_column + self.reach - 1
+            half = (column >= self.reach).astype(jnp.int32)
+            word = 2 * (d_row + self.reach - 1) + half
+            number = word * _CELLS + column - self.reach * half
+        else:
+            near = jnp.abs(d_row) + jnp.abs(d_column) < self.reach
+            number = _middle(d_row, self.reach) + d_column
+        return jnp.where(when & near, number, -1)
+
+    def cell(self, world: World, number: Array) -> tuple[Array, Array]:
+        """Return row and column of a cell by its number.
+
+        Without a lookup in a table, which would split the kernel on a GPU.
+        """
+        row, first = jnp.int32(1 - self.reach), 1 - self.reach
+        if self.straight:
+            row, column = row + (number >> _SHIFT), number & _LAST
+            column = first + column - jnp.where(column >= _CELLS, _CELLS - self.reach, 0)
+            return world.row + row, world.column + column
+        begins = 0  # number of the first cell of a row
+        for d_row in range(first, self.reach - 1):
+            begins += 2 * (self.reach - abs(d_row)) - 1
+            row = row + (number >= begins).astype(jnp.int32)
+        return world.row + row, world.column + number - _middle(row, self.reach)
+
+
+@functools.lru_cache
+def disc(reach: int) -> Reach:
+    """Return the cells within a straight distance; each row of their square has two words."""
+    span = np.arange(1 - reach, reach + 1, dtype=np.int32)
+    rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
+    distance = rows * rows + columns * columns
+    padding = ((0, 0), (0, _CELLS - reach))
+    far = np.pad(distance, padding, constant_values=reach * reach)
+    return Reach(reach, np.pad(rows, padding), np.pad(columns, padding), far, True)
+
+
+@functools.lru_cache
+def diamond(reach: int) -> Reach:
+    """Return the cells within a number of steps."""
+    span = np.arange(1 - reach, reach, dtype=np.int32)
+    rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
+    inside = np.abs(rows) + np.abs(columns) < reach
+    rows, columns = rows[inside], columns[inside]
+    missing = -len(rows) % _CELLS
+    rows = np.pad(rows, (0, missing), constant_values=reach).reshape(-1, _CELLS)
+    columns = np.pad(columns, (0, missing)).reshape(-1, _CELLS)
+    return Reach(reach, rows, columns, np.abs(rows) + np.abs(columns), False)
+
+
+@functools.cache
+def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
+    """Group blocks by the mobs that appear on them: two sets, a bit of a cell for each.
+
+    Raises ValueError if there are more groups.
+    """
+    by_mobs: dict[tuple[str, ...], set[Block]] = {}
+    for block in rules.blocks:
+        names = tuple(row.name for row in rules.mobs if block in row.appears_on)
+        if names:
+            by_mobs.setdefault(names, set()).add(block)
+    if len(by_mobs) > 2:
+        raise ValueError(
+            f"the mobs' `appears_on` form {len(by_mobs)} groups of blocks; at most 2 are possible"
+        )
+    first, second = (*map(frozenset, by_mobs.values()), frozenset(), frozenset())[:2]
+    return first, second
+
+
+def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
+    """Return words with the first plane's cells in the low half, the second's in the high half.
+
+    On a GPU, the map is read only if `wanted`; otherwise the words are 0.
+    """
+    ground, world, rules = moment.ground, moment.world, moment.rules
+    limit = table.limit(moment.params.mob_despawn_distance)
+    place = (world.row, world.column, world.floor, limit)
+
+    def at_once(cells: Array, place: Any, _: Array) -> Array:
+        ground = Ground(cells, place[2])
+        rows, columns = place[0] + table.rows, place[1] + table.columns
+        inside = ground.inside(rows, columns) & (table.distance < place[3])
+        both = _both(rules, ground.nearest(rows, columns), ground.floor)
+        bit = np.arange(_CELLS, dtype=np.int32)
+        return once(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
+
+    def in_threads(cells: Array, place: Any, wanted: Array) -> Array:
+        *place, limit = place
+        place = (*place, jnp.where(wanted, limit, 0))
+        return (_run_words if table.straight else _step_words)(rules, table, cells, place)
+
+    return by_platform(ground.cells, place, wanted, cpu=at_once, default=in_threads)
+
+
+def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
+    """Words of a disc, for a GPU: the cells of a word are neighbours in one row.
+
+    A thread computes a whole word, because the row's part of the arithmetic is shared.
+    """
+    row, column, floor, limit = place
+    ground = Ground(cells, floor)
+    offset, first = table.rows[:, 0], column + table.columns[:, 0]
+    row = row + offset
+    room = jnp.where(_is_below(row, ground.size), limit - offset * offset, 0)
+    begin, word = ground.index(row, first), jnp.int32(0)
+    for i in range(table.reach):
+        away = first + i - column
+        inside = _is_below(first + i, ground.size) & (away * away < room)
+        cell = ground.at(jnp.where(inside, begin + i, 0))
+        word = word | jnp.where(inside, _both(rules, cell, floor) << i, 0)
+    return jax.lax.optimization_barrier(word)
+
+
+def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
+    """Words of a diamond, for a GPU: a word holds parts of several rows.
+
+    Four threads compute a word. A cell's place is a number of the table plus the player's place.
+    """
+    row, column, floor, limit = place
+    ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
+    offsets = (table.rows + _OFFSET) << 8 | (table.columns + _OFFSET) | (table.distance << 16)
+    here, word = (row << 8) + column, jnp.int32(0)
+    for i in range(0, _CELLS, _LANES):
+        number = offsets[:, i : i + _LANES] + here
+        rows, columns = ((number >> 8) & 255) - _OFFSET, (number & 255) - _OFFSET
+        inside = _is_below(rows, ground.size) & _is_below(columns, ground.size)
+        inside = inside & ((number >> 16) < limit)
+        cell = ground.at(jnp.where(inside, ground.index(rows, columns), 0))
+        word = word | jnp.where(inside, _both(rules, cell, floor) << (lane + i), 0)
+    return word.sum(axis=1, dtype=jnp.int32)
+
+
+def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
+    """Return whether a number is in [0, most), by one comparison."""
+    return number.astype(jnp.uint32) < most
+
+
+def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
+    """Return whether cells are in the first plane (bit 0) and in the second (bit _CELLS)."""
+    first, second = planes(rules)
+    # Few uses of the block: with many, a GPU would write it and read it again.
+    if not rules.is_full:
+        code = codes(cells, first, second)
+        return (code & 1) | ((code >> 1) << _CELLS)
+    boss, blocks = floor == rules.last_floor, cells & BLOCK
+    spans = zip(span(second), span(rules.graves), strict=True)
+    low, bits = (jnp.where(boss, there, here) for here, there in spans)
+    return in_span(blocks, *span(first)) | (in_span(blocks, low, bits) << _CELLS)
+
+
+def _far(table: Reach, nearest: int) -> np.ndarray:
+    """Words of the cells farther away than `nearest`."""
+    distant = (table.distance > table.limit(nearest)).reshape(-1)
+    distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
+    return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
+
+
+def _middle(d_row: Array, reach: int) -> Array:
+    """Number of the cell in a row of the diamond and the player's column."""
+    whole = 2 * reach * (reach - 1) + 1  # cells in the diamond
+    above = jnp.minimum(d_row, 0) + reach - 1  # rows before it in the upper half
+    upper = above * above + above
+    below = reach - 1 - jnp.maximum(d_row, 0)
+    lower = whole - 1 - (below * below + below)
+    return jnp.where(d_row <= 0, upper, lower)
+
+
+def allowed(
+    rules: Rules,
+    role: str,
+    type: Any,
+    table: Reach,
+    grounds: Int32[Array, " words"],
+    taken: list[Array],
+    siege: Array | None,
+) -> list[Array]:
+    """Return words of the cells where a type may appear, without marked mobs.
+
+    In a `siege`, on the boss floor, these are the cells of the second plane within SIEGE.
+    """
+    kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}  # types with the same condition
+    for number, row in enumerate(rules.types(role)):
+        kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
+    fars = {nearest: _far(table, nearest) for nearest, _ in kinds}
+
+    def bits(word: Any, low: Array, high: Array, taken: Any) -> Array:
+        plane = (low & (1 << _CELLS) - 1) | (high << _CELLS), _upper(low) | (high & -1 << _CELLS)
+        found = jnp.int32(0)
+        for (nearest, halves), types in kinds.items():
+            some = any_of(plane[i] for i in halves) & fars[nearest][word]
+            found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
+        if siege is not None:
+            found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
+        # Joined first: one by one, a GPU would write each complement and read it again.
+        seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
+        return found & ~any_of(seen)
+
+    def together(grounds: Array, taken: Any) -> list[Array]:
+        low, high = grounds[::2], grounds[1::2]
+        high = jnp.pad(high, (0, len(low) - len(high)))
+        words = once(bits(np.arange(table.words, dtype=np.int32), low, high, taken))
+        return [words[w] for w in range(table.words)]
+
+    def one_by_one(grounds: Array, taken: Any) -> list[Array]:
+        each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
+        return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
+
+    # A GPU would write and read an array, while it computes scalars where they are used.
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 is in no word
+    return by_platform(grounds, places, cpu=together, default=one_by_one)
+
+
+def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
+    """Planes on which a type appears."""
+    return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
+
+
+def _upper(word: Array) -> Array:
+    """The upper half of a word."""
+    return jax.lax.shift_right_logical(word, jnp.full_like(word, _CELLS))
+
+
+def chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
+    """Return the number of a cell, uniform among the set bits; -1 if there is none."""
+    counts = [jax.lax.population_count(word) for word in words]
+    total = sum(counts[1:], counts[0])
+    rank = rank_of(uniform, total)
+    return jnp.where(total > 0, nth_bit(words, rank, _WORD), -1)
