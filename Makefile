@@ -55,7 +55,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format
 
 types: $(VENV)/.dev
-	@.ci/types $(VENV)
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 wheel: $(VENV)/.dev
 	$(BIN)/pyproject-build --quiet --outdir $(DIST)

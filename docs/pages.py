@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that become pages, and their addresses.
 TAKEN = {
     "README.md": "index.md",
-    "baselines/README.md": "learners.md",
+    "baselines/README.md": "baselines.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/families.md": "benchmarks-families.md",
     "benchmarks/gpu.md": "benchmarks-gpu.md",
