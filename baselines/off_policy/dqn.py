@@ -408,8 +408,11 @@ def soft(
 
 
 def parted(key: Array | None) -> tuple[Any, Any]:
-    """Two keys from one; None for none."""
-    return (None, None) if key is None else tuple(jax.random.split(key))
+    """Split a key in two; return None twice if it is None."""
+    if key is None:
+        return None, None
+    first, second = jax.random.split(key)
+    return first, second
 
 
 def loss(

@@ -15,7 +15,7 @@ from jaxenvs.commands.learned import BONUSES
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "learners").glob("*.md"))
 LEARNERS = "\n".join(page.read_text("utf-8") for page in PAGES)
-README = (ROOT / "README.md").read_text("utf-8")
+TRAINING = (ROOT / "docs" / "tutorials" / "training.md").read_text("utf-8")
 OPTIONS = [*ALGORITHMS, *(f"--novelty {name}" for name in BONUSES)]
 RUN = {"id": "Grid-v0", "command": "c", "seeds": 1, "steps": 10, "versions": {"jaxenvs": "0"}}
 RUN |= {"device": "here", "date": "today", "evaluation": None, "last_returns": [0.5]}
@@ -82,9 +82,9 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
 
 
 def test_learners_that_are_not_one_program_are_excepted():
-    (sentence,) = re.findall(r"Each but (.*?) is one compiled program", README)
+    (sentence,) = re.findall(r"Each but (.*?) is one compiled program", TRAINING)
     apart = {name for name, row in ALGORITHMS.items() if row.command != ".run.loop"}
-    options = set(re.findall(r"^\| (.*?) \|", README.partition("| `--algo` |")[2], re.MULTILINE))
+    options = set(re.findall(r"^\| (.*?) \|", TRAINING.partition("| `--algo` |")[2], re.MULTILINE))
     listed = {name for names in options for name in re.findall(r"`([\w-]+)`", names)}
     assert set(re.findall(r"`([\w-]+)`", sentence)) == apart & listed
     assert ALGORITHMS.keys() - listed == {"ppo-ray"}  # `--ray`, below the table
