@@ -1,4 +1,4 @@
-"""Reference learners, and what they share.
+"""Reference learners and their shared code.
 
 jaxenvs train Grid-DoorKey-5x5-v0
 policy = jaxenvs.baselines.load_policy("runs/demo")
@@ -21,7 +21,7 @@ from jaxenvs.core.extras import require
 
 from . import old_names
 
-# What the extra `train` installs.
+# Packages of the extra `train`.
 NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
 GYM = "gym:"  # prefix of ids of Gymnasium's environments, which actors of Ray step
 

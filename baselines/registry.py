@@ -1,6 +1,6 @@
-"""The table of learners: a new one is its file and its row here.
+"""Table of learners: a new learner is a module, a row here and a page.
 
-The command, `--completion`, the loader of policies and the recorder of results read this table.
+The command line, `--completion`, `load_policy` and the recorder of results read this table.
 """
 
 import dataclasses
@@ -29,21 +29,21 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # settings of networks that not every run has
-OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
+)  # network settings that older runs or other learners lack
+OF_VALUES = ("hidden", "embed", "dueling")  # network settings of the DQN family
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
 USUAL = "ppo"
-WITH_RAY = "ppo-ray"  # what --ray is short for
+WITH_RAY = "ppo-ray"  # learner of --ray
 
 ANY = (Discrete, MultiDiscrete, Box)
 RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return a learner in `num_envs` environments; `ValueError` for settings that cannot work.
+    """Return a learner in `num_envs` environments; `ValueError` for invalid settings.
 
-    `env` is the environment that it trains in, see `training_env`.
+    `env` is the training environment, see `training_env`.
     """
     row = ALGORITHMS[name]
     settings.check()
@@ -58,7 +58,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment that a learner trains in, given the one of the id."""
+    """Return the environment in which a learner trains, given the environment of the id."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):
@@ -67,13 +67,12 @@ def training_env(name: str, env: Env, settings: Any) -> Env:
 
 
 def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
-    """Return the policy network for an `Env` or, with Ray, for an environment of Gymnasium.
+    """Return the policy network for an `Env` or, with Ray, for a Gymnasium environment.
 
     Raises `KeyError` for a missing setting.
     """
     check_actions(row, env)
     given = {name: settings[name] for name in row.shape}
-    # Runs of older versions and other learners lack these.
     given |= {name: settings[name] for name in OPTIONAL if name in settings}
     if own := settings.get("network"):
         kind = load_network(own)
@@ -116,9 +115,9 @@ def search(
     settings: Mapping[str, Any],
     simulations: int | None = None,
 ) -> Search | None:
-    """Return the search of a trained policy, None if it has none; `simulations` as in `search_of`.
+    """Return the search of a trained policy, or None; `simulations` as in `search_of`.
 
-    Settings of the learner that a run of an older version lacks have their defaults.
+    Settings that an older run lacks have their default values.
     """
     if not row.searches and not simulations:
         return None
@@ -129,7 +128,7 @@ def search(
 
 
 def able_learners(env: Any) -> list[str]:
-    """Names of the learners that take an environment's actions and observations."""
+    """Return the names of the learners that can train in an environment."""
     in_gym = str(env.name).startswith(GYM)
     return [
         row.name
@@ -139,7 +138,7 @@ def able_learners(env: Any) -> list[str]:
 
 
 def joined(names: Sequence[str]) -> str:
-    """`a, b or c`."""
+    """Join names as `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
 

@@ -1,9 +1,9 @@
-"""Exploration bonuses: rewards for novelty that a learner from rollouts adds to its own.
+"""Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
-A bonus is a frozen dataclass of pure functions: `init` and `begin` make what it has learned and
-what it remembers of each environment's episode, `rewards` learns a rollout and returns how new each
-step was. All of them are divided by the standard deviation of their discounted returns. None of
-them sees the previous action where the network does: it would tell what was done.
+A bonus is a frozen dataclass of pure functions: `init` returns its networks and statistics, `begin`
+its state in each environment's episode, and `rewards` trains on a rollout and returns the novelty
+of each step. Bonuses are divided by the standard deviation of their discounted returns. They never
+read the previous action, even where the policy does: it would reveal the action.
 """
 
 import dataclasses
@@ -33,38 +33,38 @@ KINDS = {
 
 
 class Visits(NamedTuple):
-    """What a rollout saw."""
+    """Observations and actions of a rollout."""
 
     obs: PyTree[Array]  # (steps + 1, envs, ...), the last one after the rollout
     action: Int32[Array, "steps envs"]
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 
 
-# What has been learned, what is remembered and the discounted sums, all after it; the bonuses.
+# Networks and statistics, episode state and discounted sums after the rollout; the bonuses.
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Bonus:
-    """What bonuses share."""
+    """Base class of exploration bonuses."""
 
     space: spaces.Space  # of the networks' input
-    read: Callable[[Any], Any] = identity  # from an observation to the networks' input
-    embed: int = 8  # features per cell of a map, 0: its one-hots
+    read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
+    embed: int = 8  # features per cell of a map; 0: one-hots
     conv: tuple[int, ...] = ()  # see encoders.Encoder
-    weight: float = 0.1  # of the bonus beside the rewards
-    gamma: float = 0.99  # its discount
-    minibatches: int = 8  # gradient steps in a rollout
+    weight: float = 0.1  # weight of the bonus in the reward
+    gamma: float = 0.99  # discount factor of the bonus
+    minibatches: int = 8  # gradient steps per rollout
     learning_rate: float = 1e-4
     width: int = 128  # of each layer
-    num_actions: int = 1  # 0: they are not numbered
+    num_actions: int = 1  # 0: the action space is not Discrete
 
     def init(self, key: Array, obs: PyTree[Array]) -> Any:
-        """Draw the networks for observations like this one."""
+        """Return initial networks and statistics for observations like this one."""
         raise NotImplementedError
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
-        """What is remembered of each environment after its first observation; () for nothing."""
+        """Return the state of each environment's episode after its first observation."""
         return ()
 
     def rewards(
@@ -75,10 +75,10 @@ class Bonus:
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Learn a rollout; return how new what each of its steps led to was.
+        """Train on a rollout; return the novelty of each step's successor.
 
         `returns` are each environment's discounted sums of bonuses before the rollout. Bonuses of
-        steps that end an episode mean nothing.
+        steps that end an episode are undefined.
         """
         raise NotImplementedError
 
@@ -89,7 +89,10 @@ class Bonus:
         new: Float32[Array, "steps envs"],
         devices: Devices,
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Bonuses in deviations of their discounted returns; with the moments and sums of these."""
+        """Divide bonuses by the deviation of their discounted returns.
+
+        Also return the moments and the last discounted sums.
+        """
         sums = self.returns(before, new)
         earned = earned.and_of(sums.reshape(1, -1), devices)
         return earned, sums[-1], new / earned.deviation
@@ -97,9 +100,10 @@ class Bonus:
     def returns(
         self, before: Float32[Array, " envs"], new: Float32[Array, "steps envs"]
     ) -> Float32[Array, "steps envs"]:
-        """Discounted sums of bonuses up to each step, over all ends of episodes and rollouts.
+        """Return discounted sums of bonuses up to each step, across episodes and rollouts.
 
-        A sum that restarted with each rollout would be a ramp, whose spread is the ramp's height.
+        If the sum restarted with each rollout it would be a ramp, whose deviation depends on the
+        ramp's height.
         """
 
         def add(total: Array, bonus: Array) -> tuple[Array, Array]:
@@ -110,7 +114,7 @@ class Bonus:
 
 
 def of_settings(learner: Learner[Any]) -> Bonus | None:
-    """Return the bonus that a learner's settings ask for, if they do."""
+    """Return the bonus of a learner's settings, or None."""
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
         return None
@@ -126,12 +130,12 @@ def of_settings(learner: Learner[Any]) -> Bonus | None:
 
 
 def visible(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
-    """What a bonus sees of observations: without what the agent did before."""
+    """Return the part of observations that a bonus reads: without the previous action."""
     return obs["obs"] if isinstance(learner.env.env, PreviousStep) else obs
 
 
 def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
-    """Fields of a runner that the bonus needs; none if the settings ask for no bonus."""
+    """Return the fields of a runner for the bonus; {} without a bonus."""
     bonus, obs = of_settings(learner), visible(learner, obs)
     if bonus is None:
         return {}
@@ -144,7 +148,7 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Add the bonus, if there is one, for what each step led to in its episode."""
+    """Add the bonus of each step's successor in its episode to the rewards."""
     bonus = of_settings(learner)
     if bonus is None:
         return runner, rollout

@@ -3,7 +3,11 @@
 import functools
 import inspect
 import math
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
+
+from jaxtyping import Array
+
+T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
@@ -16,8 +20,8 @@ class Bounds(NamedTuple):
 
     def check(self, name: str, value: float) -> None:
         """Raise `ValueError` for a number outside the bounds."""
-        if math.isinf(value) and not self.infinite:
-            limit = "finite" if value > 0 else f"at least {self.least:g}"
+        if math.isinf(value) and value >= self.least and not self.infinite:
+            limit = "finite"
         elif self.open and not self.least < value <= self.most:
             limit = f"above {self.least:g} and at most {self.most:g}"
         elif self.least > -math.inf and not value >= self.least:  # also for NaN
@@ -29,19 +33,20 @@ class Bounds(NamedTuple):
         raise ValueError(f"{name}={value} must be {limit}")
 
 
-USUAL = Bounds()  # of a number whose type declares none
+USUAL = Bounds()  # for numbers without declared bounds
 Count = Annotated[int, Bounds(least=1)]
 Share = Annotated[float, Bounds(most=1.0)]
 Rate = Annotated[float, Bounds(most=1.0, open=True)]
 Signed = Annotated[float, Bounds(least=-math.inf)]
 Unlimited = Annotated[float, Bounds(infinite=True)]
+Swept = T | Array  # a number that `--sweep` may replace by an array of the compiled program
 
 
 @functools.cache
 def bounds(kind: type) -> dict[str, Bounds]:
     """Return the declared bounds of a class's fields, by name.
 
-    A subclass that declares a field again without bounds keeps those of its base.
+    A subclass that redeclares a field without bounds inherits its base's bounds.
     """
     found = {}
     for base in reversed(kind.__mro__):
@@ -51,11 +56,13 @@ def bounds(kind: type) -> dict[str, Bounds]:
     return found
 
 
-def without_bounds(kind: Any) -> Any:
-    """Return the type of a field without its bounds."""
-    return get_args(kind)[0] if _declared(kind) else kind
+def python_type(kind: Any) -> Any:
+    """Return the Python type of a field: `float` for `Swept[Share]`."""
+    first = get_args(kind)[0] if Array in get_args(kind) else kind
+    return get_args(first)[0] if _declared(first) else first
 
 
 def _declared(kind: Any) -> Bounds | None:
-    """The bounds in an annotation; None if it has none."""
-    return next((part for part in get_args(kind)[1:] if isinstance(part, Bounds)), None)
+    """Return the bounds in an annotation, or None."""
+    parts = [each for part in get_args(kind) for each in (part, *get_args(part))]
+    return next((part for part in parts if isinstance(part, Bounds)), None)

@@ -1,8 +1,8 @@
-"""The devices of a run: one program on all of them, each with its share of the environments (SPMD).
+"""Devices of a run: one program on all of them, each with its share of the environments (SPMD).
 
-What learns (weights, optimiser, keys) is on every device and stays equal, because every device adds
-the same averaged gradients; environments and what belongs to them are divided. With one
-device the functions below return their arguments and add nothing to the program.
+Weights, optimiser and keys are replicated and stay equal, because every device applies the same
+averaged gradients; environments and their data are divided. With one device the functions below
+return their arguments and add nothing to the program.
 """
 
 import dataclasses
@@ -19,21 +19,21 @@ from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 from jaxenvs import Env, VectorEnv, make_vec
 from jaxenvs.core.vector import usual_source
 
-DEVICES = "devices"  # name of the mesh's only axis
-EVERYWHERE = PartitionSpec()  # the same on every device
-DIVIDED = PartitionSpec(None, DEVICES)  # the first axis is the seeds', the second the environments'
-POOL = 4096  # prepared levels of all devices together, where the reset source is a pool
+DEVICES = "devices"  # the mesh's only axis
+EVERYWHERE = PartitionSpec()  # replicated
+DIVIDED = PartitionSpec(None, DEVICES)  # (seeds, envs, ...), environments are divided
+POOL = 4096  # prepared levels of all devices together, for the reset source `pool`
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """`count` devices, of all processes together."""
+    """`count` devices over all processes."""
 
     count: int = 1
 
     @classmethod
     def chosen(cls, text: str) -> "Devices":
-        """Return what `--devices N|all` asks for; `ValueError` for more than there are."""
+        """Return the devices of `--devices N|all`; `ValueError` for more than are available."""
         there = jax.device_count()
         if text == "all":
             return cls(there)
@@ -53,9 +53,9 @@ class Devices:
         return cls(int(text))
 
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
-        """One device's share of the environments; `ValueError` when they do not divide.
+        """Return one device's share of the environments; `ValueError` if they do not divide evenly.
 
-        Each device has a separate stock, of the size for its share.
+        Each device has a separate stock of levels, sized for its share.
         """
         source = usual_source(env) if reset_source is None else reset_source
         if num_envs % self.count:
@@ -72,31 +72,31 @@ class Devices:
         share = num_envs // self.count
         return make_vec(env, share, reset_source=source, pool_size=POOL // self.count)
 
-    # Inside the program.
+    # Methods for use inside the compiled program.
 
     def local_key(self, key: Array) -> Array:
-        """A key of this device alone."""
+        """Return a key that differs between devices."""
         return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
 
     @property
     def index(self) -> Any:
-        """Which of the devices this is, from 0."""
+        """Index of this device, from 0."""
         return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
 
     def first_key(self, key: Array) -> Array:
-        """The key that the first device has, on all of them."""
+        """Return the first device's key on all devices."""
         if self.count == 1:
             return key
-        return jax.random.wrap_key_data(self.joined(jax.random.key_data(key)[None])[0])
+        return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])
 
-    def joined(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
-        """Rows of all devices, in the order of these."""
+    def all_gather(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
+        """Concatenate the rows of all devices, in the order of devices."""
         return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
 
-    def dealt(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
-        """Deal rows out evenly: the first device gets the first ones, and so on.
+    def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
+        """Distribute rows evenly: the first device gets the first ones, and so on.
 
-        Every device has all rows of the arrays, but row i is right on device `source[i]` alone.
+        Every device has all rows of the arrays, but row i is valid only on device `source[i]`.
         """
         if self.count == 1:
             return tree
@@ -111,21 +111,21 @@ class Devices:
         return jax.tree.map(deal, tree)
 
     def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Average float arrays over the devices: one exchange for the whole tree."""
+        """Average float arrays over the devices, with one exchange for the whole tree."""
         if self.count == 1:
             return tree
         values, rebuild = ravel_pytree(tree)
         return rebuild(jax.lax.pmean(values, DEVICES))
 
     def total(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Add arrays over the devices."""
+        """Sum arrays over the devices."""
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
-    def most(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def maximum(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Take the maximum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmax(tree, DEVICES)
 
-    def least(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def minimum(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Take the minimum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)
 
@@ -133,30 +133,30 @@ class Devices:
         self,
         values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
-        """Mean and variance of each row, over its values on all devices."""
+        """Return mean and variance of each row, over its values on all devices."""
         values = values.reshape(len(values), -1)
         here, variance = values.mean(axis=1), values.var(axis=1)
         mean = self.mean(here)
         return mean, self.mean(variance + jnp.square(here - mean))
 
-    # Around the program.
+    # Methods for use around the compiled program.
 
     @property
     def mesh(self) -> Mesh:
-        """The devices in a row."""
+        """One-dimensional mesh of the devices."""
         return Mesh(np.array(jax.devices()[: self.count]), (DEVICES,))
 
     def program(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-        """The function as each device runs it on its part of the arrays."""
+        """Return a function that each device runs on its part of the arrays."""
         if self.count == 1:
             return function
-        # Without `check_vma=False` gradients of what is everywhere arrive summed over the devices.
+        # With `check_vma`, gradients of replicated arrays arrive summed over the devices.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
 
     def place(self, tree: PyTree[np.ndarray], spec: PartitionSpec) -> PyTree[Array]:
-        """Copy arrays from this process's memory to the devices; every process has them whole."""
+        """Copy arrays from this process's memory, where they are whole, to the devices."""
         if self.count == 1:
             return jax.tree.map(jnp.array, tree)
         sharding = NamedSharding(self.mesh, spec)
@@ -166,14 +166,14 @@ class Devices:
 
         return jax.tree.map(divided, tree)
 
-    def whole(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Arrays that this process can read whole, wherever their parts are."""
+    def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Return arrays that this process can read whole, wherever their parts are."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)
         return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
 
-    def one(self, tree: PyTree[Array]) -> PyTree[Array]:
+    def on_one_device(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Copy arrays that are equal on all devices to one device of this process."""
         return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))
 

@@ -1,4 +1,4 @@
-"""Evaluation over exactly N finished episodes, without a bias towards short ones."""
+"""Evaluation over exactly N episodes, without a bias towards short ones."""
 
 import functools
 import operator
@@ -18,7 +18,7 @@ from .planning import Search, search_of
 from .policy import Policy
 from .policy_statement import in_words, stated
 
-EVALUATION = 0x5EED  # folded into a seed's key: separate levels, the same at every evaluation
+EVALUATION = 0x5EED  # folded into a seed's key: every evaluation plays the same, separate levels
 
 
 class Episodes(NamedTuple):
@@ -26,8 +26,8 @@ class Episodes(NamedTuple):
 
     returns: Float32[Array, "*seeds episodes"]
     lengths: Int32[Array, "*seeds episodes"]  # steps
-    terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
-    # Whether the task was accomplished; None if the environment does not define success.
+    terminated: Bool[Array, "*seeds episodes"]  # not truncated by the time limit
+    # Success; None if the environment does not define it.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
     # Achievements earned; None if the environment has none.
     achieved: Bool[Array, "*seeds episodes achievements"] | None = None
@@ -38,10 +38,10 @@ def first_episodes(
 ) -> Episodes:
     """Play the first episode of each of `count` environments, however long it takes.
 
-    `act(key, obs, state)` gives the actions of all of them; where a `memory` from before the first
-    observation of an episode is given, `act(key, obs, state, memory)` gives actions and memories of
-    all of them. Counting the first `count` episodes that end among environments that start again
-    would count more short episodes than there are.
+    `act(key, obs, state)` returns the actions of the batch. With a `memory`, the recurrent state
+    before an episode's first observation, `act(key, obs, state, memory)` returns actions and
+    memories. Counting the first `count` episodes to end in environments that reset automatically
+    would favour short episodes.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -82,7 +82,7 @@ def first_episodes(
 
 @functools.lru_cache(maxsize=64)
 def tells_success(env: Env) -> bool:
-    """Whether an environment defines success, found by tracing one step."""
+    """Return whether an environment defines success, by tracing one step."""
 
     def succeeded(key: Array, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
@@ -91,23 +91,22 @@ def tells_success(env: Env) -> bool:
 
 
 class Agents(NamedTuple):
-    """The agents of a run: one for each seed and combination of swept settings."""
+    """Agents of a run: one for each seed and combination of swept settings."""
 
     env: Env  # of the run, without the learner's wrappers
     seeds: Sequence[int]  # of each agent
     labels: Sequence[dict[str, Any]]  # swept settings and seed of each agent
-    swept: Mapping[str, np.ndarray]  # values of each swept setting, one for each agent
-    greedy: bool  # whether their evaluations take the most likely actions
+    greedy: bool  # whether evaluations take the most likely actions
 
     @property
     def keys(self) -> Array:
-        """A key for the evaluation of each agent, the same at every evaluation."""
+        """Evaluation key of each agent, the same at every evaluation."""
         keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for seed in self.seeds]
         return jnp.stack(keys)
 
 
 class EvaluatedPolicy(NamedTuple):
-    """The policies of all agents of a learner, in the environment in which they are evaluated."""
+    """Policies of all agents of a learner, in the environment that evaluates them."""
 
     env: Env
     network: Any
@@ -122,49 +121,46 @@ class EvaluatedPolicy(NamedTuple):
         simulations: int | None = None,
         other: bool = False,
     ) -> "EvaluatedPolicy":
-        """Return the policy that all evaluations of a run play; `--eval-greedy` selects its kind.
+        """Return the policy that all evaluations of a run play, greedy with `--eval-greedy`.
 
-        `simulations` are as in `search_of`. `other` selects sampled actions where these are greedy,
-        and the reverse.
+        `simulations` as in `search_of`. `other` swaps sampled and greedy actions.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The statement of the policy in eval.json."""
+        """Description of the policy in eval.json."""
         policy = Policy.of(self.env, self.network, None, search=self.search)
         return stated(policy, self.greedy)
 
     def act(
         self,
         weights: PyTree[Array],
-        swept: Mapping[str, Any],
         key: Array,
         obs: PyTree[Array],
         state: Any,
         memory: Any,
     ) -> tuple[Array, Any]:
         """Return legal actions and recurrent states of a batch; actions are sampled or greedy."""
-        search = self.search and self.search.under(swept)
-        policy = Policy.of(self.env, self.network, weights, search=search)
+        policy = Policy.of(self.env, self.network, weights, search=self.search)
         memory, action = policy.decide_batch(key, memory, obs, state, self.greedy)
         return action, memory
 
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
         """Return a function from the weights of all agents to episodes, always in the same levels.
 
-        A search has the swept settings of each agent.
+        Planners, whose search would need the settings of each agent, cannot be swept.
         """
-        keys, swept = agents.keys, agents.swept if self.search else {}
+        keys = agents.keys
 
         @jax.jit
         @jax.vmap
-        def one_agent(weights: PyTree[Array], swept: Any, key: Array) -> Episodes:
-            act = functools.partial(self.act, weights, swept)
+        def one_agent(weights: PyTree[Array], key: Array) -> Episodes:
+            act = functools.partial(self.act, weights)
             return first_episodes(self.env, act, key, count, self.network.begin())
 
-        return lambda weights: one_agent(weights, swept, keys)
+        return lambda weights: one_agent(weights, keys)
 
     def play(self, weights: PyTree[Array], agents: Agents, count: int) -> dict[str, Any]:
         """Play `count` episodes with each agent's weights; return their summary for eval.json."""
@@ -178,7 +174,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `count` episodes with each agent's policy; return the content of eval.json.
 
-    A policy with a search also plays with the other kind of actions, and without the search.
+    A policy with a search is also evaluated with the other kind of actions, and without the search.
     """
     main = EvaluatedPolicy.of(learner, agents)
     others: dict[str, EvaluatedPolicy] = {}
@@ -193,10 +189,10 @@ def evaluate(
 def summary(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return what eval.json says: means over all agents and of each; `labels` are `Config.labels`.
+    """Return the content of eval.json: means over all agents and of each agent.
 
-    `success_rate` is None where the environment does not say what a success is; `names` are those
-    of its achievements.
+    `labels` are `Config.labels`, `names` the environment's achievements. `success_rate` is None
+    where the environment does not define success.
     """
 
     episodes = jax.tree.map(np.asarray, episodes)
@@ -211,7 +207,7 @@ def summary(
 def per_seed(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The means of each agent, after its label."""
+    """Return the label and the means of each agent."""
     return [
         {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
         for i, label in enumerate(labels)
@@ -219,7 +215,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Means over episodes, of all seeds or of one."""
+    """Return means over the episodes of all seeds, or of one."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),
@@ -231,8 +227,9 @@ def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """`achievements`, the share of the episodes that earned each, and the `score` of Crafter
-    (Hafner, 2021) in percent: of several seeds the mean of their scores. {} if there are none.
+    """Return the success rate of each achievement and Crafter's `score` (Hafner, 2021) in percent.
+
+    The score of several seeds is the mean of their scores. {} without achievements.
     """
     if episodes.achieved is None:
         return {}
@@ -245,12 +242,12 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def score(rates: np.ndarray) -> Any:
-    """Crafter's geometric mean of rates (..., achievements), from 0 to 1: from 0 to 100 percent."""
+    """Return Crafter's score in percent, a geometric mean of rates (..., achievements)."""
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
 def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
-    """Achievement rates and score as text, means over what `achievements` says of each seed."""
+    """Return achievement rates and score as text, averaged over seeds."""
     rates = {
         name: np.mean([seed["achievements"][name] for seed in seeds])
         for name in seeds[0]["achievements"]
@@ -263,8 +260,9 @@ def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
 
 
 def middle(returns: np.ndarray) -> dict[str, Any]:
-    """Interquartile mean of the seeds' returns with its interval, see statistics.py; of one seed
-    there is none.
+    """Return the interquartile mean of the seeds' returns and its interval (statistics.py).
+
+    {} for a single seed.
     """
     if len(returns) == 1:
         return {}

@@ -1,10 +1,9 @@
-"""The interface of a learner: its row in the registry, and the static inputs of its functions."""
+"""Interface of a learner: its row in the registry, and the static inputs of its functions."""
 
-import copy
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jaxtyping import Array, PyTree
@@ -12,95 +11,146 @@ from jaxtyping import Array, PyTree
 from jaxenvs import Env
 from jaxenvs.core import distributions
 from jaxenvs.core.distributions import Distribution
+from jaxenvs.core.masking import Mask
 from jaxenvs.core.spaces import Discrete, Space
 from jaxenvs.core.vector import VectorEnv
 
 from .devices import ALONE, Devices
 
 S = TypeVar("S")  # a learner's settings, a dataclass
-SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
+SEEDS = "seeds"  # vmap axis of runs with different seeds
 PACKAGE = "jaxenvs.baselines"
 
 
-class Algorithm(NamedTuple):
-    """One learner: a row of `registry.ALGORITHMS`.
+@runtime_checkable
+class Network(Protocol):
+    """Network of a policy, for one observation; `jax.vmap` it for a batch.
 
-    Its module defines, as functions of a `Learner` and for one seed:
+    `memory` is the recurrent state, () for a feed-forward network. Networks of some learners have
+    further methods, such as `values` of the recurrent Q-networks.
+    """
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the network's input, which `read` takes from an observation."""
+        ...
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """Function from an observation to the network's input."""
+        ...
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Return initial weights, a dict with the trainable ones in "params"."""
+        ...
+
+    def apply(self, weights: PyTree[Array], *inputs: Any, **more: Any) -> Any:
+        """Return the outputs for an observation: of an actor-critic its logits and value."""
+        ...
+
+    def begin(self) -> PyTree[Array]:
+        """Return the recurrent state before the first observation of an episode."""
+        ...
+
+    def think(
+        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array], mask: Mask
+    ) -> tuple[PyTree[Array], Array, Array]:
+        """Return the next recurrent state, logits of the legal actions, and the value."""
+        ...
+
+    def unroll(
+        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array], done: Array
+    ) -> Any:
+        """Return the outputs for successive observations (steps, ...) of one environment.
+
+        The recurrent state is reset after each step that is `done` (steps,).
+        """
+        ...
+
+
+class Algorithm(NamedTuple):
+    """Learner in the registry: a row of `registry.ALGORITHMS`.
+
+    Its module defines, with functions for one seed:
 
     - `Settings`, a dataclass with `check`;
-    - `Runner`, a NamedTuple of arrays with `weights`, the training state between updates;
-    - `DIVIDED`, the fields of `Runner` whose arrays have this device's environments as first axis;
     - `init(learner, key)`, which returns a runner;
-    - `update(learner, runner)`, which returns the next runner and metrics: `episodes`, `return_sum`
-      and `length_sum`, which are sums, and means;
+    - `update(learner, runner)`, which returns the next runner and metrics: the sums `episodes`,
+      `return_sum` and `length_sum`, and means;
     - `network(env, **settings)` if it learns a policy.
 
     It may define, where the default does not fit:
 
+    - `Runner`, a NamedTuple of arrays with `weights`, the training state between updates, and
+      `DIVIDED`, its fields whose first axis is this device's environments (default: those in
+      rollouts.py);
     - `build(env, settings, devices)`, which returns the `Learner` (default: `registry.build`);
     - `training_env(env, settings)`, the environment that it trains in (default: `env`);
-    - `check(learner, seeds, episodes)`, which raises `ValueError` for a learner that cannot work
-      with this many seeds on a device and episodes in the final evaluation;
+    - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this
+      many seeds on a device or play this many episodes in the final evaluation;
     - `evaluate(learner, weights, agents, episodes)`, the content of eval.json, and
       `summary(result)`, its text (default: the episodes of the policy);
     - `next_command`, what to type after training, with `{env}` and `{run}` to fill in;
-    - `shown(settings, record)`, the text of the progress line in place of the return;
-    - `params(learner)`, environment params that the compiled program takes as arguments: `init`
-      then has them as a third argument, and runners have a field `params`;
-    - `wrapped(env, settings)`, the environment that the trained policy acts in;
+    - `shown(settings, record)`, the text of the progress line instead of the return;
+    - `params(learner)`, environment params that are arguments of the compiled program: `init`
+      then takes them as third argument, and runners have a field `params`;
+    - `wrapped(env, settings)`, the environment in which the trained policy acts;
     - `decide`, the actions of a learner that `searches`, see `planning.Search.plan`.
     """
 
     name: str  # value of --algo
     title: str
     module: str
-    shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
+    shape: tuple[str, ...] = ("hidden", "embed")  # settings of its network; () if it has no policy
     command: str = ".run.loop"  # module whose `command` trains it
-    outside: bool = False  # whether it takes environments of Gymnasium
-    actions: tuple[type[Space], ...] = (Discrete,)  # action spaces that it learns in
-    # What else it needs of an environment; errors suggest only learners that can learn in it.
+    outside: bool = False  # whether it accepts Gymnasium environments
+    actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
+    # Further requirements on an environment; errors suggest only learners that fulfil them.
     fits: Callable[[Any], bool] = lambda env: True
-    searches: str = ""  # the model that the search of its policy steps; "": it has no search
+    searches: str = ""  # the model that its policy's search steps; "" without a search
 
     def load(self) -> Any:
         """Import the module."""
         return importlib.import_module(self.module, PACKAGE)
 
     def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
-        """The environment that a policy of a run with these settings acts in."""
+        """Return the environment in which a policy with these settings acts."""
         module = self.load()
         return module.wrapped(env, settings) if hasattr(module, "wrapped") else env
 
 
 @dataclasses.dataclass(frozen=True)
 class Learner(Generic[S]):
-    """An algorithm with all that its functions are given besides a runner: static, hashable."""
+    """Static inputs of a learner: environment, network, settings and devices.
+
+    Hashable, so `jit` can close over it.
+    """
 
     algorithm: Algorithm
-    env: Any  # VectorEnv, this device's environments; other learners document theirs
-    network: Any  # flax.linen.Module
+    env: Any  # VectorEnv of this device's environments; learners of puzzles document theirs
+    network: Network | Any  # learners of puzzles have other networks
     settings: S
     devices: Devices = ALONE
 
     @property
     def policy(self) -> Distribution:
-        """What the outputs of the policy's network mean."""
-        world = self.env.env if isinstance(self.env, VectorEnv) else self.env
-        return distributions.of(world.action_space)
+        """Action distribution that the network's outputs parametrise."""
+        env = self.env.env if isinstance(self.env, VectorEnv) else self.env
+        return distributions.of(env.action_space)
 
     @property
     def params(self) -> Any:
-        """Params of the environments; None for the defaults, which the program then contains."""
+        """Params of the environments; None for the defaults, constants of the program."""
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None
 
     def init(self, key: Array, params: PyTree[Array] = None) -> Any:
-        """A runner that has done nothing yet."""
+        """Return the training state before the first update."""
         given = () if params is None else (params,)
         return self.algorithm.load().init(self, key, *given)
 
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
-        """The runner after one more update, and the metrics of that."""
+        """Return the training state after one more update, and that update's metrics."""
         update, learner = self.algorithm.load().update, self._swept(runner)
         if params is None:
             return update(learner, runner)
@@ -108,25 +158,20 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """The learner with the runner's swept settings."""
-        swept = getattr(runner, "swept", ())
-        return self.under(swept) if swept else self
-
-    def under(self, swept: Mapping[str, Any]) -> "Learner":
-        """The learner with other values of swept settings, which may be arrays of a trace."""
-        settings = copy.copy(self.settings)
-        for name, value in swept.items():
-            object.__setattr__(settings, name, value)  # an array where the type says float
-        return dataclasses.replace(self, settings=settings)
+        """Return the learner with the runner's swept settings, which are arrays of a trace."""
+        settings: Any = self.settings
+        if swept := getattr(runner, "swept", ()):
+            return dataclasses.replace(self, settings=dataclasses.replace(settings, **swept))
+        return self
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step(runner, *rest)` for runners with a first axis of seeds and the same `rest` for each.
+    """Map `step(runner, *rest)` over a first axis of seeds in `runner`, with the same `rest`.
 
-    Several seeds go side by side. One seed goes as if it had no such axis. With an axis, even of
-    one, CPUs take twice to three times as long for a matrix product (layers of 64 with 64 or 256
-    rows). Each trip of a loop that makes levels would also select between the old and the new
-    states of all environments. Either way `step` can reduce over the axis by its name, `SEEDS`.
+    A single seed runs without `vmap`. An axis, even of size 1, makes a matrix product two to three
+    times slower on CPUs (layers of 64 with 64 or 256 rows). It also makes each iteration of a loop
+    that generates levels select between the old and the new states of all environments. Either way
+    `step` can reduce over the axis `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Metrics of an update that are known only where something was learned in it.
+"""Metrics of an update that are known only if the update took gradient steps.
 
-Each comes with a second metric, its name and `KNOWN`: how often it was measured. The log has null
-where that is 0, and only the value elsewhere.
+Each has a second metric, named with the suffix `KNOWN`, that counts its measurements. The log has
+null for a count of 0, and otherwise only the value.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Means of sums over `count` gradient steps; not known, and NaN, where that is 0."""
+    """Return means from sums over `count` gradient steps; NaN and marked unknown if it is 0."""
     count = jnp.asarray(count, jnp.float32)
     found = {
         name: jnp.where(count > 0.0, total / jnp.maximum(count, 1e-9), jnp.nan)
@@ -25,7 +25,7 @@ def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
 
 
 def row(metrics: Mapping[str, np.ndarray], i: int) -> dict[str, list[Any]]:
-    """Metrics (seeds, updates) of update i, a list over the seeds; None where one is not known."""
+    """Return the metrics (seeds, updates) of update i as lists over seeds; None if unknown."""
     found = {name: values[:, i].tolist() for name, values in metrics.items()}
     for name in [name for name in found if name.endswith(KNOWN)]:
         counts, value = found.pop(name), name.removesuffix(KNOWN)

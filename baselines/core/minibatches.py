@@ -1,4 +1,4 @@
-"""Gradient steps: minibatches of a rollout, and the optimiser."""
+"""Optimisers, and gradient steps on minibatches of a rollout."""
 
 import functools
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from jaxenvs.core.random import shuffled
 
 from .learner import Learner
 
-Loss = tuple[Array, dict[str, Any]]  # and parts of it to log
+Loss = tuple[Array, dict[str, Any]]  # loss, and its parts for the log
 
 
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
-    """The optimiser of the settings, after gradients are clipped by their global norm.
+    """Return the optimiser of the settings, with gradients clipped by their global norm.
 
-    It takes one of `every` gradient steps. The first axis of `stacked` weights is that of networks,
-    so that those of three axes are matrices. Only the weights that `decaying` names decay.
+    It takes one of `every` gradient steps. `stacked` weights have a first axis of networks, so
+    arrays with three axes are matrices. Only the weights of `decaying` decay.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -45,14 +45,14 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
 def adamw(
     rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
 ) -> optax.GradientTransformation:
-    """AdamW, which decays the weights that `decaying` names."""
+    """Return AdamW, which decays the weights of `decaying`."""
     return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
 
 
 def decaying(weights: PyTree[Array]) -> PyTree[bool]:
-    """Which weights decay: the kernels of layers.
+    """Return a mask of the weights that decay: the kernels of layers.
 
-    Biases, scales of norms, embeddings, noise and single numbers such as SAC's temperature do not.
+    Biases, normalisation scales, embeddings, noise and scalars such as SAC's temperature do not.
     """
 
     def is_kernel(path: Any, _: Array) -> bool:
@@ -62,13 +62,16 @@ def decaying(weights: PyTree[Array]) -> PyTree[bool]:
 
 
 def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
-    """Which axes Muon makes orthogonal, of weights whose first axis is that of networks."""
+    """Return the axes that Muon orthogonalises, for weights with a first axis of networks."""
     of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
     return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
 
 
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
-    """The learning rate by steps, one of `every` gradient steps: it falls with the progress."""
+    """Return the learning-rate schedule of an optimiser that takes one of `every` gradient steps.
+
+    The rate falls linearly with the run's progress if `anneal` is set.
+    """
 
     def schedule(steps: Any) -> Array:
         done = settings.progress(settings.updates_of(steps, every), settings.rate_since)
@@ -78,29 +81,29 @@ def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
 
 
 def step_count(optimiser: Any) -> Int32[Array, ""]:
-    """Gradient steps that an optimiser behind a clip of the norm has counted."""
+    """Return the step count in the state of an optimiser with gradient clipping."""
     return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
 
 
 def with_step_count(optimiser: Any, count: Array) -> Any:
-    """The state of an optimiser whose counters, each of its parts has one, say this."""
+    """Return the state of an optimiser with all its counters set to `count`."""
     return optax.tree_utils.tree_set(optimiser, count=count)
 
 
 def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
+    """Return a batch (steps, envs, ...) as items for minibatches: single steps."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
 def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Items to draw minibatches from: environments, each with all its steps in order."""
+    """Return a batch (steps, envs, ...) as items for minibatches: one sequence per environment."""
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 
 def shuffled_items(
     settings: Any, batch: PyTree[Array], key: Array
 ) -> Int32[Array, "minibatches items"]:
-    """Items of each minibatch: every epoch draws all of them, in another order."""
+    """Return the items of each minibatch; every epoch shuffles all items anew."""
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
     orders = jax.vmap(lambda key: shuffled(key, count))(keys)
@@ -117,7 +120,7 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
+    `loss` as in `gradients`; `scales` have one number or array per minibatch.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -142,15 +145,15 @@ def descend(
         vector, joined, losses = _descended(chain, step, vector, joined, *given)
         return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
 
-    # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
-    by_array = settings.optimiser in ("adamw", "muon")  # which treat kernels differently
+    # One vector of all weights needs fewer kernels on an accelerator; on a CPU it is no faster.
+    by_array = settings.optimiser in ("adamw", "muon")  # they treat kernels differently
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
 
 
 def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The trainable part of a network's weights, and the rest."""
+    """Split a network's weights into the trainable part and the rest."""
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 
@@ -163,9 +166,10 @@ def _descended(
     orders: Int32[Array, "minibatches items"],
     scales: tuple[Array, ...],
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
-    """Weights and state of the optimiser after all minibatches, and the mean losses.
+    """Return weights and optimiser state after all minibatches, and the mean losses.
 
-    Its counters are given to each step: to count in the loop takes two launches a step on a GPU.
+    Each step receives its count as input: counting in the loop takes two kernel launches per step
+    on a GPU.
     """
     before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
@@ -188,12 +192,12 @@ def _descended(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Items of an array by numbers that are known to be within it."""
+    """Return items of an array by indices that are known to be in bounds."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Change those parts of a tree that are of the structure `like` in the tree `old`."""
+    """Apply `change` to the parts of a tree that have the structure `like` in the tree `old`."""
 
     def is_like(part: Any) -> bool:
         return jax.tree.structure(part) == like
@@ -207,9 +211,9 @@ def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTre
 def gradients(
     learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
 ) -> tuple[PyTree[Array], dict[str, Any]]:
-    """Gradient of the loss, averaged over the devices, and this device's parts of the loss.
+    """Return the gradient averaged over the devices, and this device's parts of the loss.
 
-    `loss(learner, weights, *given)` returns the loss and parts of it to log.
+    `loss(learner, weights, *given)` returns the loss and its parts for the log.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses
@@ -218,7 +222,7 @@ def gradients(
 def apply_gradient(
     optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Take one step of an optimiser; return the weights and its state after it."""
+    """Take one optimiser step; return the new weights and optimiser state."""
     with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
         change, state = optimiser.update(gradient, state, weights)
     return optax.apply_updates(weights, change), state

@@ -1,4 +1,4 @@
-"""Running statistics, merged from rollout to rollout and shared by all devices.
+"""Running mean and variance, updated after each rollout and equal on all devices.
 
 With `normalize_obs` a network reads observations normalised by their mean and standard deviation.
 With `reward_scaling` rewards are divided by a standard deviation, see reward_scaling.py.
@@ -18,21 +18,21 @@ from jaxenvs import spaces
 
 from .devices import Devices
 
-TINY = 1e-8  # least variance that anything is divided by
-RESOLUTION = 1e-5  # least deviation as a share of the mean: what float32 can tell apart
+TINY = 1e-8  # lower bound of a variance in a divisor
+RESOLUTION = 1e-5  # lower bound of a deviation relative to the mean: the resolution of float32
 CLIP = 10.0  # largest normalised observation
-SEEN = "seen"  # beside a network's "params": moments of what it reads
+SEEN = "seen"  # collection of a network's weights, next to "params": moments of its input
 
 
 class Moments(NamedTuple):
-    """Number, mean and variance of everything seen so far, on all devices."""
+    """Count, mean and variance of all values so far, on all devices."""
 
     number: Float32[Array, ""]
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
     def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Moments that include one more batch (Chan et al., 1979)."""
+        """Return moments that include one more batch (Chan et al., 1979)."""
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)
@@ -52,58 +52,58 @@ class Moments(NamedTuple):
 class Normalised:
     """A network that reads float observations normalised by their mean and standard deviation.
 
-    Whole numbers stay as they are: the network expands them itself. The moments are part of the
-    weights, so that whatever acts with the weights has them; they change between updates only.
+    Integers stay unchanged: the network encodes them as one-hots. The moments are part of the
+    weights, so every user of the weights has them; they change between updates only.
     """
 
-    network: Any  # of what `read` returns
+    network: Any  # its input is what `read` returns
     read: Callable[[Any], Any]  # from an observation to `observation_space`
 
     @property
     def observation_space(self) -> spaces.Space:
-        """What `read` returns."""
+        """Space of the values that `read` returns."""
         return self.network.observation_space
 
     @property
     def evaluation_epsilon(self) -> float:
-        """Share of random actions of its sampled policy, see q_network.py."""
+        """Probability of a random action of its sampled policy, see q_network.py."""
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Weights, and moments of nothing: the first rollout is read as it is, clipped."""
+        """Return weights and empty moments: the first rollout is clipped, but not normalised."""
         return {
             **self.network.init(key, self.read(obs)),
             SEEN: _of_floats(_nothing, self.observation_space),
         }
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
-        """What the network says of an observation."""
+        """Return the network's outputs for an observation."""
         return self.network.apply(*self._given(weights, obs))
 
     def begin(self) -> PyTree[Array]:
-        """What it remembers before the first observation of an episode."""
+        """Return the recurrent state before the first observation of an episode."""
         return self.network.begin()
 
     def think(self, weights: PyTree, memory: PyTree, obs: PyTree, mask: Any) -> Any:
-        """Memory after one more observation, logits of the legal actions, value."""
+        """Return the next recurrent state, logits of the legal actions, and the value."""
         weights, obs = self._given(weights, obs)
         return self.network.think(weights, memory, obs, mask)
 
     def values(self, weights: PyTree, memory: PyTree, obs: PyTree) -> Any:
-        """Memory after one more observation, values of all actions."""
+        """Return the next recurrent state and the values of all actions."""
         weights, obs = self._given(weights, obs)
         return self.network.values(weights, memory, obs)
 
     def unroll(self, weights: PyTree, memory: PyTree, obs: PyTree, done: Array) -> Any:
-        """What the network says of the successive observations of one environment."""
+        """Return the network's outputs for successive observations of one environment."""
         over_steps = jax.vmap(self._given, in_axes=(None, 0), out_axes=(None, 0))
         weights, obs = over_steps(weights, obs)
         return self.network.unroll(weights, memory, obs, done)
 
     def and_of(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
-        """Weights whose moments include these observations, (steps, envs, ...).
+        """Return weights whose moments include these observations (steps, envs, ...).
 
-        Numbers that are not finite count as the mean.
+        Non-finite numbers count as the mean.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
@@ -132,9 +132,9 @@ def _nothing(space: spaces.Box) -> Moments:
 
 
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
-    """Apply a function to the float parts of trees that are arranged like a space.
+    """Apply a function to the float parts of trees with the structure of a space.
 
-    Other parts stay as the first tree has them; without trees they are ().
+    Other parts stay as in the first tree; without trees they are ().
     """
     if isinstance(space, spaces.Dict):
         return {
@@ -147,5 +147,5 @@ def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -
 
 
 def has_floats(space: spaces.Space) -> bool:
-    """Whether any part of a space has float numbers."""
+    """Return whether any part of a space has float numbers."""
     return bool(jax.tree.leaves(_of_floats(lambda space: 0, space)))

@@ -1,11 +1,10 @@
-"""The search of a planner's policy (MuZero, AlphaZero), with the settings that it was trained with.
+"""Search of a planner's policy (MuZero, AlphaZero), with the settings of its training.
 
 Sampled actions come from the search that acts in training, without its extra exploration (epsilon,
 Dirichlet noise). Greedy actions come from the same search without any random draws.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from jaxtyping import Array, Int32, PyTree
@@ -21,7 +20,7 @@ HIDDEN = "true environment with its hidden state"
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A search from a batch of observations. Static and hashable, as `Learner` is."""
+    """Search from a batch of observations. Static and hashable, like `Learner`."""
 
     learner: Any  # a `Learner` whose module has `decide`
 
@@ -39,7 +38,7 @@ class Search:
 
     @property
     def needs_state(self) -> bool:
-        """True if the search needs the true state, which other packages do not show."""
+        """True if the search needs the true state, which other packages do not expose."""
         return self.model != LEARNED
 
     def plan(
@@ -52,20 +51,16 @@ class Search:
         params: Any,
         greedy: bool,
     ) -> Int32[Array, " batch"]:
-        """Actions of a batch; `params` of the environments are None for the defaults."""
+        """Return the actions of a batch; `params` of the environments, None for the defaults."""
         given = (obs, mask, state, params)
         return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)
 
-    def under(self, swept: Mapping[str, Any]) -> "Search":
-        """The search with settings of one agent of a sweep, which may be arrays of a trace."""
-        return Search(self.learner.under(swept)) if swept else self
-
 
 def search_of(learner: Any, simulations: int | None = None) -> Search | None:
-    """Return the search of a learner's policy, None if it has none.
+    """Return the search of a learner's policy; None if it acts without one.
 
-    `simulations` None is the number of training; 0 leaves the network alone. Raises `ValueError`
-    if a learner without a search is asked for simulations.
+    `simulations` defaults to the number used in training; 0 turns the search off. Raises
+    `ValueError` for simulations of a learner without a search.
     """
     algorithm = learner.algorithm
     if not algorithm.searches:

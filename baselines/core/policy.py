@@ -1,7 +1,7 @@
-"""A trained policy, which never takes an action that the environment forbids.
+"""Trained policy, which takes only legal actions.
 
 Evaluation, `jaxenvs watch`, replays and `load_policy` all act through it. The policy of a planner
-(MuZero, AlphaZero) also has the search that chooses its actions.
+(MuZero, AlphaZero) includes the search that chooses its actions.
 """
 
 import dataclasses
@@ -23,21 +23,21 @@ from .planning import Search
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """A network with its weights, and the environment that it acts in.
+    """Network with its weights, and the environment in which it acts.
 
-    Everything here is for one observation or state; `jax.vmap` it for a batch. The mask of legal
-    actions is part of what a policy is given: `act` takes it from the state, and `think` and
-    `apply` refuse to go without it where the environment ever forbids an action.
+    All methods take one observation or state; `jax.vmap` them for a batch. A policy needs the mask
+    of legal actions: `act` computes it from the state, and `think` and `apply` raise without it if
+    the environment has illegal actions.
     """
 
     env: Env
-    begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
+    begin: Callable[[], PyTree[Array]]  # initial recurrent state; () for a feed-forward network
     predict: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
     """Memory, observation and mask -> memory, outputs of the policy, value."""
     env_id: str = ""
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
-    epsilon: float = 0.0  # share of random actions, unless greedy; only of action values
-    search: Search | None = None  # chooses the actions; None: the network alone does
+    epsilon: float = 0.0  # probability of a random action, unless greedy; for Q-networks only
+    search: Search | None = None  # chooses the actions; None: the network chooses them
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy of a network with these weights, which may act by a search."""
+        """Return the policy of a network with these weights, with an optional search."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)
@@ -60,9 +60,10 @@ class Policy:
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
     ) -> tuple[PyTree[Array], Array]:
-        """New memory and an action in a state of `env`: sampled or, if `greedy`, the most likely.
+        """Return the next memory and an action in a state of `env`, sampled or the most likely.
 
-        `memory` is from before the state was seen: `begin()` at the start of an episode.
+        `memory` is the recurrent state before this observation: `begin()` at the start of an
+        episode.
         """
         obs = self.env.observe(state, params)
         mask = legal_actions(self.env, state, params)
@@ -78,7 +79,7 @@ class Policy:
         params: Any = None,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """New memory and an action for an observation, as `act`.
+        """Return the next memory and an action for an observation, like `act`.
 
         Only a search in the true environment reads `state` and `params`.
         """
@@ -97,7 +98,7 @@ class Policy:
         state: Any,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """New memories and actions of a batch, for observations and their states."""
+        """Return the next memories and actions for a batch of observations and their states."""
         mask = self.masks(state)
         memory, outputs, _ = jax.vmap(self.think)(memory, obs, mask)
         if self.search is None:
@@ -105,10 +106,10 @@ class Policy:
         return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
-        """Actions for outputs of `think` (*batch, outputs): sampled, or the most likely ones.
+        """Return actions for outputs of `think` (*batch, outputs), sampled or the most likely.
 
-        These are actions of the network alone, without the search of a planner.
-        For a Box the most likely action is tanh of the Gaussian's mean, stretched to the bounds.
+        The network alone chooses them, without a planner's search. For a Box the most likely action
+        is tanh of the Gaussian's mean, scaled to the bounds.
         """
         policy = distributions.of(self.env.action_space)
         return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))
@@ -116,15 +117,14 @@ class Policy:
     def think(
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
     ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
-        """Memory after one more observation, outputs of the policy, value (NaN if it has none).
+        """Return the next memory, the policy's outputs, and the value (NaN if there is none).
 
-        The value is a discounted return in units of the environment's reward, however the network
-        scales it. It includes the exploration bonus of a run that learned with one.
+        The value is a discounted return in units of the environment's reward, regardless of the
+        network's scale. It includes the exploration bonus of a run that trained with one.
 
-        Outputs are logits of the legal actions; `jaxenvs.core.distributions` says what they are
-        where actions are not Discrete. Illegal actions have the logit
-        `jaxenvs.core.masking.NEVER`. `mask` is `env.action_mask(state)`; raises `TypeError` where
-        it is left out and `env` has illegal actions.
+        For Discrete actions the outputs are logits; `jaxenvs.core.distributions` describes the
+        others. Illegal actions have the logit `jaxenvs.core.masking.NEVER`. `mask` is
+        `env.action_mask(state)`; raises `TypeError` without it if `env` has illegal actions.
         """
         if mask is None and has_illegal(self.env):
             raise TypeError(
@@ -134,12 +134,12 @@ class Policy:
         return self.predict(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
-        """Outputs and value of one observation; if recurrent, of the first one of an episode.
+        """Return outputs and value of one observation, the first of an episode if recurrent.
 
-        `mask` is as in `think`.
+        `mask` as in `think`.
         """
         return self.think(self.begin(), obs, mask)[1:]
 
     def masks(self, states: Any) -> Mask:
-        """Legal actions in a batch of states; None if `env` allows all in any state."""
+        """Return the legal actions in a batch of states; None if all actions are always legal."""
         return jax.vmap(functools.partial(legal_actions, self.env))(states)

@@ -1,4 +1,4 @@
-"""Statement of the evaluated policy: in eval.json, in `jaxenvs eval --json` and in words."""
+"""Description of an evaluated policy, for eval.json, `jaxenvs eval --json` and messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,18 @@ from .policy import Policy
 
 
 def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
-    """Return the statement of a policy for JSON, see `of_network`."""
+    """Return the description of a policy for JSON, see `of_network`."""
     return of_network(policy.env, policy.epsilon, greedy, policy.search)
 
 
 def of_network(
     env: Any, epsilon: float, greedy: bool, search: Search | None = None
 ) -> dict[str, Any]:
-    """Return the statement of a network that acts in an environment, also one of Gymnasium.
+    """Return the description of a network that acts in an `Env` or a Gymnasium environment.
 
-    `actions` are sampled or greedy; `epsilon` is the share of random ones among sampled actions of
-    a learner of action values. Without a search `simulations` is 0; a search steps its `model`.
-    `episode` is there if one is a trial of several.
+    `actions` are "sampled" or "greedy"; `epsilon` is the probability of a random action of a
+    Q-network's sampled policy. `simulations` is 0 without a search; `model` names the model that a
+    search steps. `episode` is present if an episode is a trial of several.
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:
@@ -35,13 +35,16 @@ def of_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """The statement of a greedy descent; `shown` names the observation where it is not `env`'s."""
+    """Return the description of a greedy descent.
+
+    `shown` names the observation if it differs from `env`'s.
+    """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
 
 
 def observation(env: Any) -> str:
-    """Name an observation: by the field `obs` where there is one, otherwise by its space."""
+    """Return the name of an observation: the field `obs` if there is one, or its space."""
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:
@@ -51,7 +54,7 @@ def observation(env: Any) -> str:
 
 
 def words(facts: Mapping[str, Any]) -> str:
-    """The statement as a phrase, such as "actions sampled, no search, observation image"."""
+    """Return the description as a phrase: "actions sampled, no search, observation image"."""
     parts = [f"actions {facts['actions']}"]
     if "epsilon" in facts:
         parts = [f"best action but for {facts['epsilon']:.0%} random ones"]
@@ -63,5 +66,5 @@ def words(facts: Mapping[str, Any]) -> str:
 
 
 def in_words(result: Mapping[str, Any]) -> str:
-    """The statement of an evaluation in brackets; older evaluations have none."""
+    """Return an evaluation's policy in brackets; "" for older evaluations without one."""
     return f" ({words(result['policy'])})" if "policy" in result else ""

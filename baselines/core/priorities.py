@@ -1,16 +1,16 @@
-"""Prioritised replay (Schaul et al., 2016), proportional: what surprised is drawn more often.
+"""Prioritised replay (Schaul et al., 2016), proportional variant.
 
-The probability of a slot is its priority over the sum of all. Sums have three levels, so that
-drawing reads a few hundred numbers however many slots there are: blocks of slots, the blocks of an
-environment, the environments. Each level has a random number of its own and adds few numbers, so
-float32 stays exact enough for millions of slots.
+A slot is sampled with probability priority / sum of priorities. Sums have three levels (blocks of
+slots, blocks of an environment, environments), so sampling reads a few hundred numbers regardless
+of the number of slots. Each level uses a separate random number and adds few numbers, so float32 is
+exact enough for millions of slots.
 
-Priority 0, never drawn: slots without a step, with a window that is not complete yet, or about to
-be overwritten.
+Slots with priority 0 are never sampled: those without a step, with an incomplete window, or about
+to be overwritten.
 
-Several devices draw as one would: all of them know the sums of all environments and draw the same
-ones, each finds the slots in its own, and the steps are dealt out evenly. New errors go back to
-where their slots are.
+Several devices sample like one: all know the sums of all environments and draw the same ones, each
+finds the slots of its environments, and the steps are distributed evenly. New errors return to the
+device that holds their slots.
 """
 
 import math
@@ -24,27 +24,27 @@ from jaxtyping import Array, Float32, Int32
 from .devices import Devices
 from .replay_buffer import ReplayBuffer
 
-LEAST = 1e-6  # added to every error, so that each step can be drawn again
+LEAST = 1e-6  # added to every error, so every step can be sampled again
 
 
 class Priorities(NamedTuple):
     """Priorities of the slots of a replay buffer."""
 
-    value: Float32[Array, "*seeds envs blocks size"]  # of slots by blocks, padded with zeros
-    largest: Float32[Array, "*seeds envs"]  # so far, of all environments
+    value: Float32[Array, "*seeds envs blocks size"]  # priorities by block, padded with zeros
+    largest: Float32[Array, "*seeds envs"]  # largest priority so far, over all environments
 
 
 class SampledSlots(NamedTuple):
-    """Slots that were drawn: on several devices, `slot` and `weight` are right where they are."""
+    """Sampled slots; `slot` and `weight` are valid only on the device that holds the slot."""
 
-    env: Int32[Array, " batch"]  # past the last one where another device has it
+    env: Int32[Array, " batch"]  # out of range where another device holds the slot
     slot: Int32[Array, " batch"]
     weight: Float32[Array, " batch"]  # importance weight, at most 1
-    device: Any = ()  # int32, of each
+    device: Any = ()  # int32 (batch,), the device that holds the slot
 
 
 def empty(envs: int, slots: int) -> Priorities:
-    """Priorities of a replay buffer that is empty."""
+    """Return the priorities of an empty replay buffer."""
     size = math.isqrt(slots - 1) + 1
     blank = jnp.zeros((envs, -(-slots // size), size), jnp.float32)
     return Priorities(blank, jnp.ones(envs, jnp.float32))
@@ -57,15 +57,17 @@ def add_complete(
     reach: int,
     spacing: int = 1,
 ) -> Priorities:
-    """Priorities after steps were added to a buffer that had `written` equal to `before`.
+    """Return priorities after steps were added to a buffer whose `written` was `before`.
 
-    Windows begin in every slot with a step, or in each `spacing`-th slot, and end `reach` slots
-    later. Those that became complete get the largest priority so far.
+    Windows begin in every slot with a step, or in every `spacing`-th slot, and end `reach` slots
+    later. Newly complete windows get the largest priority so far.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    count = written - (written - slot) % slots  # when the slot was written last; below 0: never
+    count = (
+        written - (written - slot) % slots
+    )  # count at which the slot was last written; negative: never
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step
@@ -78,7 +80,7 @@ def add_complete(
 
 
 def sums(priorities: Priorities) -> Float32[Array, "envs blocks"]:
-    """The sum of each block."""
+    """Return the sum of each block."""
     return priorities.value.sum(axis=2)
 
 
@@ -90,16 +92,16 @@ def sample(
     beta: Float32[Array, ""],
     devices: Devices,
 ) -> SampledSlots:
-    """Draw `size` slots in proportion to their priorities, of all devices together.
+    """Sample `size` slots in proportion to their priorities, over all devices together.
 
-    Environments are drawn from even strata of the whole sum. `beta` is the exponent of the
+    Environments are drawn by stratified sampling of the whole sum. `beta` is the exponent of the
     importance weights, whose maximum over the batch is 1.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
     stratum = jnp.arange(size, dtype=jnp.float32)
     spread = jax.random.uniform(jax.random.fold_in(key, 1), (size,), jnp.float32)
-    rows = devices.joined(sums.sum(axis=1))
+    rows = devices.all_gather(sums.sum(axis=1))
     place = jax.vmap(pick, (0, None))((stratum + spread) / size, rows)
     device, env = jnp.divmod(place, len(sums))
     is_here = device == devices.index
@@ -107,15 +109,15 @@ def sample(
     values = priorities.value[env, block]
     place = jax.vmap(pick)(within_block, values)
     share = jnp.take_along_axis(values, place[:, None], axis=1)[:, 0] / rows.sum()
-    weight = (devices.least(jnp.where(is_here, share, 1.0).min()) / share) ** beta
+    weight = (devices.minimum(jnp.where(is_here, share, 1.0).min()) / share) ** beta
     slot = block * priorities.value.shape[2] + place
     return SampledSlots(jnp.where(is_here, env, len(sums)), slot, weight, device)
 
 
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
-    """Return the item that a share (0 to 1) of the sum of all masses falls into.
+    """Return the item at a fraction (0 to 1) of the cumulative masses.
 
-    Its mass is not 0, whatever rounding does, if any is.
+    Despite rounding, its mass is positive if any is.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")
@@ -130,9 +132,9 @@ def update(
     error: Float32[Array, " batch"],
     exponent: float,
 ) -> tuple[Priorities, Float32[Array, "envs blocks"]]:
-    """Priorities and sums after errors of drawn slots; one drawn twice keeps its larger error.
+    """Return priorities and sums updated by the errors of sampled slots.
 
-    Slots of other devices are left out.
+    A slot sampled twice keeps its larger error. Slots of other devices are ignored.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

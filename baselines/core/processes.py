@@ -1,6 +1,6 @@
-"""The processes of a run, on one host or many: how they join and agree (jax.distributed).
+"""Processes of a run, on one host or many: how they join and agree (jax.distributed).
 
-A run of one process needs none of this: then `join` does nothing and the others cost nothing.
+With a single process `join` does nothing and the other functions cost nothing.
 """
 
 import os
@@ -12,15 +12,15 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-BY_ITSELF = "none"  # value of --coordinator for a process on SLURM that runs by itself
+BY_ITSELF = "none"  # value of --coordinator for a single process on SLURM
 
 
 def join(coordinator: str | None, count: int | None, index: int | None, timeout: int) -> None:
     """Join the other processes of the run; call it before JAX is used.
 
-    With a coordinator (`HOST:PORT`, where process 0 listens) `count` and `index` say how many
-    processes there are and which one this is. Without one, the tasks of a SLURM step join by
-    SLURM's variables. Raises `ValueError` for flags that do not fit, and after `timeout` seconds.
+    With a coordinator (`HOST:PORT`, where process 0 listens), `count` is the number of processes
+    and `index` this one's. Without one, the tasks of a SLURM step join by SLURM's variables. Raises
+    `ValueError` for inconsistent flags, and after `timeout` seconds.
     """
     if coordinator == BY_ITSELF or (coordinator is None and not _in_slurm_step()):
         if count is not None or index is not None:
@@ -28,7 +28,7 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         return
     if jax.distributed.is_initialized():
         return
-    # The only collectives between processes that CPUs have; a GPU uses its own.
+    # CPUs have no other collectives between processes; GPUs use theirs.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if coordinator is None:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)
@@ -45,12 +45,12 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
 
 
 def first() -> bool:
-    """Whether this process is the one that writes and speaks."""
+    """Return whether this is process 0, the only one that writes files and prints."""
     return jax.process_index() == 0
 
 
 def agree(*flags: bool) -> tuple[bool, ...]:
-    """Whether each of the flags is set in any process."""
+    """Return for each flag whether it is set in any process."""
     if jax.process_count() == 1:
         return flags
     everywhere = multihost_utils.process_allgather(np.array(flags))
@@ -59,13 +59,13 @@ def agree(*flags: bool) -> tuple[bool, ...]:
 
 
 def wait(what: str) -> None:
-    """Go on when every process has come here."""
+    """Wait until every process has called this function."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
 def _in_slurm_step() -> bool:
-    """Whether srun started this process as one of several."""
+    """Return whether srun started this process as one of several."""
     tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
     return "SLURM_PROCID" in os.environ and tasks.isdecimal() and int(tasks) > 1
 
@@ -82,10 +82,11 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
 
 
 def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
-    """Go on when all processes are there; `OSError` says who is missing after `timeout` seconds.
+    """Wait until all processes have connected.
 
-    JAX itself ends a process that waits in vain, without a word of where or for whom. Process 0
-    listens at the port until all others have said who they are, and then leaves it to JAX.
+    Raises `OSError` with the missing processes after `timeout` seconds. JAX would end a waiting
+    process without naming them. Process 0 listens at the port until all others have sent their
+    index, and then leaves the port to JAX.
     """
     end = time.monotonic() + timeout
     if index:
@@ -93,7 +94,7 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
             line.sendall(index.to_bytes(4, "big"))
             line.settimeout(max(end - time.monotonic(), 0.1))
             if not line.recv(1):
-                raise OSError("process 0 there has given up")
+                raise OSError("process 0 stopped waiting")
         return
     lines: dict[int, socket.socket] = {}
     with socket.create_server(("", port)) as server:
@@ -103,22 +104,22 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
                 line, _ = server.accept()
             except TimeoutError:
                 names = ", ".join(map(str, missing))
-                raise OSError(f"after {timeout} s still without process {names}") from None
+                raise OSError(f"no connection from process {names} after {timeout} s") from None
             line.settimeout(5.0)
             lines[int.from_bytes(line.recv(4), "big")] = line
         for line in lines.values():
             line.sendall(b"!")
-            line.recv(1)  # until the other end is closed: the port is then free for JAX
+            line.recv(1)  # returns when the other end is closed; the port is then free for JAX
     for line in lines.values():
         line.close()
 
 
 def reached(host: str, port: int, end: float) -> socket.socket:
-    """Connect as soon as somebody listens; `OSError` where nobody does until `end` (monotonic)."""
+    """Connect as soon as a process listens; `OSError` if none does until `end` (monotonic)."""
     while True:
         try:
             return socket.create_connection((host, port), timeout=1)
         except OSError as error:
             if time.monotonic() > end:
-                raise OSError(f"nobody answers there ({error})") from error
+                raise OSError(f"no process answers ({error})") from error
             time.sleep(0.2)

@@ -6,10 +6,10 @@ from jaxenvs.puzzles.puzzle import Puzzle
 
 
 def has_goal(env: Any) -> TypeGuard[Puzzle]:
-    """Whether an environment is a puzzle with a single goal."""
+    """Return whether an environment is a puzzle with a single goal."""
     return isinstance(env, Puzzle) and type(env).goal is not Puzzle.goal
 
 
 def has_unit_cost(env: Any) -> bool:
-    """Whether an environment is a puzzle whose actions all cost 1."""
+    """Return whether an environment is a puzzle whose actions all cost 1."""
     return isinstance(env, Puzzle) and env.unit_cost

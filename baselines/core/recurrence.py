@@ -1,4 +1,4 @@
-"""State of recurrent networks at the ends of episodes."""
+"""Recurrent state at the ends of episodes."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, PyTree
 def reset_memory(
     memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
 ) -> PyTree[Array]:
-    """Recurrent state, reset to `first` where `done`: of one environment or of a batch."""
+    """Return recurrent state, reset to `first` where `done`, of one environment or of a batch."""
 
     def forget(memory: Array, first: Array) -> Array:
         return jnp.where(done.reshape(*done.shape, *[1] * jnp.ndim(first)), first, memory)

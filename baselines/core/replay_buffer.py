@@ -1,11 +1,10 @@
-"""A replay buffer on the device: a ring of slots per environment, from which windows are sampled.
+"""Replay buffer on the device: a ring of slots per environment, from which windows are sampled.
 
-Nothing is stored twice: the successor of a step is the observation in the slot after it. `add`
-writes a step's true successor there, and the next step writes over it, which changes nothing within
-an episode. Only after a cut by the time limit, whose true successor no later step shows, does the
-next episode begin one slot further on: that successor keeps a separate slot, which is no step.
-Sampling draws such slots too, as it must to know nothing of where they are, and gives them the
-weight 0.
+No observation is stored twice: the successor of a step is the observation in the next slot. `add`
+writes a step's true successor there, and the next step overwrites it, which changes nothing within
+an episode. After a truncation no later step shows the true successor, so it keeps a slot that holds
+no step, and the next episode begins one slot later. Sampling also draws such slots, because it does
+not know where they are, and gives them the weight 0.
 """
 
 from typing import Any, NamedTuple
@@ -21,40 +20,40 @@ from jaxenvs.core.masking import Mask
 
 from . import returns
 
-DISCRETE = np.int32(0)  # an action of a Discrete space
+DISCRETE = np.int32(0)  # example action of a Discrete space
 
 
 class ReplayBuffer(NamedTuple):
-    """What was seen and done in a number of slots, oldest ones overwritten."""
+    """Transitions in a ring of slots; new ones overwrite the oldest."""
 
-    obs: PyTree[Array]  # as the environment gives them
-    mask: Mask  # legal actions where `obs` was seen
-    action: Array  # (*seeds, envs, slots, ...), as the environment takes it; one number: no axis
+    obs: PyTree[Array]  # (*seeds, envs, slots, ...), as the environment returns them
+    mask: Mask  # legal actions at `obs`
+    action: Array  # (*seeds, envs, slots, ...) as the environment takes it; no axis for one number
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    is_step: Bool[Array, "*seeds envs slots"]  # or only the true successor of a cut episode
-    written: Int32[Array, "*seeds envs"]  # slots used so far; the next step goes to this, mod slots
+    is_step: Bool[Array, "*seeds envs slots"]  # False: only the successor of a truncated episode
+    written: Int32[Array, "*seeds envs"]  # slots used so far; the next step goes to this mod slots
 
 
 class Batch(NamedTuple):
-    """Sampled steps with what came of them."""
+    """Sampled n-step transitions."""
 
     obs: PyTree[Array]
-    action: Shaped[Array, "batch ..."]  # as it is stored
-    reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
-    discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
+    action: Shaped[Array, "batch ..."]  # as stored
+    reward: Float32[Array, " batch"]  # discounted sum of the rewards until `next_obs`
+    discount: Float32[Array, " batch"]  # of the bootstrap value; 0 after termination
     next_obs: PyTree[Array]
-    next_mask: Mask  # legal actions there
-    mask: Mask  # legal actions where `obs` was seen
+    next_mask: Mask  # legal actions at `next_obs`
+    mask: Mask  # legal actions at `obs`
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
-    """A replay buffer for environments with such observations (envs, ...) and masks.
+    """Return an empty buffer for observations (envs, ...), masks and actions like the examples.
 
-    `action` is one of an environment. A single number has no axis: XLA lays out an axis of one
-    differently within a loop and outside it, and copies the whole ring from one to the other.
+    `action` is the action of one environment. A single number is stored without an axis: XLA lays
+    out an axis of size 1 differently inside and outside a loop, and would copy the whole ring.
     """
     envs = len(jax.tree.leaves(obs)[0])
     shape = () if action.size == 1 else action.shape
@@ -84,7 +83,7 @@ def add(
     action: Shaped[Array, "envs ..."],
     step: Step,
 ) -> ReplayBuffer:
-    """Store a step of every environment, which saw `obs` and made `step`."""
+    """Store a step of every environment: `step` is the result of `action` at `obs`."""
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
@@ -117,7 +116,7 @@ def add(
 
 
 class SlotDraws(NamedTuple):
-    """What decides which slots are drawn, whatever the replay buffer holds by then."""
+    """Random draws for sampling slots, made before the content of the replay buffer is known."""
 
     env: Int32[Array, "*batch"]
     high: UInt32[Array, "*batch"]  # random bits
@@ -127,9 +126,9 @@ class SlotDraws(NamedTuple):
 def sample(
     key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float | Float32[Array, ""]
 ) -> Batch:
-    """Draw slots evenly, of any environment, and follow each for up to `n_step` steps.
+    """Sample `size` n-step transitions uniformly over environments and slots.
 
-    A window stops at the end of its episode. Every environment must have made `n_step` steps, and
+    A window stops at the end of its episode. Every environment must have made `n_step` steps and
     have more slots than that.
     """
     env, first = sample_slots(key, buffer, size, n_step)
@@ -139,15 +138,15 @@ def sample(
 def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Environments, and slots that `steps` more follow, counted since the beginning.
+    """Sample environments and slots, counted from the run's start, followed by `steps` slots.
 
-    Of the last of these only the observation may be known.
+    The last of these may hold only an observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
 
 def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
-    """Draw what `slots_from` needs for a batch of this size."""
+    """Make the random draws of `slots_from` for a batch of this size."""
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
     return SlotDraws(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
@@ -156,9 +155,9 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """As `sample_slots`: the bits choose a slot as `jax.random.randint` does."""
+    """Return `sample_slots` from given draws; bits map to slots as in `jax.random.randint`."""
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # its observation is there, nothing else
+    newest = buffer.written[draws.env]  # this slot holds an observation only
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count
@@ -173,7 +172,10 @@ def window(
     n_step: int,
     gamma: float | Float32[Array, ""],
 ) -> Batch:
-    """What came of the steps in slots `first`, counted since the beginning, of environments."""
+    """Return the n-step transitions that begin in slots `first` of environments `env`.
+
+    Slots are counted from the run's start.
+    """
     chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
     chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")
     slots = buffer.reward.shape[1]

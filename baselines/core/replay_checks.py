@@ -1,4 +1,4 @@
-"""Checks shared by learners from a replay buffer on the device."""
+"""Checks shared by learners with a replay buffer on the device."""
 
 import dataclasses
 from typing import Any
@@ -20,7 +20,7 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def check_divides(learner: Learner[Any], name: str) -> None:
-    """Raise `ValueError` if the devices cannot share a batch of the size that a setting gives."""
+    """Raise `ValueError` if the batch size in a setting does not divide evenly among devices."""
     size, count = getattr(learner.settings, name), learner.devices.count
     if size % count:
         raise ValueError(

@@ -1,13 +1,12 @@
-"""What actions were worth: advantages, and with them lambda-returns; V-trace; n-step returns.
+"""Advantages and returns: GAE, lambda-returns, V-trace and n-step returns.
 
-All of them end where an episode ends: what follows is worth nothing if the task ended there, and
-the value of the true successor if the time limit cut the episode.
+All of them stop at the end of an episode: the bootstrap value is 0 after termination and the value
+of the true successor after truncation.
 
-V-trace (Espeholt et al., 2018, IMPALA) learns from fragments that older weights have made. Ratios
-of the new policy's probabilities to those that chose the actions weigh what happened; they count
-for 1 at most (both of the paper's limits are 1, so that the advantage of an action is the
-correction of its value). Deliberate difference: `gae_lambda` shortens both, so that fragments of
-the policy itself have PPO's advantages, number by number.
+V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts of older weights. Importance ratios of
+the current policy to the acting policy, clipped at 1, weigh the TD errors (both of the paper's
+limits are 1, so an action's advantage is also the correction of its value). Deliberate difference:
+`gae_lambda` shortens both traces, so on-policy rollouts get exactly PPO's advantages.
 """
 
 from typing import Any
@@ -19,9 +18,9 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from .devices import Devices
 
-UNROLL = 16  # steps that one kernel of an accelerator goes back
-LIMIT = 1.0  # of a ratio: rho-bar and c-bar
-TINY = 1e-8  # least sum that weights are divided by
+UNROLL = 16  # steps of the backward scan in one accelerator kernel
+LIMIT = 1.0  # clip of importance ratios: rho-bar and c-bar
+TINY = 1e-8  # smallest divisor of normalised weights
 
 
 def advantages(
@@ -31,11 +30,11 @@ def advantages(
     gae_lambda: float | Float32[Array, ""],
     weight: Float32[Array, "steps envs"] | None = None,
 ) -> Float32[Array, "steps envs"]:
-    """Generalised advantage estimates (Schulman et al., 2016).
+    """Return generalised advantage estimates (Schulman et al., 2016).
 
-    `rollout` is an `acting.Rollout`, `last_value` what follows its last steps is worth. With the
-    weights of V-trace, and values of the new weights, they are those under the new policy; added to
-    the values they are what these should be.
+    `rollout` is a `rollouts.Rollout`; `last_value` is the value after its last step. With V-trace
+    weights, and values of the current weights, they are advantages under the current policy.
+    Advantages plus values are the value targets.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -50,32 +49,31 @@ def advantages(
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
     following = jnp.where(rollout.truncated, rollout.truncation_value, following)
     following = jnp.where(rollout.terminated, 0.0, following)
-    surprise = rollout.reward + gamma * following - rollout.value
-    carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
+    delta = rollout.reward + gamma * following - rollout.value
+    decay = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
 
     def back(later: Array, step: tuple[Array, Array, Any]) -> tuple[Array, Array]:
-        surprise, carried, weight = step
-        advantage = surprise + carried * later
+        delta, decay, weight = step
+        advantage = delta + decay * later
         advantage = advantage if weight is None else weight * advantage
         return advantage, advantage
 
-    steps = (surprise, carried, weight)
+    steps = (delta, decay, weight)
     return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True, unroll=UNROLL)[1]
 
 
 def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
-    """Weights of what happened, from ratios of probabilities."""
+    """Return V-trace weights: importance ratios clipped at 1."""
     return jnp.minimum(ratio, LIMIT)
 
 
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return the baseline to subtract from each row of weighted advantages: `weight` times their
-    weighted mean, taken over all devices.
+    """Return the baseline of each row of weighted advantages: `weight` times their weighted mean.
 
-    A baseline favours no action only if it carries the same weights as the advantages: with their
-    plain mean, equally good actions would teach the policy to do more of what it already prefers.
+    The mean is over all devices. A baseline is unbiased only with the same weights as the
+    advantages: with the plain mean, equally good actions would reinforce the policy's preferences.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
@@ -90,9 +88,9 @@ def n_step(
     truncated: Bool[Array, "batch steps"],
     gamma: float | Float32[Array, ""],
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
-    """Discounted rewards of each window up to its first end, the discount of what follows, steps.
+    """Return each window's discounted reward sum, bootstrap discount and number of steps.
 
-    The discount is 0 where the task ended.
+    A window stops at the first end of an episode. The discount is 0 after termination.
     """
     steps = jnp.arange(reward.shape[1], dtype=jnp.int32)
     goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)

@@ -1,9 +1,9 @@
-"""Rewards divided by the standard deviation of discounted returns so far.
+"""Reward scaling by the running standard deviation of discounted returns.
 
-Gymnasium's NormalizeReward and PureJaxRL do the same, and neither centre nor clip either.
-Deliberate differences: the returns of the whole rollout are merged before its rewards are divided,
-so that they have one scale; and a return restarts after the end of an episode, where theirs loses
-the earlier rewards with the last one. The log stays in the environment's own units.
+Like Gymnasium's NormalizeReward and PureJaxRL, it neither centres nor clips. Deliberate
+differences: the returns of the whole rollout are merged before its rewards are divided, so they
+have one scale; and a return restarts after the end of an episode, where theirs drops the earlier
+rewards at the last step. Logged returns stay in the environment's units.
 """
 
 from typing import Any
@@ -17,14 +17,14 @@ from .moments import Moments
 
 
 def begin(settings: Any, envs: int) -> dict[str, Any]:
-    """Fields of a runner for the scale of rewards; none if the settings ask for none."""
+    """Return the fields of a runner for reward scaling; {} if it is off."""
     if not getattr(settings, "reward_scaling", False):
         return {}
     return {"gain_returns": jnp.zeros(envs, jnp.float32)}
 
 
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Divide rewards by the standard deviation of discounted returns so far, if settings ask."""
+    """Divide rewards by the standard deviation of discounted returns so far, if it is on."""
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):
         return runner, rollout

@@ -1,7 +1,7 @@
-"""Acting in a batch of environments: one rollout, with what came of each action.
+"""Rollouts: act in a batch of environments and record each step.
 
-Learners from rollouts share `Runner`; another may have further fields. What a network remembers is
-any tree of arrays, `()` for nothing.
+On-policy learners share `Runner`; a learner may define further fields. The recurrent state of a
+network is any pytree of arrays, `()` for a feed-forward network.
 """
 
 import dataclasses
@@ -24,69 +24,74 @@ from .recurrence import reset_memory
 
 
 class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
+    """Training state between updates.
 
-    Fields that a run does not use are (). Params are lent to it for a chunk and never saved.
+    Checkpoints store it unchanged, so a resumed run is bit-identical. Unused fields are ().
+    `params` are set during a call of the compiled program only and never saved.
     """
 
     weights: PyTree[Array]
-    optimiser: PyTree[Array] = ()  # Adam's moments and counts
+    optimiser: PyTree[Array] = ()  # optimiser state
     world: PyTree[Array] = ()  # VectorState
-    obs: PyTree[Array] = ()  # what the next actions are chosen from
+    obs: PyTree[Array] = ()  # current observations
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
-    returns: PyTree[Array] = ()  # float32 (*seeds, envs), rewards so far of the episodes under way
-    lengths: PyTree[Array] = ()  # int32 (*seeds, envs), their steps so far
-    memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
-    bonus: PyTree[Array] = ()  # what an exploration bonus has learned
+    returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
+    lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
+    memory: PyTree[Array] = ()  # recurrent state before `obs`
+    bonus: PyTree[Array] = ()  # networks and statistics of an exploration bonus
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-    bonus_memory: PyTree[Array] = ()  # what a bonus remembers of each environment's episode
-    gain_returns: PyTree[Array] = ()  # discounted returns so far, if rewards are scaled by them
-    swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
-    model: PyTree[Array] = ()  # a learned world, with what trains it
-    replay_buffer: PyTree[Array] = ()  # what the model learns from
-    history: PyTree[Array] = ()  # what the model is told of each environment's episode so far
-    params: PyTree[Array] = None  # of the environments; None: the defaults
+    bonus_memory: PyTree[Array] = ()  # state of a bonus in each environment's episode
+    gain_returns: PyTree[Array] = ()  # discounted returns so far, for reward scaling
+    swept: PyTree[Array] = ()  # swept settings by name, which override the learner's
+    model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
+    replay_buffer: PyTree[Array] = ()  # ReplayBuffer
+    history: PyTree[Array] = ()  # the model's input from each environment's episode so far
+    target: PyTree[Array] = ()  # weights of the target network
+    first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
+    critic: PyTree[Array] = ()  # weights with a first axis of critics, if `weights` are an actor's
+    temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
+    updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): uniform sampling
+    memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
+    found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
+    params: PyTree[Array] = None  # environment params; None: the defaults
 
 
-# Fields whose arrays have an axis of environments.
+# Fields with an axis of environments.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
+DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
 
 
 class Rollout(NamedTuple):
-    """What happened, by step and environment; fields that a learner does not need are ()."""
+    """Transitions (steps, envs, ...) of a rollout; fields that a learner does not need are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # as the policy draws them, see core/distributions.py
-    log_prob: PyTree[Array] = ()  # of the action when it was chosen
-    value: PyTree[Array] = ()  # float32, of obs
+    action: PyTree[Array] = ()  # as the policy samples them, see core/distributions.py
+    log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
+    value: PyTree[Array] = ()  # float32, value of `obs`
     reward: PyTree[Array] = ()  # float32
     terminated: PyTree[Array] = ()  # bool
     truncated: PyTree[Array] = ()  # bool
-    truncation_value: PyTree[Array] = ()  # float32, of the true successor where truncated, else 0
-    returns: PyTree[Array] = ()  # float32, of the episode so far, this step included
-    lengths: PyTree[Array] = ()  # int32, the same of its steps
-    memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
-    mask: Mask = None  # when the action was chosen
-    weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
-    policy: PyTree[Array] = ()  # probabilities that a search found for the actions
-    task: PyTree[
-        Array
-    ] = ()  # the true task, which only the trainer knows, and what the policy was told of it
+    truncation_value: PyTree[Array] = ()  # float32, value of `final_obs` where truncated, else 0
+    returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
+    lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
+    memory: PyTree[Array] = ()  # recurrent state before the first step
+    mask: Mask = None  # legal actions
+    weight: PyTree[Array] = ()  # V-trace weights of the advantages
+    policy: PyTree[Array] = ()  # action probabilities found by a search
+    task: PyTree[Array] = ()  # the true task, known to the trainer only, and the policy's input
 
 
-# The memories after what is seen, the actions, and the fields of `Rollout` that are known.
+# Next recurrent states, actions, and the fields of `Rollout` that are known before the step.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
-Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
-# Of learner, runner, mask, action, step and the states that ended ones ended in: the runner.
+Choose = Callable[..., Chosen]  # (learner, runner, key, mask of legal actions)
+# (learner, runner, mask, action, step, final states of done environments) -> runner
 Record = Callable[..., Any]
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
-    """Fields of a new runner: weights, worlds, the key for all that follows, perhaps a bonus.
-
-    `params` are those of the environments.
-    """
+    """Return the fields of a new runner; `params` are the environments' params."""
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
@@ -108,7 +113,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
-    """The runner with its levels refreshed; keys to act with and to learn with."""
+    """Return the runner with refreshed levels, a key to act and a key to learn."""
     key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
     key_act, key_learn, key_world = map(learner.devices.local_key, keys)
     world = learner.env.refresh(key_world, runner.world)
@@ -116,24 +121,24 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 
 
 def collect(
-    learner: Learner, runner: Any, key: Array, choose: Choose, remember: Record | None = None
+    learner: Learner, runner: Any, key: Array, choose: Choose, record: Record | None = None
 ) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment; `remember` may note each in the runner.
+    """Act for `rollout_steps` steps in every environment; `record` may store each in the runner.
 
-    Rewards are scaled and include the bonus, where the settings ask for it.
+    Rewards are scaled and include the exploration bonus if the settings say so.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
-    cuts = jax.tree.map(
+    finals = jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (slots[-1] + 1, *leaf.shape)),
         (runner.world.env, runner.memory),
     )
-    one = functools.partial(act, learner, choose, remember)
+    one = functools.partial(act, learner, choose, record)
     keys = jax.random.split(key, steps)
-    (runner, cuts), rollout = jax.lax.scan(
-        one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
+    (runner, finals), rollout = jax.lax.scan(
+        one, (runner, finals), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
-    value = truncation_value(learner, runner, rollout.truncated, cuts, apart)
+    value = truncation_value(learner, runner, rollout.truncated, finals, apart)
     runner, rollout = reward_scaling.scale_rewards(
         learner, runner, rollout._replace(truncation_value=value)
     )
@@ -143,7 +148,7 @@ def collect(
 def finish_update(
     learner: Learner, runner: Any, rollout: Rollout, losses: dict[str, Array]
 ) -> tuple[Any, dict[str, Array]]:
-    """The runner after an update, with updated observation statistics, and all its metrics."""
+    """Return the runner with updated observation statistics, and all metrics of the update."""
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.and_of(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
@@ -153,67 +158,65 @@ def finish_update(
 def act(
     learner: Learner,
     choose: Choose,
-    remember: Record | None,
+    record: Record | None,
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
-    """One step of a rollout in every environment; `now` is its key and its slot for cuts."""
-    (runner, cuts), (key, slot) = carry, now
+    """Make one step in every environment; `now` is its key and its slot for final states."""
+    (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
     mask = legal_now(learner, runner.world.env)
     memory, action, chosen = choose(learner, runner, key_action, mask)
     runner = runner._replace(memory=memory)
     step, successor = advance(learner, runner, key_step, action)
-    cuts = store_successors(cuts, slot, step.truncated, (successor, memory))
-    if remember is not None:
-        runner = remember(learner, runner, mask, action, step, successor)
+    finals = store_finals(finals, slot, step.truncated, (successor, memory))
+    if record is not None:
+        runner = record(learner, runner, mask, action, step, successor)
     after, ends = after_step(learner, runner, step)
-    return (after, cuts), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
+    return (after, finals), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
 
 
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:
-    """Step every environment with `same_step`; also return the states that ended ones ended in.
+    """Step every environment with `same_step`; also return the states before any reset.
 
-    Numbers are those of `learner.env.step`, bit for bit. Here only the observation that the next
-    action is chosen from is computed: there the true successor's is one more, for all environments.
+    Bit-identical to `learner.env.step`, but computes one observation less: `final_obs` of all
+    environments.
     """
-    alone = dataclasses.replace(learner.env, autoreset="none")
-    ended = alone.step(key, runner.world, action, runner.params)
-    begun = learner.env.reset_rows(key, ended.state, ended.done, runner.params)
-    return ended._replace(obs=begun.obs, state=begun.state), ended.state.env
+    no_reset = dataclasses.replace(learner.env, autoreset="none")
+    step = no_reset.step(key, runner.world, action, runner.params)
+    begun = learner.env.reset_rows(key, step.state, step.done, runner.params)
+    return step._replace(obs=begun.obs, state=begun.state), step.state.env
 
 
 def shortest_limit(learner: Learner) -> int:
-    """Fewest steps between two cuts of one environment; at most `rollout_steps`."""
+    """Fewest steps between two truncations of one environment, at most `rollout_steps`."""
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))
 
 
-def store_successors(
-    cuts: PyTree, slot: Array, truncated: Array, successor: PyTree
-) -> PyTree[Array]:
-    """Write the successors of cut episodes into a slot: states and memories (slots, envs, ...)."""
+def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
+    """Write states and memories of truncated environments into a slot of (slots, envs, ...)."""
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
-        lambda kept, leaf: kept.at[slot, rows].set(leaf, mode="drop"), cuts, successor
+        lambda kept, leaf: kept.at[slot, rows].set(leaf, mode="drop"), finals, final
     )
 
 
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
-    """Legal actions in a batch of states; None if the environment allows all in any state."""
+    """Return the legal actions in a batch of states; None if all actions are always legal."""
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
 
 
 def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
-    """What is seen of a batch of states, under the runner's params."""
+    """Return observations of a batch of states, under the runner's params."""
     axes = None if runner.params is None else learner.env.param_axes(runner.params)
     return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, runner.params)
 
 
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
-    """Memories after what the runner observes, logits of the legal actions, values.
+    """Return next recurrent states, logits of the legal actions, and values of the runner's obs.
 
-    Values are in units of the rewards that are learned from.
+    Values are in units of the (possibly scaled) training rewards.
     """
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
     memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
@@ -221,20 +224,20 @@ def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Arr
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
-    """What a network that remembers nothing says of a batch of observations."""
+    """Return the outputs of a feed-forward network for a batch of observations."""
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 
 def truncation_value(
-    learner: Learner, runner: Any, truncated: Array, cuts: PyTree[Array], apart: int
+    learner: Learner, runner: Any, truncated: Array, finals: PyTree[Array], apart: int
 ) -> Float32[Array, "steps envs"]:
-    """Values of the true successors where the time limit cut an episode, 0 elsewhere.
+    """Return the values of the final states of truncated episodes, 0 elsewhere.
 
-    `cuts` are states and memories (slots, envs, ...). A slot serves `apart` steps, in which an
-    environment is cut at most once; a slot without cuts costs nothing. The maximum over the seeds
-    keeps the condition one number, so that it stays a branch.
+    `finals` are states and memories (slots, envs, ...). A slot covers `apart` steps, in which an
+    environment is truncated at most once; a slot without truncations costs nothing. The maximum
+    over the seeds makes the condition a scalar, so that `cond` stays a branch under `vmap`.
     """
-    steps, slots = len(truncated), len(jax.tree.leaves(cuts)[0])
+    steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
     in_slot = where.reshape(slots, -1).any(axis=1).astype(jnp.int32)
     in_slot = jax.lax.pmax(in_slot, SEEDS) > 0
@@ -245,17 +248,16 @@ def truncation_value(
         return think(learner, seen, legal_now(learner, state))[2]
 
     def value(slot: tuple[Array, PyTree[Array]]) -> Array:
-        any_cut, cut = slot
-        nothing = jnp.zeros(truncated.shape[1:], jnp.float32)
-        return jax.lax.cond(any_cut, bootstrap, lambda *_: nothing, *cut)
+        any_truncated, final = slot
+        zeros = jnp.zeros(truncated.shape[1:], jnp.float32)
+        return jax.lax.cond(any_truncated, bootstrap, lambda *_: zeros, *final)
 
-    values = jnp.repeat(jax.lax.map(value, (in_slot, cuts)), apart, axis=0)[:steps]
+    values = jnp.repeat(jax.lax.map(value, (in_slot, finals)), apart, axis=0)[:steps]
     return jnp.where(truncated, values, 0.0)
 
 
 def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
-    """The runner after a step, without what has ended; and what a rollout says of the ends."""
-
+    """Return the runner after a step, reset where done, and a rollout's episode fields."""
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
         world=step.state,
@@ -269,9 +271,9 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
 
 
 def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[Array, "steps envs"]:
-    """What the values of a rollout should have been (Peng and Williams, 1994).
+    """Return the lambda-returns of a rollout, targets of its values (Peng and Williams, 1994).
 
-    The weights and the observations of the runner are those of the rollout's end.
+    The runner must hold the weights and observations at the rollout's end.
     """
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
     *_, last_value = think(learner, runner, legal_now(learner, runner.world.env))
@@ -279,13 +281,13 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
 
 
 def longest_running(rollout: Any) -> Array:
-    """Steps of the longest episode that is under way after a rollout."""
+    """Return the length of the longest unfinished episode after a rollout."""
     done = rollout.terminated[-1] | rollout.truncated[-1]
     return jnp.where(done, 0, rollout.lengths[-1]).max()
 
 
 def episode_sums(rollout: Any) -> dict[str, Array]:
-    """Sums over the episodes that ended in a rollout; divide by `episodes` for means."""
+    """Return sums over the episodes that ended in a rollout; divide by `episodes` for means."""
     chex.assert_equal_shape(
         [rollout.terminated, rollout.truncated, rollout.returns, rollout.lengths],
         custom_message="terminated, truncated, returns and lengths are [steps, envs]",
@@ -294,6 +296,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        # Of 2**18 environments that are cut together after 10,000 steps, int32 does not hold it.
+        # float32, as 2**18 environments truncated together after 10,000 steps overflow int32.
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

@@ -1,8 +1,8 @@
-"""Schedules: whatever changes over a run is a function of its progress, which never falls.
+"""Schedules: everything that changes over a run is a function of its progress, which never falls.
 
-Progress is 0 at the start and 1 at the last update. Where a run is resumed with another total, the
-progress that it has made stays, and the rest grows evenly to 1 at the new end. A run that has
-finished keeps a progress of 1, and every schedule its last value. The learning rate may begin anew.
+Progress is 0 at the start and 1 at the last update. A run resumed with another total keeps its
+progress, and the rest grows linearly to 1 at the new end. A finished run keeps a progress of 1, and
+every schedule its last value. The learning rate may restart.
 """
 
 import dataclasses
@@ -14,31 +14,31 @@ from jaxtyping import Array, Float32
 
 
 class Stage(NamedTuple):
-    """Updates during which the run had the same end."""
+    """Period of a run in which its planned end did not change."""
 
-    begin: int  # update
-    end: int  # last update that was planned during the stage
-    share: Fraction  # progress at its beginning
+    begin: int  # first update
+    end: int  # last update as planned during the stage
+    share: Fraction  # progress at its first update
 
     def progress(self, update: Any) -> Any:
-        """Progress after this many updates of the run."""
+        """Return the progress after this many updates of the run."""
         return self.share + (1 - self.share) * Fraction(update - self.begin, max(self.length, 1))
 
     @property
     def length(self) -> int:
-        """Updates from the beginning to the planned end."""
+        """Updates from the stage's first update to the planned end."""
         return self.end - self.begin
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Settings without a flag, which record how the end of a run moved."""
+    """Settings without a flag that record changes of a run's planned end."""
 
-    # Pairs: update after which the run was resumed with another total, last update planned before.
+    # Pairs: update at which the run was resumed with another total, last update planned until then.
     plans: tuple[tuple[int, int], ...] = ()
-    rate_since: int = 0  # update after which the learning rate began at `learning_rate`
+    rate_since: int = 0  # update at which the learning-rate schedule last started
 
-    restarts: ClassVar[bool] = True  # whether a resumed run may have another learning rate
+    restarts: ClassVar[bool] = True  # whether a resumed run may restart its learning rate
 
     @property
     def updates(self) -> int:
@@ -46,7 +46,7 @@ class Scheduled:
         raise NotImplementedError
 
     def progress(self, update: Any, since: int = 0) -> Float32[Array, "*updates"]:
-        """Progress after this many updates, which may be a fraction; counted from `since` on."""
+        """Return the progress after this many updates (may be fractional), counted from `since`."""
         first, *later = self._stages(since)
         share = (update - first.begin) / max(first.length, 1)
         for stage in later:
@@ -56,13 +56,13 @@ class Scheduled:
         return jnp.clip(share, 0.0, 1.0)
 
     def progress_at(self, update: int, since: int = 0) -> float:
-        """`progress` of a known update, exactly."""
+        """Return the exact progress of a concrete update."""
         first, *later = self._stages(since)
         stage = next((stage for stage in reversed(later) if update >= stage.begin), first)
         return min(max(float(stage.progress(update)), 0.0), 1.0)
 
     def update_at(self, share: float) -> float:
-        """Update, perhaps a fraction, at which the progress reaches a share."""
+        """Return the update, perhaps fractional, at which the progress reaches a share."""
         stages = self._stages()
         after = [stage.share for stage in stages[1:]] + [Fraction(2)]
         stage = next(s for s, next_share in zip(stages, after, strict=True) if share <= next_share)
@@ -70,13 +70,13 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` for plans that no run has had."""
+        """Raise `ValueError` for inconsistent plans."""
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """The stages after `since`, when the progress is 0."""
+        """Return the stages after `since`, where progress is 0."""
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)
@@ -92,9 +92,9 @@ S = TypeVar("S", bound=Scheduled)
 
 
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
-    """Settings for a run with the `saved` ones that is resumed after `update`, with its plans.
+    """Return settings with the plans of a run that is resumed after `update`.
 
-    `restart`: whether the learning rate begins anew there.
+    `saved` are the run's settings until then; `restart` restarts the learning rate.
     """
     if not update:  # the run has made no progress
         return dataclasses.replace(settings, plans=(), rate_since=0)

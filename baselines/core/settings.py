@@ -1,4 +1,4 @@
-"""Settings that learners share; each learner's file adds its own."""
+"""Settings shared by learners; each learner's module adds further ones."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -6,26 +6,26 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
-from .bounds import USUAL, Count, Rate, Share, Unlimited, bounds
+from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
-LARGEST = 2**31 - 1  # int32, in which updates, gradient steps and slots are counted
+LARGEST = 2**31 - 1  # updates, gradient steps and slots are counted in int32
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked(Scheduled):
-    """What the settings of every learner, dataclasses, can do."""
+    """Checks and counts of every learner's settings, which are dataclasses."""
 
     total_steps: Count
     chunk: Count
-    gradient_steps: Any  # int, of an update
-    steps_per_update: Any  # int, of each seed
-    swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
+    gradient_steps: Any  # int, per update
+    steps_per_update: Any  # int, per seed
+    swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
     unit: ClassVar[str] = "steps"  # of `total_steps`
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
+        """Raise `ValueError` for invalid settings, with a message that gives the fix."""
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
@@ -37,8 +37,8 @@ class Checked(Scheduled):
         self.check_counters()
 
     def check_counters(self) -> None:
-        """Raise `ValueError` for a run with more gradient steps, or slots, than int32 counts."""
-        # A cut episode takes two slots of a replay buffer.
+        """Raise `ValueError` for a run with more gradient steps or slots than int32 can count."""
+        # A truncated episode's last step takes two slots of a replay buffer.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
             (
@@ -56,23 +56,26 @@ class Checked(Scheduled):
 
     @property
     def updates(self) -> int:
-        """Updates of the whole run: whole chunks, so that the total is reached."""
+        """Updates of the whole run, rounded up to whole chunks."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
     def updates_until(self, steps: int) -> int:
-        """Return the first update after which this many steps have been made.
+        """Return the number of updates that make at least this many steps.
 
-        Compare it with updates made: steps made are a product that int32 may not hold.
+        Compare updates rather than steps: the number of steps may overflow int32.
         """
         return min(-(-steps // self.steps_per_update), LARGEST)
 
     @property
     def cold_updates(self) -> int:
-        """Updates without a gradient step, in the warm-up of learners that have one."""
+        """Updates of the warm-up, which take no gradient step; 0 for learners without one."""
         return max(min(self.updates_until(getattr(self, "warm_up", 0)) - 1, self.updates), 0)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Whole updates by the count of an optimiser that takes one of `every` gradient steps."""
+        """Return the updates made after an optimiser's step count.
+
+        The optimiser takes one of `every` gradient steps.
+        """
         return self.cold_updates + gradient_steps * every // self.gradient_steps
 
 
@@ -83,20 +86,20 @@ class Common(Checked):
     total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: Count = 64  # environments that step together
     rollout_steps: Count = 128  # steps of each environment between updates
-    learning_rate: float = 1e-3  # at the start
+    learning_rate: Swept[float] = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to zero
-    gamma: Share = 0.99  # discount of a step
-    max_grad_norm: Unlimited = 0.5  # global norm of the gradient, at most
+    gamma: Swept[Share] = 0.99  # discount factor
+    max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
     optimiser: Optimiser = "adam"  # applied to the clipped gradient
-    weight_decay: float = 0.0  # of the kernels of layers, by adamw and muon
+    weight_decay: Swept[float] = 0.0  # decay of layer kernels, with adamw or muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
-    embed: int = 8  # features per cell of a map; 0: its one-hots as they are
-    conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
-    lines: int = 0  # features of each row and column of a square board, by the same weights; 0: no
+    embed: int = 8  # features per cell of a map; 0: one-hots
+    conv: tuple[int, ...] = ()  # side and features of each convolution of maps and pictures
+    lines: int = 0  # features of each row and column of a square board, shared weights; 0: none
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
-    unroll: Count = 1  # steps of a rollout in one trip of its loop, for accelerators
-    reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: as make_vec
-    chunk: Count = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
+    unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
+    reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: make_vec's default
+    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C waits for two calls
 
     def check(self) -> None:
         super().check()
@@ -114,10 +117,10 @@ class Common(Checked):
             )
 
     def check_share(self, num_envs: int, what: str) -> None:
-        """Raise `ValueError` if this many environments do not give whole minibatches."""
+        """Raise `ValueError` if this many environments do not divide into minibatches."""
 
     def check_widths(self, name: str) -> None:
-        """Raise `ValueError` for layers without features, which XLA divides by."""
+        """Raise `ValueError` for layers of width 0, by which XLA would divide."""
         widths = getattr(self, name)
         if min(widths, default=1) < 1:
             raise ValueError(
@@ -132,11 +135,11 @@ class Common(Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Learning(Common):
-    """Settings shared by all learners from rollouts."""
+    """Settings shared by the learners that train on rollouts."""
 
     epochs: Count = 4  # passes over a rollout
-    minibatches: Count = 8  # gradient steps in a pass
-    gae_lambda: Share = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
+    minibatches: Count = 8  # gradient steps per pass
+    gae_lambda: Swept[Share] = 0.95  # 0 looks one step ahead, 1 to the end of the episode
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)
@@ -148,49 +151,49 @@ class Learning(Common):
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of an update."""
+        """Gradient steps per update."""
         return self.epochs * self.minibatches
 
     def items(self, num_envs: int) -> int:
-        """Number of items that minibatches are drawn from: here single steps."""
+        """Return the number of items to shuffle into minibatches: single steps by default."""
         return num_envs * self.rollout_steps
 
 
 @dataclasses.dataclass(frozen=True)
-class Scaled(Learning):
-    """How rewards and observations are scaled; see moments.py."""
+class Scaling(Learning):
+    """Scaling of rewards and observations; see moments.py."""
 
-    normalize_obs: bool = False  # whether float observations are normalised by running moments
+    normalize_obs: bool = False  # whether running moments normalise float observations
     reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
 
     swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
 
 
 @dataclasses.dataclass(frozen=True)
-class Remembering:
-    """Settings shared by learners whose networks remember."""
+class Memory:
+    """Settings shared by the learners with recurrent networks."""
 
-    previous: bool = False  # whether the network also sees the previous action and its reward
+    previous: bool = False  # whether the network also reads the previous action and reward
 
     def items(self, num_envs: int) -> int:
-        """Number of items that minibatches are drawn from: sequences of an environment."""
+        """Return the number of items to shuffle into minibatches: one sequence per environment."""
         return num_envs
 
 
 @dataclasses.dataclass(frozen=True)
-class Exploring(Common):
-    """How a learner explores: `epsilon` is the share of random actions."""
+class Exploration(Common):
+    """Epsilon-greedy exploration with a linear schedule."""
 
-    epsilon_start: float = 1.0  # at the beginning
-    epsilon_end: float = 0.05  # when it has fallen
-    epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
+    epsilon_start: Swept[float] = 1.0  # initial probability of a random action
+    epsilon_end: Swept[float] = 0.05  # final probability of a random action
+    epsilon_share: Swept[float] = 0.5  # fraction of the run's updates over which epsilon falls
 
     def check(self) -> None:
         super().check()
         if not self.epsilon_end <= self.epsilon_start <= 1.0:
             raise ValueError(
-                f"epsilon_start={self.epsilon_start} and epsilon_end={self.epsilon_end} are shares "
-                f"of random actions: give 1 >= start >= end >= 0"
+                f"epsilon_start={self.epsilon_start} and epsilon_end={self.epsilon_end} are "
+                f"probabilities of random actions: give 1 >= start >= end >= 0"
             )
         if not 0.0 < self.epsilon_share <= 1.0:
             raise ValueError(
@@ -199,31 +202,24 @@ class Exploring(Common):
             )
 
     def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Probability of a random action after this many updates."""
+        """Return the probability of a random action after this many updates."""
         fallen = jnp.minimum(self.progress(update) / self.epsilon_share, 1.0)
         return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
 
 
 @dataclasses.dataclass(frozen=True)
-class Replayed(Exploring):
-    """Settings shared by learners of action values from a replay buffer."""
+class FromReplay(Exploration):
+    """Settings shared by learners that sample windows of steps from a replay buffer."""
 
-    rollout_steps: Count = 16  # steps of each environment between updates
-    learning_rate: float = 3e-4  # at the start
-    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
-    capacity: int = 200_000  # steps that the replay buffer holds, of all environments together
+    capacity: int = 200_000  # steps in the replay buffer, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
-    gradient_steps: Count = 32  # of an update
-    batch_size: Count = 128  # steps that a gradient step learns from, on all devices
-    n_step: Count = 3  # steps whose rewards are added before the value of what follows
-    double: bool = True  # whether the weights choose the action that their slow copy values
-    dueling: bool = True  # whether the network says a value and advantages
+    gradient_steps: Count = 32  # per update
+    batch_size: Count = 128  # windows in the batch of a gradient step, on all devices
+    n_step: Count = 3  # rewards in a TD target before it bootstraps
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 1  # gradient steps between updates of the target network
-    epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
-    epsilon_power: float = 0.0  # the last environment has epsilon to the power of this plus 1 (7)
-    priority: Share = 0.0  # power of the error by which steps are sampled; 0: all evenly
-    importance: Share = 0.4  # power of the importance weights at the start; it rises to 1
+    priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
+    importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
 
     def check(self) -> None:
         super().check()
@@ -242,28 +238,41 @@ class Replayed(Exploring):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer for each environment."""
+        """Slots of the replay buffer per environment."""
         return self.capacity // self.num_envs
 
     @property
     def window(self) -> str:
-        """What is sampled, in words."""
+        """Name of a sampled window in error messages."""
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Steps from the first slot of a window to its last one."""
+        """Steps from a window's first slot to its last."""
         return self.n_step
 
     @property
-    def spacing(self) -> int:
-        """Slots between the beginnings of windows."""
-        return 1
+    def least_slots(self) -> int:
+        """Fewest slots that always contain a window that can be sampled.
+
+        One more with priorities, because one of two adjacent slots may hold no step.
+        """
+        return self.reach + 1 + (self.priority > 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay(FromReplay):
+    """Settings shared by the DQN family."""
+
+    rollout_steps: Count = 16  # steps of each environment between updates
+    learning_rate: float = 3e-4  # initial learning rate
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
+    double: bool = True  # whether to use double Q-learning
+    dueling: bool = True  # whether the network has dueling heads (value and advantages)
+    epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
+    epsilon_power: float = 0.0  # the last environment's epsilon has the power 1 + this (Ape-X: 7)
 
     @property
-    def least_slots(self) -> int:
-        """Slots in which a window that can be sampled always fits.
-
-        With priorities one more: of two slots next to each other only one can be no step.
-        """
-        return self.reach + self.spacing + (self.priority > 0.0)
+    def spacing(self) -> int:
+        """Slots between the first slots of successive windows."""
+        return 1

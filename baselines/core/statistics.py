@@ -1,46 +1,46 @@
 """Statistics of a few runs, by the definitions of Agarwal et al. (2021), arXiv:2108.13264.
 
-The scores of a method are an array for each task, with one number per run (one seed) on the last
-axis. Every statistic also takes scores with leading axes and keeps these: the resamples of
-`interval` are computed all at once.
+The scores of a method are one array per task, with one number per run (one seed) on the last axis.
+Every statistic also accepts leading axes and keeps them, so `interval` computes all resamples at
+once.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-Scores = Sequence[np.ndarray]  # of each task: floats (..., runs)
-Numbers = np.ndarray | np.floating  # one, or an array with the scores' leading axes
+Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
+Numbers = np.ndarray | np.floating  # a number, or an array with the scores' leading axes
 
 RESAMPLES = 2000
-LEVEL = 0.95  # share of the resamples inside an interval
+LEVEL = 0.95  # fraction of the resamples inside an interval
 
 
 def interquartile_mean(scores: Scores) -> Numbers:
-    """Mean of the middle half of all runs of all tasks, rounded up to whole runs: (...)."""
+    """Return the mean of the middle half of all tasks' runs, rounded up to whole runs: (...)."""
     every = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = every.shape[-1] // 4
     return every[..., cut : every.shape[-1] - cut].mean(axis=-1)
 
 
 def mean(scores: Scores) -> Numbers:
-    """Mean over tasks of the mean over runs: (...)."""
+    """Return the mean over tasks of the mean over runs: (...)."""
     return np.mean([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def median(scores: Scores) -> Numbers:
-    """Median over tasks of the mean over runs: (...)."""
+    """Return the median over tasks of the mean over runs: (...)."""
     return np.median([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
-    """Share of all runs with more than each threshold: (..., thresholds)."""
+    """Return the fraction of all runs above each threshold: (..., thresholds)."""
     every = np.concatenate(scores, axis=-1)
     return (every[..., None] > thresholds).mean(axis=-2)
 
 
 def improvement(scores: Scores, others: Scores) -> Numbers:
-    """Probability that a run scores more than one of the other method, mean over tasks: (...).
+    """Return the probability that a run beats one of the other method, mean over tasks: (...).
 
     Equal scores count half.
     """
@@ -56,9 +56,9 @@ def interval(
     level: float = LEVEL,
     seed: int = 0,
 ) -> np.ndarray:
-    """Ends of the percentile interval of `statistic(*methods)`: (2, ...).
+    """Return the ends of the percentile bootstrap interval of `statistic(*methods)`: (2, ...).
 
-    The bootstrap is stratified: the runs of a task are drawn, with replacement, from that task's.
+    The bootstrap is stratified: each task's runs are resampled with replacement.
     """
     random = np.random.default_rng(seed)
 

@@ -1,9 +1,9 @@
 """Value targets standardised by a moving mean and standard deviation.
 
-Rewards then need not be near 1, and the weight of the value loss means the same everywhere. The
-moments are exponential moving averages over updates, bias-corrected as in Adam. Deliberate
-difference to PopArt (van Hasselt et al., 2016): the last layer is not adjusted when the scale
-changes, which is slow.
+Rewards need not be near 1, and one weight of the value loss fits all environments. The moments are
+exponential moving averages over updates, bias-corrected as in Adam. Deliberate difference from
+PopArt (van Hasselt et al., 2016): the last layer is not adjusted when the scale changes, because
+the scale changes slowly.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from .learner import Learner
 
 
 def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
-    """Take a batch's targets into the scale; return the batch with values and targets in it."""
+    """Update the scale by a batch's targets; return the batch with scaled values and targets."""
     rollout, advantage, target = batch
     before = value_scales.of(runner.weights).targets
     if not len(before):

@@ -1,4 +1,4 @@
-"""Terminal output while a command works: a progress bar, or what it is busy with."""
+"""Terminal output of a running command: a progress bar or the current activity."""
 
 import contextlib
 import io
@@ -18,11 +18,13 @@ COMPILING = "compiling"
 
 @contextlib.contextmanager
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
-    """Show in a terminal that something goes on, and for how long; elsewhere print `plain`.
+    """Show an activity and its duration in a terminal; elsewhere print `plain`.
 
-    Lines printed meanwhile appear at the end, unbroken.
+    Lines printed meanwhile appear at the end.
     """
-    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
+    console = Console(
+        file=sys.stdout, quiet=not processes.first()
+    )  # made before stdout is redirected below
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             say(f"{id}: {plain}")
@@ -38,14 +40,14 @@ def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds, after an hour also hours: `3:05`, `2:03:05`."""
+    """Format a duration as minutes and seconds, and hours if needed: `3:05`, `2:03:05`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class _Left(ProgressColumn):
-    """The time left or, while that is unknown, the activity and its duration."""
+    """Column with the time left or, while that is unknown, the activity and its duration."""
 
     max_refresh = None
 
@@ -57,7 +59,7 @@ class _Left(ProgressColumn):
 
 
 class _Bar(Progress):
-    """Two lines: id, bar and time left; below them the numbers."""
+    """Progress bar of two lines: id, bar and time left; below them the metrics."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table(self.tasks)
@@ -84,6 +86,6 @@ def bar(console: Console, transient: bool = False) -> Progress:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
-    with contextlib.suppress(OSError):  # a full disk under the output ends no training
+    """Print a line and flush it."""
+    with contextlib.suppress(OSError):  # a full disk must not end training
         print(line, flush=True)

@@ -1,4 +1,4 @@
-"""Scales of a network's value, saved with its weights.
+"""Scales of a network's value output, saved with its weights.
 
 A network may learn from rewards divided by a running deviation (`reward_scaling`, see moments.py)
 and from standardised targets (`target_scaling`, see target_scaling.py). Both scales are part of the
@@ -15,65 +15,65 @@ from jaxtyping import Array, Float32, PyTree
 
 from .moments import Moments
 
-TINY = 1e-4  # least deviation of targets
+TINY = 1e-4  # lower bound of the targets' standard deviation
 SCALES = "scales"  # collection of the weights, next to "params"
 
 
 class Scales(NamedTuple):
-    """Scales of a value; () where it is not scaled."""
+    """Scales of a value; () for a scale that is not used."""
 
     targets: PyTree[Array] = ()  # float32 (3,), moving averages: weight, sum, sum of squares
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
 
     @classmethod
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
-        """Return scales of nothing, those that are asked for."""
+        """Return the requested scales before any data."""
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
         return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
 
 
 @dataclasses.dataclass(frozen=True)
 class Rescaled:
-    """A network whose weights include the scales of its value.
+    """Network whose weights include the scales of its value.
 
-    Its own answers stay on the scale that it learns; `in_rewards` converts them.
+    Its outputs stay on the scale of its training; `in_rewards` converts them.
     """
 
     network: Any
     targets: bool  # whether value targets are standardised
-    rewards: bool  # whether rewards are divided by a deviation
+    rewards: bool  # whether rewards are divided by a standard deviation
 
     @classmethod
     def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the network, with scales where the settings ask for them."""
-        asked = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
-        return cls(network, *asked) if any(asked) else network
+        """Return the network, with scales if the settings have any."""
+        used = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
+        return cls(network, *used) if any(used) else network
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the network."""
-        if name == "network":  # not set yet, as while it is copied
+        if name == "network":  # not set yet while an instance is copied
             raise AttributeError(name)
         return getattr(self.network, name)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Weights, and scales of nothing."""
+        """Return weights, and scales before any data."""
         scales = Scales.begin(self.targets, self.rewards)
         return {**self.network.init(key, obs), SCALES: scales}
 
     def apply(self, weights: PyTree[Array], *given: Any, **more: Any) -> Any:
-        """Answer of the network."""
+        """Return the network's outputs."""
         return self.network.apply(_own(weights), *given, **more)
 
     def think(self, weights: PyTree[Array], *given: Any) -> Any:
-        """Memory after one more observation, logits of the legal actions, value."""
+        """Return the next recurrent state, logits of the legal actions, and the value."""
         return self.network.think(_own(weights), *given)
 
     def values(self, weights: PyTree[Array], *given: Any) -> Any:
-        """Memory after one more observation, values of all actions."""
+        """Return the next recurrent state and the values of all actions."""
         return self.network.values(_own(weights), *given)
 
     def unroll(self, weights: PyTree[Array], *given: Any) -> Any:
-        """Answers to the successive observations of one environment."""
+        """Return the outputs for successive observations of one environment."""
         return self.network.unroll(_own(weights), *given)
 
 
@@ -82,18 +82,18 @@ def _own(weights: PyTree[Array]) -> PyTree[Array]:
 
 
 def of(weights: Any) -> Scales:
-    """Return the scales that are part of some weights."""
+    """Return the scales in a network's weights."""
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 
 def with_scales(runner: Any, **parts: Any) -> Any:
-    """Return the runner with these parts of its scales."""
+    """Return the runner with some of its scales replaced."""
     scales = of(runner.weights)._replace(**parts)
     return runner._replace(weights={**runner.weights, SCALES: scales})
 
 
 def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
-    """Return mean and deviation of the targets so far; 0 and 1 before the first ones."""
+    """Return mean and standard deviation of the targets so far; 0 and 1 before the first."""
     weight, total, squares = targets
     known = jnp.stack([total, squares]) / weight
     mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # NaN stays NaN
@@ -101,7 +101,7 @@ def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
 
 
 def in_learned_rewards(weights: Any, value: Array) -> Array:
-    """Values in units of the rewards that the network learns from, which may be scaled."""
+    """Convert values to units of the training rewards, which may be scaled."""
     targets = of(weights).targets
     if not len(targets):
         return value
@@ -110,7 +110,7 @@ def in_learned_rewards(weights: Any, value: Array) -> Array:
 
 
 def in_rewards(weights: Any, value: Array) -> Array:
-    """Values in units of the environment's reward."""
+    """Convert values to units of the environment's reward."""
     value, rewards = in_learned_rewards(weights, value), of(weights).rewards
     if not isinstance(rewards, Moments):
         return value
@@ -118,11 +118,11 @@ def in_rewards(weights: Any, value: Array) -> Array:
 
 
 def are_known(weights: Any) -> bool:
-    """Return whether the scales of some weights were saved: missing ones are NaN (run/older.py)."""
+    """Return whether a network's scales were saved: missing ones are NaN (storage/older.py)."""
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 
 
 def offset_and_factor(weights: Any) -> tuple[float, float]:
-    """Offset and factor that convert a network's value to units of the environment's reward."""
+    """Return offset and factor from a network's value to units of the environment's reward."""
     offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
     return offset, one - offset

@@ -1,1 +1,1 @@
-"""What to do with trained runs: evaluate, compare, export, record, plan."""
+"""Tools for trained runs: evaluate, compare, export, record and plan."""

@@ -1,4 +1,4 @@
-"""`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
+"""`jaxenvs eval`: evaluate a finished run again, here or in the original package."""
 
 import functools
 import json
@@ -26,9 +26,9 @@ SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
 
 Actions are sampled, and a policy of MuZero or AlphaZero acts by its search, as in eval.json. The
-output and the JSON state which policy played. With --in the same policy also plays in the original
-package, which draws its own levels and random outcomes; the difference of the returns is printed in
-units of its standard error."""
+output and the JSON describe the policy. With --in the same policy also plays in the original
+package, with that package's levels and random outcomes; the difference between the returns is
+printed in units of its standard error."""
 EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
@@ -80,20 +80,20 @@ def _run(argv: list[str]) -> int:
             print(f"wrote {asked.json}")
     except OSError as error:
         raise unwritable(error) from error
-    except ValueError as error:  # of the run, or of what cannot be played elsewhere
+    except ValueError as error:  # an invalid run, or an environment that the package lacks
         raise UsageError(str(error)) from error
     return 0
 
 
 def _steps(run: Run) -> int | None:
-    """Steps that each seed was trained for until the newest checkpoint; None if no log says so."""
+    """Return the training steps of each seed at the newest checkpoint; None if not logged."""
     update = checkpoints.newest(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)
     return next(made, None)
 
 
 def _statements(found: dict[str, Any]) -> list[str]:
-    """Statements of the policy that played, as sentences."""
+    """Return sentences that describe the evaluated policy."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
     lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
     if found["best"]:
@@ -103,11 +103,11 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
-    """The evaluation while training that chose each seed's best policy."""
+    """Return the evaluation during training that chose each seed's best policy."""
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first of equals
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first on a tie
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
         found.append({"update": best["update"], "return": returned, "policy": policy})
@@ -135,7 +135,7 @@ def _parser() -> Parser:
 
 
 def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str, Any]:
-    """Play, print a line after the name, and return the figures of one agent."""
+    """Evaluate one agent, print a line with its name, and return its figures."""
     package, count, greedy = asked.package, asked.episodes, asked.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
@@ -155,7 +155,7 @@ def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str,
 
 
 def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:
-    """Play `count` episodes of the policy's own environment."""
+    """Play `count` episodes of the policy's environment."""
 
     def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, count)

@@ -1,6 +1,6 @@
-"""`jaxenvs compare`: methods by the final evaluations of their runs, with intervals.
+"""`jaxenvs compare`: compare methods by the final evaluations of their runs, with intervals.
 
-Statistics as in statistics.py; a method is a name given to runs, by default their algorithm.
+Statistics as in core/statistics.py. A method is a name given to runs, by default their algorithm.
 """
 
 import functools
@@ -27,39 +27,39 @@ from .curve import figure
 SUMMARY = """\
 Compare methods by the final evaluations of their runs.
 
-Each seed of a run is one sample. Printed are the interquartile mean (the mean of the middle half)
-with its 95 % interval from a stratified bootstrap, and the probability that a run of one method
-scores more than a run of another. All methods need a run in every task."""
+Each seed of a run is one sample. Prints the interquartile mean (the mean of the middle half) with
+its 95 % interval from a stratified bootstrap, and the probability that a run of one method scores
+more than a run of another. All methods need a run in every task."""
 EXAMPLES = (
     "compare runs/ppo runs/ppo-rnn",
     "compare flat=runs/a wide=runs/b wide=runs/c --plot wide.png",
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # runs of a method in a task below which its interval says little
+FEW = 5  # fewer runs of a method in a task give an uninformative interval
 LARGEST = 2**24  # bytes of an eval.json
-# What reading a damaged eval.json raises; numbers may be too large, or lists too deep.
+# Errors of a damaged eval.json, also for too large numbers and too deep lists.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
 POINTS = 101  # thresholds of a performance profile
 
 
 class Evaluated(NamedTuple):
-    """One run's final evaluation."""
+    """Final evaluation of a run."""
 
     path: Path
     config: Config
     seeds: tuple[int, ...]
     scores: np.ndarray  # (seeds,)
-    policy: str  # how it acted, in words
+    policy: str  # description of the policy
 
 
 class Comparison(NamedTuple):
     """Scores by method and task."""
 
-    score: str  # a key of SCORES, "normalised return" where it was
+    score: str  # a key of SCORES, or "normalised return"
     tasks: tuple[str, ...]
-    methods: dict[str, list[np.ndarray]]  # of each task, in their order: (runs,)
-    policies: dict[str, list[str]]  # how the methods acted in each task, in words
+    methods: dict[str, list[np.ndarray]]  # scores (runs,) of each task
+    policies: dict[str, list[str]]  # description of the policy in each task
 
 
 def main(argv: list[str]) -> int:
@@ -94,12 +94,12 @@ def _parser() -> Parser:
         "(default: its algorithm); runs of one name and task are pooled",
     )
     made.add_argument(
-        "--score", choices=SCORES, default="return", help="what is compared (default: return)"
+        "--score", choices=SCORES, default="return", help="score to compare (default: return)"
     )
     made.add_argument(
         "--normalize",
         action="store_true",
-        help="in each task, 0 is the return of random play and 1 that of the best method",
+        help="scale returns per task: 0 is random play, 1 the best method",
     )
     made.add_argument(
         "--plot", metavar="FILE", help="draw intervals and performance profiles (.png, .svg, .pdf)"
@@ -109,7 +109,7 @@ def _parser() -> Parser:
 
 
 def comparison(runs: Sequence[str], score: str = "return", normalize: bool = False) -> Comparison:
-    """Read runs, each a path or `NAME=path`; `RunError` or `UsageError` says what is wrong."""
+    """Read runs, each a path or `NAME=path`; raise `RunError` or `UsageError` if invalid."""
     methods: dict[str, dict[str, list[Evaluated]]] = {}
     for text in runs:
         name, path = _named(text)
@@ -136,7 +136,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path`; a folder of that very name comes first."""
+    """Split `NAME=path`, unless a folder has exactly that name."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)
@@ -176,7 +176,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the statement of an eval.json in words; files of older versions have none."""
+    """Return an eval.json's description of the policy; older files have none."""
     if "policy" in result:
         return words(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -223,7 +223,7 @@ def _normalised(
         known = random.get(config.id)
         if (
             known is None or config.params or config.fields.keys() - {"obs"}
-        ):  # random play sees nothing
+        ):  # the observation does not affect random play
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:
@@ -235,11 +235,8 @@ def _normalised(
     return scaled
 
 
-# What is printed, written and drawn.
-
-
 def summary(found: Comparison) -> str:
-    """The comparison as tables in plain text."""
+    """Return the comparison as plain-text tables."""
     heading = ["task", "method", "runs", f"IQM of the {found.score}", "95 %", "mean", "all runs"]
     lines = [
         [title, *_row(name, [scores[task]], each=True)]
@@ -272,7 +269,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Statements of each method's policy, once where it is the same in all tasks."""
+    """Return each method's policy, only once if it is the same in all tasks."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1
@@ -293,7 +290,7 @@ def _improvements(found: Comparison) -> list[str]:
 
 
 def figures(found: Comparison) -> dict[str, Any]:
-    """All figures of a comparison, for JSON."""
+    """Return all figures of a comparison for JSON."""
 
     def of(scores: statistics.Scores) -> dict[str, Any]:
         bounds = statistics.interval(statistics.interquartile_mean, scores)
@@ -337,7 +334,7 @@ def _write_json(file: Path, found: Comparison) -> None:
 
 
 def _draw(file: Path, found: Comparison) -> None:
-    """Intervals of the interquartile means, and performance profiles with their bands."""
+    """Draw intervals of the interquartile means, and performance profiles with their bands."""
     kind = file.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise UsageError(f"--plot {file} must end in .png, .svg or .pdf")
@@ -347,7 +344,7 @@ def _draw(file: Path, found: Comparison) -> None:
     shares = functools.partial(statistics.profile, thresholds=thresholds)
     for place, (name, scores) in enumerate(found.methods.items()):
         colour = f"C{place % 10}"
-        shown = name.replace("$", r"\$")  # not the beginning of a formula
+        shown = name.replace("$", r"\$")  # matplotlib would start a formula
         low, high = statistics.interval(statistics.interquartile_mean, scores)
         bars.barh(shown, high - low, left=low, color=colour, alpha=0.35, height=0.6)
         bars.plot([statistics.interquartile_mean(scores)] * 2, [place - 0.3, place + 0.3], colour)

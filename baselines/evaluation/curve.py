@@ -1,4 +1,4 @@
-"""Learning curves as pictures: return of finished episodes over steps, a line per seed."""
+"""Learning curves: return of finished episodes over environment steps, a line per seed."""
 
 import textwrap
 from pathlib import Path
@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-EPISODES = 200  # that a point averages, at most: few end in one update, and the short ones first
-SHARE = 10  # of a seed's episodes, the part that a point averages where they are fewer: one in ten
-NAMED = 8  # seeds with a colour and a name each; more of them are pale, with their median on top
+EPISODES = 200  # largest number of episodes per point: few end in an update, short ones first
+SHARE = 10  # in a short run a point averages one in ten of a seed's episodes
+NAMED = 8  # largest number of seeds with separate colours; more are pale, below their median
 
 
 class Curve(NamedTuple):
-    """One panel of a picture."""
+    """Learning curves of one panel."""
 
     title: str
     steps: np.ndarray  # (points,)
@@ -27,9 +27,10 @@ class Curve(NamedTuple):
 def points(
     records: list[dict[str, Any]], latest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (records,) and mean returns (records, seeds) of the `latest` episodes at each record.
+    """Return steps (records,) and mean returns (records, seeds) of the `latest` episodes.
 
-    NaN while fewer have ended. Left out, they are `EPISODES`, or one in `SHARE` of a short run's.
+    NaN while fewer have ended. `latest` defaults to `EPISODES`, or to one in `SHARE` of a short
+    run's episodes.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])
@@ -40,7 +41,7 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # The last record before which all but the latest of the episodes so far had ended.
+        # The last record by which all episodes but the latest had ended.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
@@ -50,7 +51,7 @@ def points(
 
 
 def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]) -> None:
-    """Write the picture of a run, whose agents have names; without records there is none."""
+    """Draw the curves of a run's agents into a PNG file; nothing without records."""
     if not records:
         return
     picture, (axes,) = figure((7.0, 4.2), 1, 1)
@@ -71,7 +72,7 @@ def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]
 
 
 def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
-    """Write one picture of several runs, a small panel for each."""
+    """Draw several runs into one PNG file, with a small panel for each."""
     columns = min(columns, max(len(curves), 1))
     rows = -(-len(curves) // columns)
     picture, axes = figure((2.0 * columns, 1.55 * rows), rows, columns)
@@ -90,7 +91,7 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
 
 
 def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
-    """A figure in inches, and its axes, row by row."""
+    """Return a figure of a size in inches, and its axes, row by row."""
     made = Figure(figsize=size, dpi=120, layout="constrained")
     FigureCanvasAgg(made)
     axes = list(made.subplots(rows, columns, squeeze=False).flat)
@@ -108,7 +109,7 @@ def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) 
     swept = any("=" in name for name in names)
     if len(names) <= NAMED or swept:
         colours = [None] * len(names)
-        if swept:  # neighbouring values are of like colours
+        if swept:  # neighbouring values have similar colours
             colours = [colormaps["viridis"](share) for share in np.linspace(0, 0.9, len(names))]
         for name, line, colour in zip(names, returns.T, colours, strict=True):
             axes.plot(steps, line, linewidth=1.2, marker=marker, label=name, color=colour)

@@ -1,12 +1,12 @@
-"""`jaxenvs export`: a policy as files that need neither this package nor flax.
+"""`jaxenvs export`: write a policy as files that need neither this package nor flax.
 
-    policy.jax           the compiled program's source, weights inside: `jax.export.deserialize`
+    policy.jax           StableHLO program with the weights, for `jax.export.deserialize`
     weights.safetensors  every array by its name, for any framework
     policy.json          id, observation, memory, actions, scale of the value, versions
 
-The program takes (memory, obs) of a batch of any size, or (memory, obs, mask) where the environment
-forbids actions, and returns (memory, logits of the legal actions, value). Where actions are not
-Discrete, `distribution` in policy.json says what it returns instead of logits.
+The program maps (memory, obs) of a batch of any size, or (memory, obs, mask) if the environment has
+illegal actions, to (memory, logits of the legal actions, value). For actions that are not Discrete,
+`distribution` in policy.json describes the outputs that replace the logits.
 """
 
 import json
@@ -33,8 +33,8 @@ from ..registry import ALGORITHMS
 from ..storage.runs import Run, RunError, load_policy
 
 SUMMARY = """\
-Write a run's policy as files for programs without jaxenvs: a jax.export artefact with the weights
-inside, and the weights as safetensors. The program's value is in units of the environment's
+Write a run's policy as files for programs without jaxenvs: a jax.export artefact that contains the
+weights, and the weights as safetensors. Its value output is in units of the environment's
 reward."""
 EXAMPLES = ("export runs/doorkey", "export runs/doorkey --seed 2 --out doorkey-policy")
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -70,7 +70,7 @@ def _run(argv: list[str]) -> int:
         raise unwritable(error) from error
     print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
     if (row := ALGORITHMS[Run.open(asked.run).config.algorithm]).searches:
-        print(f"The program is the network alone, without the search of {row.name}.")
+        print(f"The program contains only the network, not the search of {row.name}.")
     return 0
 
 
@@ -93,7 +93,7 @@ def write(policy: Policy, run: Run, folder: Path) -> None:
 
 
 def program(policy: Policy) -> bytes:
-    """The policy for a batch of any size, serialised for all `PLATFORMS`."""
+    """Return the policy for a batch of any size, serialised for all `PLATFORMS`."""
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
@@ -105,12 +105,12 @@ def program(policy: Policy) -> bytes:
     given = [policy.begin(), jax.eval_shape(env.observe, env.state_shape)]
     if has_illegal(env):
         given.append(jax.eval_shape(env.action_mask, env.state_shape))
-    exported = export.export(jax.jit(jax.vmap(spoken(policy))), platforms=PLATFORMS)
+    exported = export.export(jax.jit(jax.vmap(exportable(policy))), platforms=PLATFORMS)
     return bytes(exported(*jax.tree.map(rows, given)).serialize())
 
 
-def spoken(policy: Policy) -> Callable[..., Any]:
-    """What the program says of one observation: for a Box, means and spreads before tanh."""
+def exportable(policy: Policy) -> Callable[..., Any]:
+    """Return the program for one observation; for a Box it returns means and deviations."""
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
         return policy.think
@@ -123,7 +123,7 @@ def spoken(policy: Policy) -> Callable[..., Any]:
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
-    """How actions follow from what the program returns."""
+    """Describe the action distribution that the program's outputs parametrise."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "categorical", "logits": space.n}
     if isinstance(space, spaces.MultiDiscrete):
@@ -139,9 +139,9 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """The unit of the program's value, and how it follows from the network's own answer.
+    """Describe the unit of the program's value, and its conversion from the network's output.
 
-    Null where an older version did not save the scale: JSON has no NaN.
+    The conversion is null if an older version did not save the scale: JSON has no NaN.
     """
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
@@ -153,14 +153,14 @@ def value(policy: Policy) -> dict[str, Any]:
 
 
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
-    """Arrays by the path to them in the tree, joined by dots."""
+    """Return arrays by their path in the tree, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}
 
 
 def described(policy: Policy, run: Run) -> dict[str, Any]:
-    """What a reader needs to call the program."""
+    """Return the content of policy.json, which documents the program's inputs and outputs."""
 
     def shown(tree: PyTree[Any]) -> Any:
         return jax.tree.map(
@@ -174,7 +174,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "fields": run.config.fields,
         "params": run.config.params,
         "algorithm": run.config.algorithm,
-        "search": False,  # the program is the network alone
+        "search": False,  # the program contains only the network
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),

@@ -1,4 +1,4 @@
-"""The evaluation at the end of a run."""
+"""Evaluation at the end of a run."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from jaxenvs.core.typed import program
 from ..core import episodes
 from ..core.episodes import Agents
 from ..core.learner import Learner
-from ..storage import sweep
 from ..storage.runs import Config, Run
 
 
@@ -19,7 +18,6 @@ def agents_of(config: Config) -> Agents:
         env=config.env,
         seeds=[seed for _, seed in config.agents],
         labels=config.labels,
-        swept=sweep.values(config),
         greedy=bool(config.tracking.get("eval_greedy", False)),
     )
 
@@ -27,8 +25,8 @@ def agents_of(config: Config) -> Agents:
 def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
     """Evaluate the policy of every agent over `count` episodes; write eval.json and print it.
 
-    A learner's module may replace the evaluation and its text, see `learner.Algorithm`. The table
-    of a sweep is printed by the caller.
+    A learner's module may replace the evaluation and its text, see `learner.Algorithm`. The caller
+    prints the table of a sweep.
     """
     module = learner.algorithm.load()
     evaluate = getattr(module, "evaluate", episodes.evaluate)

@@ -1,12 +1,11 @@
-"""Evaluate what a run of davi or world has learned: search with it, compared with the optimum.
+"""Evaluate a davi or world run: search with its heuristic and compare with the optimum.
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
-Shortest solutions are known in closed form (Lights Out) or proven by A* with the puzzle's built-in
-heuristic, where that search ends: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. A run with a head per
-action is searched by Q*, unless --algorithm says otherwise. A learned world is searched in the
-model alone; a board counts as solved if the plan solves it in the true puzzle. Writes
-heuristic.json into the run.
+Shortest solutions are known in closed form (Lights Out), or proven by A* with the puzzle's built-in
+heuristic if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. A run with a head per
+action is searched by Q* by default. In a learned model the search uses the model only; a board
+counts as solved if the plan solves it in the true puzzle. Writes heuristic.json into the run.
 """
 
 import functools
@@ -27,8 +26,8 @@ from . import planner
 from .planner import Planner
 
 BOARDS_KEY = 0xB0A2D5  # the same boards for every run
-AT_ONCE = 100  # boards that are searched together
-LONGEST = 512  # actions of a plan
+AT_ONCE = 100  # boards per call of a search
+LONGEST = 512  # largest number of actions of a plan
 
 
 def compare(
@@ -39,10 +38,10 @@ def compare(
     algorithm: str = "astar",
     batch_size: int = 1024,
 ) -> dict[str, Any]:
-    """Search from levels, which have a leading axis, by what was learned; compare with the optimum.
+    """Search from levels (boards, ...) with the learned heuristic; compare with the optimum.
 
-    `budget` is the node budget for each board. A board for which either search ended without a
-    solution is in no mean.
+    `budget` is the node budget per board. Means exclude boards for which either search found no
+    solution.
     """
     boards = len(jax.tree.leaves(levels.board)[0])
     settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
@@ -60,7 +59,7 @@ def compare(
         result["plans"] = float(found.mean())  # found in the model
     result |= {
         "solved": float(solved.mean()),
-        "proven": float(proven.mean()),  # boards whose least cost is known
+        "proven": float(proven.mean()),  # fraction of boards whose optimal cost is known
     }
     if (both := solved & proven).any():
         cost, least = learned["cost"][both], least[both]
@@ -74,12 +73,12 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """What a search took, without its compilation; nothing if there was none."""
+    """Return the cost of a search without its compilation; {} if there was no search."""
     if not found:
         return {}
     return {
         f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
-        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states found and kept
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # stored states
         f"processor_seconds{suffix}": round(found["processor"], 1),
         f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
         f"nodes_per_processor_second{suffix}": round(
@@ -91,7 +90,7 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Least costs, where they are known, and what the search for them took, if there was one."""
+    """Return optimal costs, whether each is known, and the cost of the search for them."""
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
         return np.asarray(least, np.float32), np.ones(boards, np.bool_), {}
@@ -101,7 +100,7 @@ def _optimum(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Compare, print and write the figures."""
+    """Run the comparison; print and write its figures."""
     parser = Parser("python -m jaxenvs.baselines.evaluation.heuristic", __doc__)
     parser.add_argument("run")
     parser.add_argument("--boards", type=int, default=1000)
@@ -133,7 +132,7 @@ def tell(found: dict[str, Any]) -> None:
 def _all(
     method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
 ) -> dict[str, Any]:
-    """Search from all levels, some at a time; columns of the results, counts and seconds."""
+    """Search from all levels in batches; return columns of results, counts and seconds."""
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
     programs: dict[int, Any] = {}

@@ -1,7 +1,7 @@
-"""Searches with what a run has learned: a heuristic of the puzzle (davi), or a world (world).
+"""Search with a learned heuristic (davi) or in a learned world model (world).
 
-In a learned world a search sees the observation of a level and of the goal, and nothing else of the
-puzzle; its plans are then played in the true one.
+In a learned model a search receives the observations of a level and of the goal only; its plans are
+then executed in the true puzzle.
 """
 
 import dataclasses
@@ -28,22 +28,22 @@ from ..storage.runs import Run
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planner:
-    """What to search, and by which heuristic."""
+    """Search domain with its learned heuristic."""
 
     puzzle: Puzzle
-    domain: Any  # the puzzle, or a `search.Domain` that was learned
+    domain: Any  # the puzzle, or a learned `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # None: no head per action
-    # Levels of the puzzle and a key -> levels of the domain; None where they are the same.
+    # Levels of the puzzle and a key -> levels of the domain; None if they are the same.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property
     def in_model(self) -> bool:
-        """Whether the domain is a learned world, whose plans may be wrong."""
+        """True if the domain is a learned model, whose plans may be wrong."""
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:
-        """What a search is given; `ValueError` for one that cannot use what was learned."""
+        """Return the keyword arguments of a search; `ValueError` if it cannot use the heuristic."""
         if algorithm in ("astar", "beam"):
             return {"heuristic": self.heuristic}
         if algorithm == "qstar" and self.q is not None:
@@ -53,12 +53,12 @@ class Planner:
         raise ValueError(f"{algorithm} takes no learned heuristic; give astar, qstar or beam")
 
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-        """Levels, by a leading axis, as the domain has them."""
+        """Convert levels (batch, ...) of the puzzle to levels of the domain."""
         return levels if self.see is None else jax.jit(self.see)(levels, key)
 
 
 def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
-    """Load what a run of davi or world has learned, of its seed, counted from 0.
+    """Load the planner of a davi or world run for a seed, counted from 0.
 
     Raises `RunError`, which says how to fix the run.
     """
@@ -66,7 +66,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
     name = run.config.algorithm
     if name not in PLANNERS:
         raise RunError(
-            f"{run.path} was trained by {name}, which learns nothing that a search takes; give a "
+            f"{run.path} was trained by {name}, which learns no heuristic for a search; give a "
             f"run of {' or '.join(PLANNERS)}"
         )
     settings = registry.ALGORITHMS[name].load().Settings(**run.config.settings)
@@ -75,7 +75,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
 
 
 def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
-    """Search the puzzle by a learned heuristic."""
+    """Return a planner in the true puzzle with a learned heuristic."""
     by_action = functools.partial(davi.action_costs, learner, weights)
     return Planner(
         puzzle=learner.env,
@@ -86,7 +86,7 @@ def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
 
 
 def of_world(learner: Learner[world.Settings], weights: PyTree[Array]) -> Planner:
-    """Search a learned world."""
+    """Return a planner in a learned world model."""
     domain = learned_domain(learner, weights)
     return Planner(
         puzzle=learner.env,
@@ -101,9 +101,9 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 
 
 def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> search.Domain:
-    """The learned world as a search takes it: boards are codes, the instance is the goal's code.
+    """Return the learned model as a search domain: boards and the goal are latent codes.
 
-    The heuristic is the least cost of an action.
+    The heuristic is the smallest cost over actions.
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions
@@ -141,7 +141,7 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
 
 
 def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) -> PyTree[Array]:
-    """Take the actions that are not -1 in the true puzzle; return the last board."""
+    """Execute the actions in the true puzzle, skipping -1; return the last board."""
 
     def step(board: PyTree[Array], action: Array) -> tuple[PyTree[Array], None]:
         after = puzzle.apply(level.instance, board, jnp.maximum(action, 0)).board
@@ -154,6 +154,6 @@ def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) 
 def played(
     puzzle: Puzzle, levels: PuzzleLevel, actions: Int32[Array, "levels longest"]
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
-    """The last boards of plans in the true puzzle, and which of them are solved."""
+    """Return the last boards of plans in the true puzzle, and whether each is solved."""
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

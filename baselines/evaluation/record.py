@@ -1,10 +1,10 @@
-"""Keep what finished runs showed: one line of JSON for each, and one picture of all.
+"""Record finished runs as lines of a JSON table, and draw their learning curves into one picture.
 
 python -m jaxenvs.baselines.evaluation.record baselines/results/families.json \\
     --picture docs/ppo-families.png
-RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Runs of the
-same versions that differ only in their seeds become one line, or join the one that is there: on a
-CPU a process for each seed is faster.
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those with the same command. Runs of
+the same versions that differ only in their seeds are merged into one line: on a CPU a process for
+each seed is faster.
 """
 
 import dataclasses
@@ -35,13 +35,13 @@ from ..storage.checkpoints import RunError
 from ..storage.runs import Config, Run
 from .curve import Curve, panels, points
 
-POINTS = 40  # of a curve that are kept
+POINTS = 40  # points of a recorded curve
 
 
 def command(config: Config) -> str:
-    """Return the command of such a run: settings that differ from the nearest preset are flags.
+    """Return the command of a run: settings that differ from the nearest preset are flags.
 
-    Settings that came after an older run had their defaults in it, whatever a preset has now.
+    Settings that are newer than the run had their default values in it, whatever a preset has now.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -71,7 +71,7 @@ def _command(config: Config, name: str | None) -> str:
 
 
 def tell_sweep(run: Run) -> None:
-    """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
+    """Print the evaluated returns of a sweep, best first, and the command of the best settings."""
     config = run.config
     result = json.loads((run.path / "eval.json").read_text("utf-8"))
     evaluated = result["per_seed"]
@@ -93,7 +93,7 @@ def tell_sweep(run: Run) -> None:
 
 
 def summary(run: Run, device: str) -> dict[str, Any]:
-    """Return what is kept of a run; `evaluation` is None where the run did not reach its end."""
+    """Return the record of a run; `evaluation` is None if the run did not finish."""
     records = run.records()
     if not records:
         raise RunError(
@@ -112,7 +112,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
         "versions": run.config.versions,
         "seeds": run.config.seeds,
-        "steps": records[-1]["steps"],  # made by each seed
+        "steps": records[-1]["steps"],  # of each seed
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # from the first compilation to the last update
@@ -125,9 +125,9 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 
 def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put evaluated runs into one that have the same command, but for the first seed, and versions.
+    """Merge evaluated runs with the same versions, and the same command except for the seed.
 
-    Those that share a seed stay as they are.
+    Runs that share a seed stay separate.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -152,13 +152,13 @@ def _seeds(record: dict[str, Any]) -> list[int]:
 
 
 def _are_others(group: list[dict[str, Any]]) -> bool:
-    """Whether there are several records, none with a seed of another."""
+    """Return whether there are several records without common seeds."""
     seeds = [seed for record in group for seed in _seeds(record)]
     return len(group) > 1 and len({*seeds}) == len(seeds)
 
 
 def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
-    """One record of several."""
+    """Merge several records into one."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     evaluation = _evaluation([record["evaluation"] for record in group])
@@ -178,7 +178,7 @@ def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """One evaluation of several, with those inside it: a planner's has one without its search."""
+    """Merge several evaluations, also nested ones such as a planner's without its search."""
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
@@ -192,7 +192,7 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Mean over seeds, of each number by its name if they are named; None where one is unknown."""
+    """Return the mean over seeds, of each entry of dictionaries; None if a value is unknown."""
     if None in values:
         return None
     if isinstance(values[0], dict):
@@ -201,7 +201,7 @@ def _mean(values: list[Any]) -> Any:
 
 
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
-    """The panels of kept runs; those that differ in their seeds alone share one."""
+    """Return the panels of recorded runs; runs that differ only in their seeds share one."""
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
         named = (_without_seed(record), str(record["curve"]["steps"]))
@@ -215,12 +215,12 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """The panel of a kept run, named by its id and by what learned, with which preset."""
+    """Return the panel of a recorded run, with id, learner and preset as title."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
-    title = title.partition(" --")[0]  # other learners' commands go on
+    title = title.partition(" --")[0]  # drops other learners' flags
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 
@@ -229,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = Parser("python -m jaxenvs.baselines.evaluation.record", __doc__)
     parser.add_argument("table", type=Path)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
-    parser.add_argument("--device", default="", help="where the runs were made, in words")
+    parser.add_argument("--device", default="", help="name of the hardware of the runs")
     parser.add_argument("--picture", type=Path, help="PNG to draw")
     asked = parser.parse_intermixed_args(argv)
     try:

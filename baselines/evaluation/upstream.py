@@ -1,7 +1,7 @@
-"""A policy that was trained here plays in the package whose rules its environment reproduces.
+"""Evaluate a policy in the original package whose rules its environment reproduces.
 
-What the package shows, or its state, is turned into the environment's observation and mask; levels
-and chance are the package's. If the rules are the same, so are the returns.
+The package's observation or state is converted to the environment's observation and mask; levels
+and random outcomes are the package's. If the rules are the same, so are the returns.
 """
 
 import contextlib
@@ -32,19 +32,22 @@ LARGEST_SEED = 2**31 - 1
 
 
 class NotThereError(ValueError):
-    """The package has no such environment, or does not show what the policy sees."""
+    """Raised if the package lacks the environment or the policy's observation."""
 
 
 def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
     """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
 
-    Raises `NotThereError` where that cannot be, and `MissingExtraError` for packages of an extra.
+    Raises `NotThereError` if the package cannot play it, and `MissingExtraError` if the package is
+    not installed.
     """
     env, spec = policy.env, registry.spec(policy.env_id)
     if isinstance(env, PreviousStep):
-        raise NotThereError(f"{package} does not show the previous step, which this policy sees")
+        raise NotThereError(f"{package} does not show the previous step, which this policy reads")
     if isinstance(env, Wrapper):
-        raise NotThereError(f"{package} does not have {type(env).__name__}, which this policy sees")
+        raise NotThereError(
+            f"{package} does not have {type(env).__name__}, which this policy needs"
+        )
     if env.package != package:
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
@@ -63,13 +66,13 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
 
 
-def _remembered(policy: Policy, count: int) -> PyTree[Array]:
-    """What a policy remembers at the beginning of `count` episodes."""
+def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
+    """Return a policy's recurrent state at the start of `count` episodes."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
 
 
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Environments that Python steps one by one, all side by side."""
+    """Play in `count` Gymnasium environments, stepped one by one in Python."""
     env = policy.env
     require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
@@ -85,11 +88,11 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", DeprecationWarning)  # of some levels there are newer ones
-        worlds = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of some levels exist
+        envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
         # BabyAI prints every level that it rejects.
-        shown = [world.reset(seed=int(seed))[0] for world, seed in zip(worlds, seeds, strict=True)]
-    memory, playing = _remembered(policy, count), np.ones(count, bool)
+        shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
+    memory, playing = _first_memory(policy, count), np.ones(count, bool)
     returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
     terminated = np.zeros(count, bool)
     for step in range(env.default_params.max_steps_in_episode):
@@ -99,30 +102,30 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
         actions = np.asarray(actions)
         for i in np.flatnonzero(playing):
             action = actions[i] if actions.ndim > 1 else int(actions[i])
-            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(action)
+            shown[i], reward, terminated[i], truncated, _ = envs[i].step(action)
             returns[i] += np.float32(reward)
             lengths[i] += 1
             playing[i] = not (terminated[i] or truncated)
         if not playing.any():
             break
-    for world in worlds:
-        world.close()
+    for each in envs:
+        each.close()
     return Episodes(*map(jnp.asarray, (returns, lengths, terminated)))
 
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Environments of craftax, whose states are arrays: one program plays all."""
+    """Play in Craftax environments, whose states are arrays, in one compiled program."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
             f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
             "pygame would overwrite pygame-ce)"
         )
-    require(["imageio"], "play")  # what it needs beside the packages of the learners
+    require(["imageio"], "play")  # its only dependency that the learners do not need
     from craftax.craftax_env import make_craftax_env_from_name
 
     kind = "-Classic" if "Classic" in id else ""
-    world: Any = make_craftax_env_from_name(f"Craftax{kind}-Symbolic-v1", auto_reset=False)
-    params = world.default_params
+    upstream: Any = make_craftax_env_from_name(f"Craftax{kind}-Symbolic-v1", auto_reset=False)
+    params = upstream.default_params
 
     def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
         key_act, key_step = jax.random.split(key)
@@ -131,9 +134,9 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
         memory, action = policy.decide(
             key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
         )
-        with jax.numpy_dtype_promotion("standard"):  # which the package needs
+        with jax.numpy_dtype_promotion("standard"):  # required by the package
             key_words = jax.random.key_data(key_step)
-            _, state, reward, done, _ = world.step_env(key_words, state, action, params)
+            _, state, reward, done, _ = upstream.step_env(key_words, state, action, params)
         return memory, _strong(state), reward, done
 
     def step(carry: Any) -> Any:
@@ -153,19 +156,17 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
         key, key_begin = jax.random.split(key)
         words = jax.vmap(jax.random.key_data)(jax.random.split(key_begin, count))
         with jax.numpy_dtype_promotion("standard"):
-            state = jax.vmap(lambda word: _strong(world.reset_env(word, params)[1]))(words)
+            state = jax.vmap(lambda word: _strong(upstream.reset_env(word, params)[1]))(words)
         nothing = jnp.zeros(count)
         none = Episodes(nothing, nothing.astype(jnp.int32), nothing.astype(jnp.bool_))
-        carry = (key, _remembered(policy, count), state, jnp.ones(count, jnp.bool_), none)
+        carry = (key, _first_memory(policy, count), state, jnp.ones(count, jnp.bool_), none)
         return jax.lax.while_loop(lambda carry: carry[3].any(), step, carry)[-1]
 
     return jax.tree.map(np.asarray, jax.device_get(run(key)))
 
 
 def _strong(state: Any) -> Any:
-    """The package's state with one dtype for all integers and one for all floats, none of them
-    weak: its functions return several, and a loop carries always the same.
-    """
+    """Cast the package's state to strong int32 and float32, so a loop's carry keeps its dtypes."""
 
     def cast(leaf: Any) -> Array:
         array = jnp.asarray(leaf)

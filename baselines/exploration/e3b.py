@@ -1,12 +1,12 @@
-"""E3B (Henaff et al., 2022): a reward for what lies outside an ellipsoid of what was seen.
+"""E3B (Henaff et al., 2022): elliptical episodic bonuses.
 
-A network learns features from which the action between two observations can be told, so that they
-leave out what the agent cannot influence. The bonus of an observation with features `f` is
-`f C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f` over what the episode has
-seen: a count of visits for features that are no longer discrete. What is kept is a factor `S` of
-the inverse, `S S^T`, which an observation changes by one product (Potter, 1963): the bonus is the
-square of `S^T f`, which rounding cannot make negative, as it can the inverse. Deliberate
-difference: bonuses are divided by the deviation of their discounted returns, like those of rnd.py.
+An inverse dynamics model learns features that predict the action between two observations, so they
+omit everything that the agent cannot influence. The bonus of an observation with features `f` is
+`f^T C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f^T` over the episode's
+observations: a visit count for continuous features. The state is a factor `S` of the inverse,
+`S S^T`, which an observation updates by one product (Potter, 1963). The bonus is the square of
+`S^T f`, which rounding cannot make negative, unlike a product with the inverse. Deliberate
+difference: bonuses are divided by the deviation of their discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -26,37 +26,37 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # of the matrix before anything was seen
-FEATURES = 64  # of an observation
+RIDGE = 0.1  # scale of the initial matrix
+FEATURES = 64  # features of an observation
 
 
 class Controlled(NamedTuple):
-    """What the bonus is computed from; the same on all devices."""
+    """Networks and statistics of the bonus, replicated on all devices."""
 
     encoder: PyTree[Array]
-    inverse: PyTree[Array]  # tells the action between two observations
+    inverse: PyTree[Array]  # predicts the action between two observations
     optimiser: PyTree[Array]
-    earned: Moments  # of the discounted returns of bonuses
+    earned: Moments  # moments of the discounted returns of bonuses
 
 
 @dataclasses.dataclass(frozen=True)
 class E3B(Bonus):
-    """The bonus: pure functions of what is `Controlled`, and of the ellipsoids."""
+    """E3B bonus: pure functions of `Controlled` and of the episodes' ellipsoids."""
 
     learning_rate: float = 3e-4
 
     def init(self, key: Array, obs: PyTree[Array]) -> Controlled:
-        """Draw the networks for observations like this one."""
+        """Return initial networks for observations like this one."""
         key_encoder, key_inverse = jax.random.split(key)
         features, encoder = self.embedding.init_with_output(key_encoder, self.read(obs))
         pair = jnp.concatenate([jnp.asarray(features)] * 2)
-        inverse = self.teller.init(key_inverse, pair)
+        inverse = self.inverse_model.init(key_inverse, pair)
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
         optimiser = optax.adam(self.learning_rate).init((encoder, inverse))
         return Controlled(encoder, inverse, optimiser, none)
 
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
-        """Factors of the inverse matrices of the first observations."""
+        """Return factors of the inverse matrices after the first observations."""
         features = self.features(curiosity.encoder, obs)
         return elliptical(unseen(len(features)), features)[0]
 
@@ -68,7 +68,7 @@ class E3B(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """How far what each step led to lies outside of what its episode had seen."""
+        """Return the elliptical bonus of each step's successor within its episode."""
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity.encoder, flat).reshape(steps + 1, envs, -1)
@@ -93,7 +93,7 @@ class E3B(Bonus):
 
         def gradient_step(carry: Any, batch: Any) -> tuple[Any, None]:
             weights, optimiser = carry
-            gradient = devices.mean(jax.grad(self.surprise)(weights, *batch))
+            gradient = devices.mean(jax.grad(self.inverse_loss)(weights, *batch))
             return apply_gradient(adam, gradient, optimiser, weights), None
 
         adam = optax.adam(self.learning_rate)
@@ -101,7 +101,7 @@ class E3B(Bonus):
         ((encoder, inverse), optimiser), _ = jax.lax.scan(gradient_step, carry, batches)
         return curiosity._replace(encoder=encoder, inverse=inverse, optimiser=optimiser)
 
-    def surprise(
+    def inverse_loss(
         self,
         weights: tuple[PyTree[Array], PyTree[Array]],
         before: PyTree[Array],
@@ -109,21 +109,21 @@ class E3B(Bonus):
         action: Int32[Array, " batch"],
         is_pair: Bool[Array, " batch"],
     ) -> Float32[Array, ""]:
-        """Mean cross-entropy of the actions between pairs of observations of one episode."""
+        """Return the inverse model's mean cross-entropy over pairs of one episode."""
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
-        logits: Any = self.teller.apply(inverse, pairs)
+        logits: Any = self.inverse_model.apply(inverse, pairs)
         entropies = optax.losses.softmax_cross_entropy_with_integer_labels(logits, action)
         return jnp.where(is_pair, entropies, 0.0).mean()
 
     def features(self, encoder: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch f"]:
-        """Features of a batch of observations."""
+        """Return the features of a batch of observations."""
         encode: Any = functools.partial(self.embedding.apply, encoder)
         return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
 
     @property
     def embedding(self) -> nn.Sequential:
-        """From what is read of an observation to its features."""
+        """Network from the input part of an observation to its features."""
         return nn.Sequential(
             [
                 Encoder(self.space, self.embed, conv=self.conv),
@@ -134,8 +134,8 @@ class E3B(Bonus):
         )
 
     @property
-    def teller(self) -> nn.Sequential:
-        """From the features of two observations to logits of the action between them."""
+    def inverse_model(self) -> nn.Sequential:
+        """Network from the features of two observations to logits of the action between them."""
         return nn.Sequential([nn.Dense(self.width), nn.relu, nn.Dense(self.num_actions)])
 
 
@@ -144,9 +144,9 @@ def outside(
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
-    """Factors of the inverse matrices after a rollout, and the bonus of each observation.
+    """Return factors of the inverse matrices after a rollout, and the bonus of each observation.
 
-    Where a step is `done` the observation is the first one of another episode.
+    After a step that is `done` the observation is the first of another episode.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = unseen(len(factor), factor.shape[-1])
@@ -161,7 +161,7 @@ def outside(
 def elliptical(
     factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
-    """The factors with one more observation, and the bonus that it earns."""
+    """Return the factors after one more observation, and its bonus."""
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)
     left = 1.0 / (1.0 + bonus)
@@ -170,6 +170,6 @@ def elliptical(
 
 
 def unseen(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Factors of the inverse matrices before anything was seen."""
+    """Return the initial factors of the inverse matrices."""
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

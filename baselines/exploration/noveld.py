@@ -1,10 +1,10 @@
-"""NovelD (Zhang et al., 2021): a reward for steps across the border of what is known.
+"""NovelD (Zhang et al., 2021): a reward for crossing from familiar to novel observations.
 
-The novelty of an observation is the error of random network distillation (rnd.py). A step earns by
-how much more novel what it led to is than what it came from, once in an episode for each
-observation: the agent is led onwards, and does not circle around what is new. Observations are told
-apart by a hash. Deliberate differences: those of rnd.py; and where the hashes of two observations
-of one episode share a place in the table, the older one counts as new again.
+The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
+is the increase in novelty from its observation to the successor, paid once per episode for each
+observation, so the agent moves on instead of circling around a novel place. Observations are
+identified by a hash. Deliberate differences: as in rnd.py; and if the hashes of two observations
+of an episode share a slot in the table, the older one counts as new again.
 """
 
 import dataclasses
@@ -21,25 +21,25 @@ from ..core.bonuses import Rewards, Visits
 from ..core.devices import ALONE, Devices
 from .rnd import RND, Curiosity
 
-SLOTS = 4096  # observations of an episode that are remembered, at most
+SLOTS = 4096  # size of the hash table of an episode's observations
 GOLDEN = np.uint32(0x9E3779B9)
 
 
 class Seen(NamedTuple):
-    """The observations of the episode under way; an environment's table is never cleared."""
+    """Hash tables of the current episodes' observations; they are never cleared."""
 
-    table: UInt32[Array, "envs slots"]  # words of observation and episode
-    episode: UInt32[Array, " envs"]  # its number, from 1 on
+    table: UInt32[Array, "envs slots"]  # hashes of observation and episode
+    episode: UInt32[Array, " envs"]  # number of the episode, from 1
 
 
 @dataclasses.dataclass(frozen=True)
 class NovelD(RND):
-    """The bonus: pure functions of a `Curiosity` and of what an episode has seen."""
+    """NovelD bonus: pure functions of a `Curiosity` and the episodes' observations."""
 
-    alpha: float = 0.5  # share of the novelty of where a step came from that is taken off
+    alpha: float = 0.5  # factor of the novelty before a step, which is subtracted
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
-        """Tables with the first observations."""
+        """Return tables that contain the first observations."""
         marks = jax.vmap(fingerprint)(obs)
         empty = Seen(jnp.zeros((len(marks), SLOTS), jnp.uint32), jnp.ones(len(marks), jnp.uint32))
         return visited(empty, marks)[0]
@@ -52,7 +52,7 @@ class NovelD(RND):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """By how much what each step led to is newer than what it came from, at the first visit."""
+        """Return the increase in novelty at each step, at the first visit of its successor."""
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity, flat)
@@ -70,12 +70,12 @@ class NovelD(RND):
 def border(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """How much more novel each moment is than `alpha` times the one before; at least 0."""
+    """Return each moment's novelty minus `alpha` times the one before, at least 0."""
     return jnp.maximum(novelty[1:] - alpha * novelty[:-1], 0.0)
 
 
 def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps envs"]]:
-    """Whether each step led to something that its episode had not seen."""
+    """Return whether each step's successor is new in its episode."""
     after = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
     marks = jax.vmap(jax.vmap(fingerprint))(after)
 
@@ -87,7 +87,7 @@ def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps e
 
 
 def visited(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Array, " envs"]]:
-    """What has been seen with one more observation of each environment; whether it was new."""
+    """Add one observation of each environment to the tables; also return whether it was new."""
     rows = jnp.arange(len(marks), dtype=jnp.int32)
     slot = (marks % np.uint32(SLOTS)).astype(jnp.int32)
     word = mix(marks ^ mix(seen.episode * GOLDEN))
@@ -96,7 +96,7 @@ def visited(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Array
 
 
 def fingerprint(obs: PyTree[Array]) -> UInt32[Array, ""]:
-    """A hash of an observation, of every bit of it and of its place."""
+    """Return a hash of all bits of an observation and their places."""
     words = jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(obs)])
     places = jnp.arange(1, len(words) + 1, dtype=jnp.uint32) * GOLDEN
     return mix(mix(words ^ mix(places)).sum(dtype=jnp.uint32))

@@ -1,11 +1,10 @@
 """Random network distillation (Burda et al., 2018): a reward for novelty.
 
-A network learns to predict what another one, which is random and never learns, says of an
-observation; where the prediction is still wrong, the observation is new. A learner from rollouts
-adds the error to its rewards. Deliberate differences: what is distilled are the features of
-encoders.py with random weights; statistics start with the first rollout instead of a random
-agent's; the predictor makes one pass over a rollout; and one value counts both kinds of reward, so
-that bonuses end with the episode too.
+A predictor network is trained to match a fixed random target network; its error is large for new
+observations and is added to the rewards. Deliberate differences: both networks read the features of
+an encoder with fixed random weights; statistics start with the first rollout instead of a random
+agent's; the predictor makes one pass over a rollout; and one value function covers both kinds of
+reward, so the returns of bonuses also end with the episode.
 """
 
 import dataclasses
@@ -31,27 +30,27 @@ TARGET, PREDICTOR = 1, 2  # hidden layers
 
 
 class Curiosity(NamedTuple):
-    """What the bonus is computed from; the same on all devices."""
+    """Networks and statistics of the bonus, replicated on all devices."""
 
-    encoder: PyTree[Array]  # weights that are never changed, like the target's
-    target: PyTree[Array]
+    encoder: PyTree[Array]  # fixed random weights
+    target: PyTree[Array]  # fixed random weights
     predictor: PyTree[Array]
     optimiser: PyTree[Array]
-    seen: Moments  # of each feature
-    earned: Moments  # of the discounted returns of errors
+    seen: Moments  # moments of each feature
+    earned: Moments  # moments of the discounted returns of errors
 
 
 @dataclasses.dataclass(frozen=True)
 class RND(Bonus):
-    """The bonus: pure functions of a `Curiosity`."""
+    """RND bonus: pure functions of a `Curiosity`."""
 
     @property
     def encoder(self) -> Encoder:
-        """The random encoder of observations."""
+        """Encoder of observations, used with fixed random weights."""
         return Encoder(self.space, self.embed, conv=self.conv)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
-        """Draw the networks for observations like this one."""
+        """Return initial networks for observations like this one."""
         key_encoder, key_target, key_predictor = jax.random.split(key, 3)
         features, encoder = self.encoder.init_with_output(key_encoder, self.read(obs))
         predictor = self.layers(PREDICTOR).init(key_predictor, features)
@@ -72,10 +71,10 @@ class RND(Bonus):
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Learn a rollout of observations (steps, envs, ...); return how new each of them was.
+        """Train on observations (steps, envs, ...); return the novelty of each before training.
 
-        `returns` are each environment's discounted sums of errors before the rollout; those after
-        it are returned for the next one.
+        `returns` are each environment's discounted sums of errors before the rollout; the sums
+        after it are returned for the next rollout.
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
@@ -96,13 +95,13 @@ class RND(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """How new what each step led to was: the error before it is learned."""
+        """Return the novelty of each step's successor: the predictor's error before training."""
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
         return curiosity, memory, returns, bonus
 
     def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
-        """Let the predictor take `minibatches` gradient steps, each on every n-th input."""
+        """Take `minibatches` gradient steps of the predictor, each on every n-th input."""
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 
         def gradient_step(carry: Any, inputs: Array) -> tuple[Any, None]:
@@ -119,23 +118,23 @@ class RND(Bonus):
         return curiosity._replace(predictor=predictor, optimiser=optimiser)
 
     def features(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, "batch all"]:
-        """The fixed random encoding of a batch of observations."""
+        """Return the fixed random encoding of a batch of observations."""
         encode: Any = functools.partial(self.encoder.apply, curiosity.encoder)
         return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
 
     def normalised(self, curiosity: Curiosity, features: Array) -> Float32[Array, "batch all"]:
-        """Features in deviations from their means."""
+        """Return features standardised by their moments and clipped."""
         seen = curiosity.seen
         return jnp.clip((features - seen.mean) / seen.deviation, -CLIP, CLIP)
 
     def errors(self, curiosity: Curiosity, inputs: Array) -> Float32[Array, " batch"]:
-        """Mean square errors of the predictor; nothing is learned by the target."""
-        said: Any = self.layers(TARGET).apply(curiosity.target, inputs)
-        guessed: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
-        return jnp.square(guessed - jax.lax.stop_gradient(said)).mean(axis=-1)
+        """Return the predictor's mean squared errors; no gradient flows into the target."""
+        target: Any = self.layers(TARGET).apply(curiosity.target, inputs)
+        predicted: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
+        return jnp.square(predicted - jax.lax.stop_gradient(target)).mean(axis=-1)
 
     def layers(self, hidden: int) -> nn.Sequential:
-        """The network that stays as it was drawn, or with more layers the one that learns."""
+        """Return the target network or, with more hidden layers, the predictor."""
         initial = nn.initializers.orthogonal(np.sqrt(2))
         layers = [nn.Dense(self.width, kernel_init=initial) for _ in range(hidden + 1)]
         return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])

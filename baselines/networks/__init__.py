@@ -1,3 +1,3 @@
-"""Networks of the learners, in flax; `Network` is the base class of a user's network."""
+"""Flax networks of the learners; users subclass `policies.Network`."""
 
 from .policies import Network as Network

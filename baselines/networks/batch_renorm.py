@@ -1,14 +1,13 @@
-"""Batch renormalisation (Ioffe, 2017), for networks of one item that are trained on batches.
+"""Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the mean and the deviation of the batch, corrected towards
-running statistics within limits; the running statistics move a little towards those of the batch.
-Everywhere else the running statistics take their place. For the first `WARM_UP` gradient steps,
-while the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy, 2015),
-as in CrossQ (Bhatt et al., 2024). Items without weight do not count, and a batch is that of all
-devices together.
+In training, features are normalised by the batch's mean and standard deviation, corrected towards
+running statistics within limits; the running statistics move slowly towards the batch's. At
+inference the running statistics replace the batch's. For the first `WARM_UP` gradient steps, while
+the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy, 2015), as in
+CrossQ (Bhatt et al., 2024). Items with weight 0 do not count, and a batch spans all devices.
 
-Sums over a batch, and in the gradient sums over what all items were given, are matrix products: a
-sum over rows that XLA fuses with what it sums takes up to ten times as long on a CPU.
+Sums over a batch, also those in the gradient, are matrix products: on a CPU a sum over rows that
+XLA fuses with its operand takes up to ten times as long.
 """
 
 from typing import Any, NamedTuple
@@ -20,41 +19,41 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core.devices import DEVICES, Devices
 
-STATISTICS = "batch_stats"  # collection of a network's weights that training does not descend on
-MOMENTUM = 0.99  # share of the running statistics that a gradient step keeps
+STATISTICS = "batch_stats"  # collection of weights that are not trained by gradients
+MOMENTUM = 0.99  # decay of the running statistics per gradient step
 WARM_UP = 100_000  # gradient steps without corrections
-SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: a factor, and running deviations
+SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: r as a factor, d in running deviations
 SMALLEST = 1e-3  # added to variances
-BATCH = "batch"  # name of the axis of items
+BATCH = "batch"  # vmap axis of items
 
 
 class Whole(NamedTuple):
-    """The batch that an item belongs to, as the item sees it."""
+    """Batch of an item under `vmap`."""
 
-    weight: Float32[Array, " batch"]  # of all items on this device
+    weight: Float32[Array, " batch"]  # weights of all items on this device
     total: Float32[Array, ""]  # sum of the weights on all devices
-    one: Float32[Array, ""]  # 1, an item's own
+    one: Float32[Array, ""]  # 1, separate for each item
     devices: Devices
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """Of what is known of each item."""
+        """Return the weighted mean of a feature vector over the batch."""
         here = product(self.weight, jax.lax.all_gather(features, BATCH))
         return (jax.lax.psum(here, DEVICES) if self.devices.count > 1 else here) / self.total
 
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """What all items share, for this one."""
+        """Return a shared vector for this item, as a matrix product."""
         return product(self.one[None], shared[None])
 
 
 def product(a: Array, b: Array) -> Array:
-    """A matrix product in float32, which accelerators by default round to fewer digits."""
+    """Return a matrix product in full float32, which accelerators round by default."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 class BatchRenorm(nn.Module):
-    """Normalise the features of one item; `whole` is the batch that it is trained in."""
+    """Normalise the features of one item; `whole` is its training batch, None at inference."""
 
-    dtype: Any = jnp.float32  # of the result
+    dtype: Any = jnp.float32  # dtype of the output
     warm_up: int = WARM_UP
 
     @nn.compact
@@ -96,9 +95,9 @@ def trained(
     *inputs: PyTree[Array],
     rngs: dict[str, Array] | None = None,
 ) -> tuple[Any, PyTree[Array]]:
-    """Answers of a network in training for a batch, and its weights' statistics after it.
+    """Return a network's outputs for a training batch, and its updated statistics.
 
-    `weight` is 0 for items that do not count; `rngs` are keys that all items split.
+    `weight` is 0 for items that do not count; each of the `rngs` is split over the items.
     """
     total = weight.sum()
     total = jnp.maximum(jax.lax.psum(total, DEVICES) if devices.count > 1 else total, 1.0)
@@ -109,7 +108,7 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # Made of `weight`: where several networks have one each under `vmap`, they have ones each.
+    # Derived from `weight`, so that under `vmap` over networks each has a separate array of ones.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

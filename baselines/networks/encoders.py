@@ -1,6 +1,7 @@
-"""What networks read: the compact observations of a rollout, expanded to features.
+"""Encoders from compact observations to the features that networks read.
 
-Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
+They use matrix products only, which inside a scan on a CPU are several times faster than
+convolutions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,29 +18,28 @@ from jaxenvs.core.platforms import by_platform
 
 from .layers import dense
 
-PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
-MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
-WORD, SENTENCE = 8, 32  # features of a word, of the whole sentence
+PIXELS = 255  # highest value of a picture; integers with a smaller range are categories
+MISSION = "mission"  # part of a Dict with the mission: word ids, padded with 0
+WORD, SENTENCE = 8, 32  # features of a word and of the whole sentence
 
 
 class Encoder(nn.Module):
-    """Float features of one observation of any space.
+    """Encoder from one observation of any space to float features.
 
-    In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
-    it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
+    The mission of a Dict is encoded as a part and also conditions the encoding of a map: it scales
+    and shifts the features of all cells alike (FiLM; Perez et al., 2018).
 
-    Each layer of `conv` cuts a map into squares, padding the last ones with zeros, and turns each
-    square into features: a convolution whose stride equals its kernel size.
+    Each layer of `conv` is a convolution whose stride equals its kernel size: it encodes squares of
+    a map, the last ones padded with zeros.
 
-    With `lines` each row and each column of a square board is turned into as many features, all by
-    the same weights: features that tell something of one line tell it of all others.
+    With `lines` each row and each column of a square board is encoded with the same weights.
     """
 
     space: spaces.Space
-    embed: int
-    dtype: Any = jnp.float32  # of the features
-    conv: tuple[int, ...] = ()  # side and features of each layer; () to embed cells instead
-    lines: int = 0  # features of each row and column of a square board; 0: its one-hots
+    embed: int  # features per cell of a map; 0: one-hots
+    dtype: Any = jnp.float32  # dtype of the features
+    conv: tuple[int, ...] = ()  # side and features of each layer; (): embed cells instead
+    lines: int = 0  # features of each row and column of a square board; 0: one-hots
 
     @nn.compact
     def __call__(
@@ -77,7 +77,7 @@ class Encoder(nn.Module):
 def squares(
     cells: Float[Array, "height width features"], side: int
 ) -> Float[Array, "rows columns all"]:
-    """The features of all cells of each square of a map, which is padded with zeros."""
+    """Concatenate the cells of each square of a map, which is padded with zeros."""
     height, width, count = cells.shape
     rows, columns = -(-height // side), -(-width // side)
     room = (0, rows * side - height), (0, columns * side - width), (0, 0)
@@ -86,16 +86,16 @@ def squares(
 
 
 def lines(cells: Float[Array, "side side *features"]) -> Float[Array, "lines all"]:
-    """The features of all cells of each row, from the left, then of each column, from the top."""
+    """Concatenate the cells of each row, from the left, then of each column, from the top."""
     both = jnp.concatenate([cells, cells.swapaxes(0, 1)])
     return both.reshape(len(both), -1)
 
 
 class Sentence(nn.Module):
-    """Features of a mission: each word has a vector, which counts by the word's place."""
+    """Encoder of a mission: a dense layer over the word vectors at their places."""
 
-    words: int  # word ids are below it
-    dtype: Any = jnp.float32  # of the features
+    words: int  # size of the vocabulary
+    dtype: Any = jnp.float32  # dtype of the features
 
     @nn.compact
     def __call__(self, ids: UInt8[Array, " words"]) -> Float[Array, " sentence"]:
@@ -105,12 +105,12 @@ class Sentence(nn.Module):
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:
-    """Whether cells of an observation of a space are embedded."""
+    """Return whether a space is a map whose cells are embedded."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
 def is_board(space: spaces.Space) -> bool:
-    """Whether a space is a square of categories, whose rows and columns are alike."""
+    """Return whether a space is a square board of categories."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 2:
         return False
     rows, columns = space.shape
@@ -119,7 +119,7 @@ def is_board(space: spaces.Space) -> bool:
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
+    """Yield the path of each part of a space with its space, or its part of an observation."""
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
             yield from leaves(part, None if obs is None else obs[name], (*path, name))
@@ -130,11 +130,11 @@ def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> 
 def embedded(
     space: spaces.Box, obs: Array, embedding: Array, layer: Mapping[str, Array], dtype: Any
 ) -> Float[Array, " width"]:
-    """A layer over the embeddings of all cells of a map, both linear.
+    """Apply a linear layer to the linear embeddings of all cells of a map.
 
-    On accelerators they are first multiplied with each other: more arithmetic, but neither
-    embeddings nor their gradients are stored. Where cells are categories, one of the first cell's
-    is always present, so that the bias can be added to these rows of the table.
+    On accelerators the two matrices are multiplied first: more arithmetic, but neither embeddings
+    nor their gradients are stored. If cells are categories, exactly one category of the first cell
+    is present, so the bias is added to its rows of the product.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -156,7 +156,7 @@ def embedded(
 
 
 def cell_categories(space: spaces.Box) -> int:
-    """Categories of the first channel of a map's cells; 0 where cells hold numbers or bits."""
+    """Return the number of categories in a map's first channel; 0 if it has numbers or bits."""
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
         return 0
@@ -166,7 +166,10 @@ def cell_categories(space: spaces.Box) -> int:
 def expand(
     space: spaces.Space, obs: Array, dtype: Any = jnp.float32
 ) -> Float[Array, "*cells features"]:
-    """One-hot vectors for categories, channels of a map side by side; numbers for the rest."""
+    """Return one-hots of categories, concatenated over a map's channels; other numbers as floats.
+
+    Raises `ValueError` for a space other than a Box.
+    """
     if not isinstance(space, spaces.Box):
         raise ValueError(f"no encoding for observations of {space}")
     if not np.issubdtype(space.dtype, np.integer):
@@ -178,7 +181,7 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    tops = space.high.max(axis=(0, 1))  # per channel, so that no column is always zero
+    tops = space.high.max(axis=(0, 1))  # per channel, to avoid columns that are always zero
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]
     return jnp.concatenate(channels, axis=-1).astype(dtype)

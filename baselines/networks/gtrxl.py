@@ -2,10 +2,9 @@
 
 Each layer attends from a step to itself and to the `memory` steps before it, with the relative
 positions of Transformer-XL (Dai et al., 2019). Attention and the two dense layers after it read
-normalised features; what they add passes a ReLU and a GRU-type gate, which starts near the
-identity. Remembered are the inputs of each layer at the latest steps. Gradients do not pass through
-them, and the end of an episode clears them. A sequence at once gives the same results as step by
-step.
+normalised features; their output passes a ReLU and a GRU-type gate, which is initialised near the
+identity. The memory holds each layer's inputs at the latest steps. Gradients do not flow into it,
+and it is cleared at the end of an episode. A whole sequence gives the same results as single steps.
 """
 
 import functools
@@ -21,14 +20,14 @@ from .layers import dense
 from .policies import Recurrent
 from .spatial import Sight
 
-NEVER = -1e30  # score of a step that is not attended to
-LONGEST = 10_000.0  # longest wavelength of positions over the shortest
-KEEP = 2.0  # initial bias of gates towards what they had
-EXPANSION = 2  # width of the first of two dense layers over that of the second
+NEVER = -1e30  # score of a masked step
+LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of positions
+KEEP = 2.0  # initial bias of gates towards their old input
+EXPANSION = 2  # width of the first of two dense layers relative to the second
 
 
 class GTrXL(Recurrent):
-    """Layers for each observation, then a transformer, which policy and value are read from."""
+    """MLP for each observation, then a transformer with policy and value heads."""
 
     memory: int = 64  # steps that each layer looks back
     width: int = 64  # features of a step
@@ -36,13 +35,13 @@ class GTrXL(Recurrent):
     depth: int = 2  # layers of the transformer
 
     def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+        """Create the layers here, because methods apply some of them separately."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.name_transformer()
 
     def name_transformer(self) -> None:
-        """Name all but the layers before the transformer, in `setup`."""
+        """Create the transformer and the heads, in `setup`."""
         self.enter = dense(self.width, 1.0, self.dtype)
         self.stack = [Layer(self.width, self.num_heads, self.dtype) for _ in range(self.depth)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -58,7 +57,7 @@ class GTrXL(Recurrent):
         return {"inputs": kept, "length": length}, *self.heads(found[0], ())
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
-        """What is seen, whatever came before."""
+        """Return features of one observation."""
         return self.enter(super().features(obs))
 
     def attend(
@@ -67,9 +66,9 @@ class GTrXL(Recurrent):
         features: Float[Array, "steps width"],
         done: Bool[Array, " steps"],
     ) -> tuple[Float[Array, "steps width"], Float[Array, "depth steps width"]]:
-        """What the last layer finds at successive steps, and the inputs of all layers there.
+        """Return the last layer's output at successive steps, and the inputs of all layers.
 
-        `memory` is from before the first step; steps after one that is `done` do not see it.
+        `memory` is the state before the first step; steps after a `done` do not attend to it.
         """
         memory = jax.lax.stop_gradient(memory)
         seen, inputs = visible(memory["length"], done, self.memory), []
@@ -79,7 +78,7 @@ class GTrXL(Recurrent):
         return features, jnp.stack(inputs)
 
     def begin(self) -> dict[str, Array]:
-        """What it remembers before the first observation of an episode."""
+        """Return the memory at the start of an episode."""
         shape = (self.depth, self.memory, self.width)
         return {"inputs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
 
@@ -91,7 +90,7 @@ class GTrXL(Recurrent):
         done: Bool[Array, " steps"],
         *given: PyTree[Array],
     ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
-        """Logits and values of the successive observations of one environment, see `Recurrent`."""
+        """Return logits and values for successive observations, see `Recurrent`."""
         apply: Any = functools.partial(self.apply, weights)
         features = jax.vmap(functools.partial(apply, method="features"))(obs)
         found, _ = apply(memory, features, done, method="attend")
@@ -99,20 +98,20 @@ class GTrXL(Recurrent):
 
 
 class SpatialGTrXL(GTrXL, Sight):
-    """The same behind a convolution over the cells of a map."""
+    """GTrXL after a convolution over the cells of a map."""
 
     def setup(self) -> None:
-        """Name the parts."""
+        """Create the layers."""
         self.name_layers()
         self.name_transformer()
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
-        """What is seen, whatever came before."""
+        """Return features of one observation."""
         return self.enter(self.look(obs))
 
 
 class Layer(nn.Module):
-    """Attention, then two dense layers; a gate after each."""
+    """Transformer layer: attention, then two dense layers, with a gate after each."""
 
     width: int
     num_heads: int
@@ -133,20 +132,20 @@ class Layer(nn.Module):
         return self.gate("gate_dense")(features, nn.relu(self.dense("dense_out")(inner)))
 
     def normal(self, name: str, features: Array) -> Array:
-        """Features by a norm, whose sums are in float32."""
+        """Normalise features in float32."""
         return nn.LayerNorm(name=name)(features.astype(jnp.float32)).astype(self.dtype)
 
     def dense(self, name: str, width: int | None = None) -> nn.Dense:
-        """A dense layer, as wide as the transformer by default."""
+        """Return a dense layer, as wide as the transformer by default."""
         return nn.Dense(width or self.width, dtype=self.dtype, name=name)
 
     def gate(self, name: str) -> "Gate":
-        """A gate."""
+        """Return a gate."""
         return Gate(self.width, self.dtype, name=name)
 
 
 class Attention(nn.Module):
-    """Attention with relative positions: what is looked for and where count separately."""
+    """Attention with separate scores for content and relative position."""
 
     width: int
     num_heads: int
@@ -181,7 +180,7 @@ class Attention(nn.Module):
 
 
 class Gate(nn.Module):
-    """The gate of a GRU, which keeps what it had at first."""
+    """GRU gate; it initially keeps its old input."""
 
     width: int
     dtype: Any
@@ -205,9 +204,9 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Which of the `reach` remembered steps and of the present ones each step sees.
+    """Return the attention mask from each step to the `reach` steps in memory and the new steps.
 
-    Of the remembered ones only the last `length` are of the episode under way.
+    Only the last `length` steps in memory belong to the current episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
@@ -221,9 +220,9 @@ def visible(
 def shifted(
     scores: Float[Array, "steps distances"],
 ) -> Float[Array, "steps distances+steps-1"]:
-    """Scores by step and distance, the largest first, as scores by step and what it looks at.
+    """Convert scores by step and distance (largest first) to scores by step and attended step.
 
-    Row `t` is moved `t` places to the right, by one reshape of all rows (Dai et al., 2019).
+    Row `t` moves `t` places to the right, by one reshape of all rows (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)
@@ -232,7 +231,7 @@ def shifted(
 
 
 def positions(reach: int, width: int) -> Float32[np.ndarray, "{reach}+1 {width}"]:
-    """Sines and cosines of the distances from `reach` down to 0."""
+    """Return sines and cosines of the distances from `reach` down to 0."""
     waves = LONGEST ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
     angles = np.arange(reach, -1, -1)[:, None] * waves
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

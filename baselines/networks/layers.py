@@ -1,4 +1,4 @@
-"""Layers that networks share."""
+"""Layers shared by networks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,20 +19,20 @@ def dense(
     dot_general: Any = None,
     initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
 ) -> nn.Dense:
-    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
+    """Return a layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
 
-    `dot_general` multiplies inputs and weights; None for that of JAX. `initial` makes the
-    initialiser for a scale, if it is another.
+    `dot_general` replaces JAX's product of inputs and weights. `initial` returns the initialiser
+    for a scale.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
 
 
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
-    """Orthogonal weights times `scale`, but LeCun's normal ones where outputs outnumber inputs.
+    """Return orthogonal weights times `scale`, or LeCun normal ones if outputs outnumber inputs.
 
-    There orthogonal weights have the variance 1 / outputs instead of 1 / inputs: a few observed
-    numbers would hardly move what the layer says.
+    Orthogonal weights would then have variance 1 / outputs instead of 1 / inputs, and a few inputs
+    would hardly change the layer's output.
     """
 
     def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
@@ -45,12 +45,12 @@ def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
 
 
 def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
-    """Features by a norm, which computes in float32, in their own type."""
+    """Apply a LayerNorm in float32 and return the features in their original dtype."""
     return norm(features.astype(jnp.float32)).astype(features.dtype)
 
 
 def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
-    """Results of several linear layers over the same features, on accelerators by one product."""
+    """Apply several linear layers to the same features, with one product on accelerators."""
 
     def in_turn(features: Array, *kernels: Array) -> Array:
         return jnp.concatenate([product(features, kernel) for kernel in kernels])
@@ -66,5 +66,5 @@ def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Ar
 
 
 def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
-    """The product of features and a kernel of their type, summed in float32."""
+    """Return the product of features and a kernel of their dtype, accumulated in float32."""
     return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)

@@ -1,4 +1,4 @@
-"""Networks for any registered environment, with a memory and without."""
+"""Policy networks for any registered environment, recurrent and feed-forward."""
 
 import dataclasses
 import functools
@@ -23,34 +23,34 @@ from .layers import dense, joint_linear
 
 
 class Network(nn.Module):
-    """The network of a policy, of any kind; it takes one observation, `vmap` it."""
+    """Base class of policy networks for one observation; `jax.vmap` it for a batch."""
 
     observation_space: spaces.Space
-    num_actions: int  # outputs of the policy: logits, or for a Box means and spreads
+    num_actions: int  # outputs of the policy: logits, or means and deviations for a Box
     hidden: Sequence[int]  # width of each layer
-    embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
-    read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
-    bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
-    activation: str = "tanh"  # function of flax.linen, of policies' layers
+    embed: int  # features per cell of a map or picture; 0: one-hots
+    read: Callable[[Any], Any] = identity  # function from an observation to `observation_space`
+    bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
+    activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
     lines: int = 0  # features of each row and column of a square board, see `Encoder`
-    neighbours: int = 0  # features of a cell with the eight around it, of spatial networks alone
+    neighbours: int = 0  # features of a cell's 3 x 3 neighbourhood, for spatial networks only
 
     @property
     def activate(self) -> Callable[[Array], Array]:
-        """The function between layers."""
+        """Activation function between layers."""
         return getattr(nn, self.activation)
 
     @property
     def dtype(self) -> Any:
-        """Type of the activations."""
+        """Dtype of the activations."""
         return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     @classmethod
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
+        """Return the network for an `Env`, or for Ray's description of a Gymnasium environment.
 
-        Raises `ValueError` for an action space that no policy has.
+        Raises `ValueError` for an unsupported action space.
         """
         try:
             policy = distributions.of(env.action_space)
@@ -72,37 +72,36 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Parts of an observation whose `lines` are read."""
+        """Parts of an observation that `lines` encodes."""
         return [part for _, part in leaves(self.observation_space) if is_board(part)]
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Parts of an observation that `conv` reads."""
+        """Parts of an observation that `conv` encodes."""
         return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
-        """The encoder that turns an observation of a space into features."""
+        """Return the encoder from an observation of a space to features."""
         return Encoder(space, self.embed, self.dtype, tuple(self.conv), self.lines, name=name)
 
     def begin(self) -> Any:
-        """What it remembers before the first observation of an episode: nothing, ever."""
+        """Return the recurrent state at the start of an episode: () if feed-forward."""
         return ()
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """What it remembers after one more observation, logits of the legal actions, its value."""
-        answer: Any = self.apply(weights, obs)
-        logits, value = answer
+        """Return the next recurrent state, logits of the legal actions, and the value."""
+        outputs: Any = self.apply(weights, obs)
+        logits, value = outputs
         return memory, legal(logits, mask), value
 
     def unroll(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
     ) -> tuple[Any, ...]:
-        """Logits and values of the successive observations of one environment.
+        """Return logits and values for successive observations of one environment.
 
-        `memory` is from before the first of them; an episode that is `done` is forgotten before
-        the next observation.
+        `memory` is the recurrent state before the first of them; it is reset after each `done`.
         """
 
         def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
@@ -114,9 +113,9 @@ class Network(nn.Module):
 
 
 class ActorCritic(Network):
-    """An MLP shared by a policy and a value."""
+    """MLP shared by a policy head and a value head."""
 
-    value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
+    value_gain: float = 1.0  # scale of the value head's initial weights; 0: initial values are 0
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
@@ -153,16 +152,16 @@ class ActorCritic(Network):
 
 
 class Recurrent(Network):
-    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from.
+    """MLP and GRU (Cho et al., 2014) with policy and value heads.
 
-    Other networks with a memory, any tree of arrays, replace its parts: `features`, `in_order`,
-    `recall`, `heads` and `begin`.
+    Other recurrent networks, whose state is any pytree of arrays, override its parts: `features`,
+    `in_order`, `recall`, `heads` and `begin`.
     """
 
-    memory: int = 128  # numbers that are remembered
+    memory: int = 128  # size of the GRU's state
 
     def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+        """Create the layers here, because methods apply some of them separately."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
@@ -174,31 +173,31 @@ class Recurrent(Network):
         return memory, *self.heads(memory, seen)
 
     def features(self, obs: PyTree[Array]) -> Any:
-        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
+        """Return features of one observation: an array, or the inputs of `recall` and `heads`."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = self.activate(layer(features))
         return features
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
-        """What is remembered after one more observation."""
-        with jax.numpy_dtype_promotion("standard"):  # flax mixes memory's float32 with bfloat16
+        """Return the recurrent state after one more observation."""
+        with jax.numpy_dtype_promotion("standard"):  # flax mixes float32 memory with bfloat16
             return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Logits and value from memory alone, which contains the features `seen` already."""
+        """Return logits and value from the memory, which already includes the features `seen`."""
         return self.policy(memory), self.critic(memory)[0]
 
     def begin(self) -> Any:
-        """What it remembers before the first observation of an episode."""
+        """Return the recurrent state at the start of an episode."""
         return jnp.zeros(self.memory, jnp.float32)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """What it remembers after one more observation, logits of the legal actions, its value."""
-        answer: Any = self.apply(weights, obs, memory)
-        memory, logits, value, *_ = answer
+        """Return the next recurrent state, logits of the legal actions, and the value."""
+        outputs: Any = self.apply(weights, obs, memory)
+        memory, logits, value, *_ = outputs
         return memory, legal(logits, mask), value
 
     def unroll(
@@ -209,12 +208,11 @@ class Recurrent(Network):
         done: Bool[Array, " steps"],
         *given: PyTree[Array],
     ) -> tuple[Any, ...]:
-        """What `heads` say of the successive observations of one environment: logits and values.
+        """Return the outputs of `heads` for successive observations of one environment.
 
-        `memory` is from before the first of them; an episode that is `done` is forgotten before
-        the next observation. Only `recall` takes them one after another, and what it does not need
-        of the features costs nothing in the compiled loop. `given` are further inputs of `heads`,
-        by step.
+        `memory` is the recurrent state before the first of them; it is reset after each `done`.
+        Only `recall` runs sequentially, and XLA removes features that it does not need from the
+        loop. `given` are further inputs of `heads` (steps, ...).
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
@@ -227,9 +225,9 @@ class Recurrent(Network):
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """What is remembered before the next observation, after each, and what `heads` also take.
+        """Return the last recurrent state, the one after each step, and the features of `heads`.
 
-        Arguments are those of `unroll`.
+        Arguments as in `unroll`.
         """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
@@ -244,7 +242,7 @@ class Recurrent(Network):
         return last, memories, features
 
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
-        """What `recall` and `heads` take of successive observations: here their features.
+        """Return the inputs of `recall` and `heads` for successive observations: their features.
 
         `apply` calls methods with the weights.
         """
@@ -253,39 +251,39 @@ class Recurrent(Network):
 
 @dataclasses.dataclass(frozen=True)
 class Separate:
-    """Two networks of the same kind that share nothing: an actor for logits, a critic for values.
+    """Separate actor and critic networks of the same class.
 
-    Each also has the weights of the other's head, which are never trained.
+    Each also has the other's head, whose weights are never trained.
     """
 
     network: Any
 
     @property
     def observation_space(self) -> spaces.Space:
-        """Of what it reads."""
+        """Space of the networks' input."""
         return self.network.observation_space
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """From an observation to `observation_space`."""
+        """Function from an observation to `observation_space`."""
         return self.network.read
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Weights of both, by the name of each in every collection."""
+        """Return the weights of both: every collection has the parts `actor` and `critic`."""
         actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
         return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
 
     def begin(self) -> tuple[Any, Any]:
-        """What both remember before the first observation of an episode."""
+        """Return the recurrent states of both at the start of an episode."""
         return self.network.begin(), self.network.begin()
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
-        """Logits and value, of networks that remember nothing."""
+        """Return logits and value of feed-forward networks."""
         actor, critic = self._parts(weights)
         return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
 
     def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
-        """What they remember after one more observation, logits of the legal actions, value."""
+        """Return the next recurrent states, logits of the legal actions, and the value."""
         (actor, critic), (of_actor, of_critic) = self._parts(weights), memory
         of_actor, logits, _ = self.network.think(actor, of_actor, obs, mask)
         of_critic, _, value = self.network.think(critic, of_critic, obs, mask)
@@ -294,7 +292,7 @@ class Separate:
     def unroll(
         self, weights: PyTree, memory: Any, obs: PyTree[Array], done: Array
     ) -> tuple[Array, Array]:
-        """Logits and values of the successive observations of one environment."""
+        """Return logits and values for successive observations of one environment."""
         actor, critic = self._parts(weights)
         logits, _ = self.network.unroll(actor, memory[0], obs, done)
         return logits, self.network.unroll(critic, memory[1], obs, done)[1]
@@ -306,7 +304,7 @@ class Separate:
 
 
 def load_network(name: str) -> type[Network]:
-    """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
+    """Import the class `module:name`; `ValueError` unless it is a subclass of `Network`."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -323,12 +321,12 @@ def load_network(name: str) -> type[Network]:
 
 
 def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
-    """Raise `ValueError` unless a user's network returns what learners need."""
+    """Raise `ValueError` unless a user's network has the outputs that learners need."""
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)
     memory = jax.eval_shape(network.begin)
     if jax.tree.leaves(memory) and not recurrent:
-        raise ValueError(f"network={name} remembers something: give --algo ppo-rnn")
+        raise ValueError(f"network={name} is recurrent: give --algo ppo-rnn")
     weights = jax.eval_shape(network.init, key, obs)
     after, logits, value = jax.eval_shape(
         lambda weights, memory, obs: network.think(weights, memory, obs, None), weights, memory, obs

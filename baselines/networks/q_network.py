@@ -1,14 +1,12 @@
-"""What learners of action values share: the network, how they explore, what their policy is.
+"""Q-networks, epsilon-greedy exploration and the trained policy of the value-based learners.
 
-The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
-PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. Recurrent
-PQN can have the layers of spatial.py instead, which are normalised in another order. With
-`dueling` heads (Wang et al., 2016) a value and advantages whose mean is zero add up to the action
-values.
+The network is the encoder of encoders.py and an MLP with LayerNorm before each ReLU, without which
+PQN diverges (Gallici et al., 2024); DQN uses it by default, though it does not need it. Recurrent
+PQN can use the layers of spatial.py instead, which are normalised in another order. With `dueling`
+heads (Wang et al., 2016) the action values are the sum of a value and zero-mean advantages.
 
-A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
-remembers nothing can be caught in a circle, which a single other action ends. Where the environment
-forbids actions, best and any are those of the legal ones.
+A trained policy takes the best action, or with probability `EVALUATION_EPSILON` a random one: a
+feed-forward policy can be caught in a loop, which a single other action breaks. Both are legal.
 """
 
 import functools
@@ -29,29 +27,29 @@ from . import products
 from .layers import dense, normalise, orthogonal_if_wide
 from .policies import Network, Recurrent
 
-EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
-NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs
+EVALUATION_EPSILON = 0.02  # probability of a random action of a trained policy
+NOISE = 0.5  # initial noise scale of a noisy layer, times the square root of its inputs
 
 
 class QNetwork(Network):
-    """What all actions are worth in one observation; `vmap` it.
+    """Q-network for one observation; `jax.vmap` it for a batch.
 
-    It answers with a number for each action, or with numbers that describe the distribution of its
-    return, see `outputs` and `mean`.
+    Outputs a value for each action, or the parameters of its return distribution, see `outputs` and
+    `mean`.
     """
 
     dueling: bool = False
-    noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
+    noisy: bool = False  # whether last layer and heads are noisy, if the rng "noise" is given
     layer_norm: bool = True  # whether layers are normalised
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """Shape of the answer for one action."""
+        """Shape of the output for one action."""
         return ()
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Action values."""
+        """Return the action values of the network's outputs."""
         return answer
 
     @nn.compact
@@ -59,14 +57,14 @@ class QNetwork(Network):
         return self.heads(self.features(obs))
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """What is seen, by all layers but the last and the heads."""
+        """Return the output of all layers but the last and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
             features = self.activated(self.dense(width, np.sqrt(2), self.dtype)(features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
-        """The answer from features, [*batch, actions, *outputs]."""
+        """Return the outputs for features, (*batch, actions, *outputs)."""
         layer = Noisy if self.noisy else self.dense
         for width in self.hidden[-1:]:
             features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
@@ -80,13 +78,13 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """A layer; where nothing is normalised, its weights start at the scale of its inputs."""
+        """Return a layer; without LayerNorm its initial weights suit the number of inputs."""
         if self.layer_norm:
             return products.dense(width, scale, dtype)
         return products.dense(width, scale, dtype, initial=orthogonal_if_wide)
 
     def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
-        """What a layer hands on."""
+        """Apply the activation, after LayerNorm if there is one."""
         return nn.relu(normalise(nn.LayerNorm(), features) if self.layer_norm else features)
 
     @property
@@ -100,25 +98,25 @@ class QNetwork(Network):
     def values(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
     ) -> tuple[Any, Float32[Array, " actions"]]:
-        """What it remembers (nothing), and the values of all actions."""
-        answer: Any = self.apply(weights, obs)
-        return memory, self.mean(answer)
+        """Return the (empty) memory and the values of all actions."""
+        outputs: Any = self.apply(weights, obs)
+        return memory, self.mean(outputs)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """What it remembers (nothing), logits of the trained policy, and the best legal value."""
+        """Return the (empty) memory, logits of the trained policy, and the best legal value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
 
 class RecurrentQ(Recurrent):
-    """The same normalised layers before a GRU, which the values of all actions are read from."""
+    """Normalised layers and a GRU with a head for the values of all actions."""
 
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+        """Create the layers here, because methods apply some of them separately."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.norms = [nn.LayerNorm() for _ in self.hidden]
@@ -126,27 +124,27 @@ class RecurrentQ(Recurrent):
         self.actions = dense(self.num_actions, 0.1)
 
     def features(self, obs: PyTree[Array]) -> Any:
-        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
+        """Return features of one observation: an array, or the inputs of `recall` and `heads`."""
         features = self.encoder(self.read(obs))
         for layer, norm in zip(self.layers, self.norms, strict=True):
             features = nn.relu(normalise(norm, layer(features)))
         return features
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Values of all actions."""
+        """Return the values of all actions."""
         return (self.actions(memory),)
 
     def values(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
     ) -> tuple[Any, Float32[Array, " actions"]]:
-        """What it remembers after one more observation, and the values of all actions."""
-        answer: Any = self.apply(weights, obs, memory)
-        return answer
+        """Return the next recurrent state and the values of all actions."""
+        outputs: Any = self.apply(weights, obs, memory)
+        return outputs
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """What it remembers, logits of the trained policy, and the best legal value."""
+        """Return the next recurrent state, logits of the trained policy, and the best value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
@@ -154,7 +152,7 @@ class RecurrentQ(Recurrent):
 def greedy(
     values: Float32[Array, " actions"], mask: Mask
 ) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
-    """Logits of the trained policy, and the best legal value."""
+    """Return the logits of the trained policy, and the best legal value."""
     values, number = legal(values, mask), len(values)
     best = jax.nn.one_hot(values.argmax(), number)
     actions = number if mask is None else mask.astype(jnp.float32).sum().clip(1)
@@ -163,10 +161,10 @@ def greedy(
 
 
 class Noisy(nn.Module):
-    """A dense layer with factorised noise of learned scale (Fortunato et al., 2018).
+    """Dense layer with factorised noise of learned scale (Fortunato et al., 2018).
 
-    It is its mean unless the key "noise" is given. Deliberate difference: the mean starts as in
-    `dense`.
+    Deterministic unless the rng "noise" is given. Deliberate difference: the mean weights are
+    initialised as in `dense`.
     """
 
     width: int
@@ -194,10 +192,10 @@ class Noisy(nn.Module):
 def apply_batch(
     learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
 ) -> Array:
-    """What the network says of a batch of observations.
+    """Apply the network to a batch of observations.
 
-    If it is noisy, each has noise of its own; None for none. `given` are further arguments of the
-    network, of each observation.
+    A noisy network draws separate noise for each observation; without a key it draws none. `given`
+    are further inputs of the network for each observation.
     """
     apply = functools.partial(learner.network.apply, weights)
     if key is None or not learner.network.noisy:
@@ -207,10 +205,10 @@ def apply_batch(
 
 
 class ExplorationDraws(NamedTuple):
-    """What decides whether an environment explores, and how: drawn before its values are known."""
+    """Random draws of epsilon-greedy exploration, made before action values are known."""
 
-    whether: Bool[Array, "*steps envs"]  # any action is taken
-    action: Array  # (*steps, envs): it; or where actions may be illegal, noise of each of them
+    whether: Bool[Array, "*steps envs"]  # whether the action is random
+    action: Array  # (*steps, envs) random actions, or Gumbel noise of each if some may be illegal
 
 
 def exploration_draws(
@@ -220,7 +218,7 @@ def exploration_draws(
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     all_legal: bool,
 ) -> ExplorationDraws:
-    """Draw what `epsilon_greedy` needs; `epsilon` is a number, or one for each environment."""
+    """Make the draws of `epsilon_greedy`; `epsilon` is a number, or one for each environment."""
     key_whether, key_action = jax.random.split(key)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
     if all_legal:
@@ -231,17 +229,17 @@ def exploration_draws(
 
 
 def epsilon_greedy(
-    dice: ExplorationDraws, values: Float32[Array, "envs actions"], mask: Mask
+    draws: ExplorationDraws, values: Float32[Array, "envs actions"], mask: Mask
 ) -> Int32[Array, " envs"]:
-    """The best legal actions, or any legal one where the dice say so."""
+    """Return the best legal actions, or random legal ones where the draws explore."""
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
-    anything = dice.action
+    random = draws.action
     if mask is not None:
         chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
         even = legal(jnp.zeros_like(values), mask)
-        anything = (dice.action + even).argmax(axis=-1).astype(jnp.int32)
+        random = (draws.action + even).argmax(axis=-1).astype(jnp.int32)
     best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
-    return jnp.where(dice.whether, anything, best)
+    return jnp.where(draws.whether, random, best)
 
 
 def explore(
@@ -250,7 +248,7 @@ def explore(
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     mask: Mask,
 ) -> Int32[Array, " envs"]:
-    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one.
+    """Return epsilon-greedy actions: the best legal one, or a random one with probability epsilon.
 
     `epsilon` is a number, or one for each environment.
     """
@@ -262,9 +260,9 @@ def explore(
 
 
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
-    """Shares of random actions of environments side by side (Horgan et al., 2018).
+    """Return the epsilons of vectorised environments (Horgan et al., 2018).
 
-    `place` is from 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
+    `place` is 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
     """
     return epsilon ** (1.0 + power * place)
 
@@ -272,9 +270,9 @@ def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
 def of_actions(
     values: Float32[Array, "..."], action: Int32[Array, "*batch"]
 ) -> Float32[Array, "..."]:
-    """What is said of the action taken in each observation.
+    """Select the outputs of the actions taken.
 
-    `values` are [*batch, actions, *outputs], the result [*batch, *outputs].
+    `values` are (*batch, actions, *outputs), the result (*batch, *outputs).
     """
     chex.assert_shape(
         action, values.shape[: action.ndim], custom_message="one action for each vector of values"

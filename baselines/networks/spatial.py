@@ -1,12 +1,11 @@
-"""Spatial networks with a memory: what they learn about one cell holds for all cells.
+"""Recurrent networks with a convolution over the cells of a map.
 
-A 3 x 3 convolution has the same weights everywhere, so that what is learned about a tree in one
-cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
-scan than `nn.Conv`. Every layer behind it is normalised (Ba et al., 2016), the second and later
-ones, which are residual, before they are applied. With a GRU (`Spatial`), policy and value have a
-layer each (in `SpatialQ`, the values of actions), which reads both the current features and the
-memory (Dedieu et al., 2025), so that the GRU need not carry the present; with a transformer see
-gtrxl.py.
+The 3 x 3 convolution shares its weights between cells, so a tree learned in one cell is recognised
+in all others. It is a matrix product, which inside a scan on a CPU is several times faster than
+`nn.Conv`. Later layers use LayerNorm (Ba et al., 2016): the first after the layer, the others,
+which are residual, before it. With a GRU (`Spatial`) each head (policy and value, or action values
+in `SpatialQ`) has a layer that reads both the current features and the memory (Dedieu et al.,
+2025), so the GRU need not carry the present. For a transformer see gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -23,23 +22,25 @@ from .layers import dense
 from .policies import Recurrent
 from .q_network import RecurrentQ
 
-SIDE = 3  # cells of a neighbourhood, in a row
+SIDE = 3  # side of a neighbourhood, in cells
 
 
 class Seen(NamedTuple):
-    """What one observation shows."""
+    """Features of one observation."""
 
     features: Float[Array, "*steps features"]
-    gates: Float[Array, "*steps gates"]  # its part in the GRU
+    gates: Float[Array, "*steps gates"]  # the observation's part of the GRU's gates
 
 
 class Sight(Recurrent):
-    """Layers behind a convolution over the cells of a map: all networks of this kind have them."""
+    """Base class: a convolution over the cells of a map, then an MLP."""
 
     @classmethod
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
-        """Return the network for an environment; `ValueError` if it observes no map of categories,
-        or if the widths of layers differ."""
+        """Return the network for an environment.
+
+        Raises `ValueError` if it observes no map of categories, or if layers differ in width.
+        """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)
         made = made.clone(observation_space=space, read=read)
@@ -57,17 +58,17 @@ class Sight(Recurrent):
 
     @property
     def parts(self) -> dict[str, spaces.Space]:
-        """Spaces of what is observed, by name; a map alone has none."""
+        """Spaces of the parts of an observation by name; "" for a single map."""
         space = self.observation_space
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
     @property
     def maps(self) -> list[str]:
-        """Names of the parts that are maps; the first is convolved, the others are not."""
+        """Names of the parts that are maps; only the first is convolved."""
         return [name for name, space in self.parts.items() if _is_map(space)]
 
     def name_layers(self) -> None:
-        """Name the parts, in `setup`."""
+        """Create the layers up to the features, in `setup`."""
         rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
         self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
@@ -76,7 +77,7 @@ class Sight(Recurrent):
         self.norms = [nn.LayerNorm() for _ in self.hidden]
 
     def look(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """Features of an observation."""
+        """Return features of an observation."""
         seen = self.read(obs)
         seen = dict(seen) if isinstance(seen, dict) else {"": seen}
         name = self.maps[0]
@@ -91,46 +92,46 @@ class Sight(Recurrent):
         return features
 
     def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
-        """Features by a norm, whose sums are in float32."""
+        """Normalise features in float32."""
         return norm(features.astype(jnp.float32)).astype(self.dtype)
 
     def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
-        """A layer with orthogonal weights."""
+        """Return a layer with orthogonal initial weights."""
         initial = nn.initializers.orthogonal(scale)
         return nn.Dense(width, kernel_init=initial, dtype=self.dtype, **more)
 
 
 class Spatial(Sight):
-    """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
+    """Convolution over the cells of a map, MLP, GRU, and a layer for each head."""
 
     def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+        """Create the layers here, because methods apply some of them separately."""
         self.name_memory()
         self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
         self.branch_norms = [nn.LayerNorm() for _ in range(2)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def name_memory(self) -> None:
-        """Name the parts before the heads, in `setup`."""
+        """Create the layers before the heads, in `setup`."""
         self.name_layers()
         self.inputs = self.dense(3 * self.memory, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
         self.recalled = nn.LayerNorm()
 
     def features(self, obs: PyTree[Array]) -> Seen:
-        """What is seen, whatever came before."""
+        """Return features of one observation."""
         features = self.look(obs)
         return Seen(features, self.inputs(features))
 
     def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
-        """What is remembered after one more observation."""
+        """Return the recurrent state after one more observation."""
         carried = self.carry(memory).astype(jnp.float32).reshape(3, -1)
         gates = features.gates.astype(jnp.float32).reshape(3, -1)
         use, keep = nn.sigmoid(gates[:2] + carried[:2])
         return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
-        """Logits and value."""
+        """Return logits and value."""
         known = self.known(memory, seen)
         branches = zip(self.branches, self.branch_norms, strict=True)
         policy, value = (
@@ -139,23 +140,23 @@ class Spatial(Sight):
         return self.policy(policy), self.critic(value)[0]
 
     def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
-        """What the heads read: features of the present, and memory."""
+        """Return the input of the heads: current features and memory."""
         return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
 
 
 class SpatialQ(Spatial, RecurrentQ):
-    """The same with values of all actions."""
+    """Spatial network with a head for the values of all actions."""
 
     activation: str = "relu"
 
     def setup(self) -> None:
-        """Name the parts."""
+        """Create the layers."""
         self.name_memory()
         self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
         self.actions = dense(self.num_actions, 0.1)
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
-        """Values of all actions."""
+        """Return the values of all actions."""
         features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
         return (self.actions(self.activate(features)),)
 
@@ -163,14 +164,14 @@ class SpatialQ(Spatial, RecurrentQ):
 def neighbourhoods(
     cells: Float[Array, "rows columns features"],
 ) -> Float[Array, "rows-2 columns-2 9*features"]:
-    """Features of each inner cell and of the eight around it, row by row."""
+    """Return the features of each inner cell's 3 x 3 neighbourhood, row by row."""
     rows, columns = (size - SIDE + 1 for size in cells.shape[:2])
     corners = [(i, j) for i in range(SIDE) for j in range(SIDE)]
     return jnp.concatenate([cells[i : i + rows, j : j + columns] for i, j in corners], axis=-1)
 
 
 def _is_map(space: spaces.Space) -> bool:
-    """Whether cells of a space are categories or flags, and there are enough of them."""
+    """Return whether a space is a map of categories or flags with at least 3 x 3 cells."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 3 or min(space.shape[:2]) < SIDE:
         return False
     return float(space.high.max()) == 1.0 or cell_categories(space) > 0

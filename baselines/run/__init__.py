@@ -1,1 +1,1 @@
-"""`jaxenvs train`: its command line, training loop and log, for any learner."""
+"""`jaxenvs train`: command line, training loop and log of all learners."""

@@ -1,4 +1,4 @@
-"""Training whose losses are NaN learns nothing: say so, and end it when all agents are lost."""
+"""Detection of NaN losses: warn about each agent, and end a run in which all have diverged."""
 
 import math
 import sys
@@ -12,13 +12,13 @@ CURE = "try a smaller --learning-rate or --max-grad-norm"
 
 
 class Divergence:
-    """The agents of a run, by their names, that have had a loss of NaN."""
+    """Monitor of the agents of a run whose losses became NaN."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._lost = run, set[int]()
 
     def look(self, records: list[dict[str, Any]]) -> None:
-        """Read new records of the log: warn once of each agent, `RunError` when none is left."""
+        """Read new log records; warn once per agent, raise `RunError` if all have diverged."""
         names = self._run.config.names
         for record in records:
             for i in sorted(set(range(len(names))) - self._lost):
@@ -36,7 +36,7 @@ class Divergence:
 
 
 def _of(value: Any, i: int) -> bool:
-    """Whether a field of a record is NaN for agent i."""
+    """Return whether a field of a record is NaN for agent i."""
     number = value[i] if isinstance(value, list) and i < len(value) else None
     return isinstance(number, float) and math.isnan(number)
 

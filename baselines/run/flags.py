@@ -1,6 +1,7 @@
-"""The flags of a learner in groups: one for each class that declares some, headed by its docstring.
+"""Flags of a learner, in one group for each class that declares settings.
 
-A new setting thus appears in --help once it is declared.
+A new setting thus appears in --help once it is declared. A group's heading is its class's
+docstring.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
 from jaxenvs.core.typed import PROGRAM, program
 
-from ..core.bounds import without_bounds
+from ..core.bounds import python_type
 from ..core.schedules import UNSHOWN
 from ..registry import ALGORITHMS
 from ..storage.checkpoints import RunError
@@ -25,11 +26,11 @@ Kinds = tuple[type, ...]
 def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> Any:
     """Read flags over `default`, a dataclass with another one as its field `settings`.
 
-    `kinds` are the classes that declare fields of `default`, the most wanted first; those of the
-    settings follow the first of them.
+    `kinds` are the classes that declare fields of `default`, in the order of --help; the settings
+    follow the first of them.
     """
     first, *rest = kinds
-    prog = prog.replace(PROGRAM, program(), 1)  # as it can be typed here
+    prog = prog.replace(PROGRAM, program(), 1)  # the form that works in this installation
     groups, taken = [_group(first, default)], set[str]()
     for kind in reversed(type(default.settings).__mro__):
         made = _group(kind, default.settings, taken)
@@ -57,14 +58,14 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 
 
 def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
-    """The sentence for arguments that are no flags; the program's name is put before it."""
+    """Return the error message for unknown arguments, without the program's name."""
     options = ["--" + name.replace("_", "-") for name in names]
     near = suggested(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else ""
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """A dataclass of the fields that a class itself declares."""
+    """Return a dataclass of the fields that a class itself declares."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
@@ -81,7 +82,7 @@ def _group(kind: type, default: Any, taken: Any = ()) -> Any:
 
 
 def _count(optional: bool) -> Any:
-    """The type of a whole number that may be written as 1e5; `None` undoes an optional one."""
+    """Return the type of an integer that may be written as 1e5; `None` unsets an optional one."""
 
     def read(texts: list[str]) -> int | None:
         return None if optional and texts == ["None"] else whole(texts[0])
@@ -97,8 +98,8 @@ def _count(optional: bool) -> Any:
 
 
 def _shown(kind: Any, value: Any, note: str) -> Any:
-    """The type of a field with its help; without `None` among the values."""
-    kind = without_bounds(kind)
+    """Return the type of a field with its help; `None` is not listed among the values."""
+    kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
     if kind is int or kinds == [int]:

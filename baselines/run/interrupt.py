@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the work at hand end: once to stop after it, twice to stop at once."""
+"""Ctrl-C handling: once to stop after the current updates, twice to stop at once."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ import sys
 import threading
 from collections.abc import Callable
 
-EXIT_CODE = 130  # what shells use for a process stopped by Ctrl-C
+EXIT_CODE = 130  # shells' exit code for a process stopped by Ctrl-C
 
 
 class Interrupt:
-    """While active, the first SIGINT sets `asked`; the second ends the process.
+    """Context in which the first SIGINT sets `asked` and the second ends the process.
 
-    A signal handler of Python waits until compiled code returns; the wake-up socket does not, so
-    the answer on the screen and the second Ctrl-C come at once even in the middle of a long update.
+    A Python signal handler waits until compiled code returns. The wake-up socket does not, so the
+    message and the second Ctrl-C take effect immediately, even during a long update.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:

@@ -1,4 +1,4 @@
-"""Writing a run's files: training goes on meanwhile, and where the disk is full."""
+"""Writer of a run's files; training continues meanwhile, even if the disk is full."""
 
 import contextlib
 import functools
@@ -18,18 +18,18 @@ from ..evaluation.curve import draw
 from ..storage.checkpoints import RunError
 from ..storage.runs import Run
 from .sinks import Sink
-from .tracking import Evaluations, Films
+from .tracking import Evaluations, Videos
 
 Callback = Callable[[dict[str, Any]], object]
 
 
 class Keeper:
-    """Writes log, checkpoints and curve of a run; warns of failures, and makes up for them later.
+    """Writer of a run's log, checkpoints and curve; it warns of failures and retries later.
 
-    Checkpoints are due every `every` updates or, if that is None, every `seconds`; a thread writes
-    them. Rows that could not be written are written with the next ones, and `sinks` have them then.
-    `callback` is called with each row; when it returns something true, `stopped` is set. `looks`
-    are those of tracking.py. Only process 0 writes.
+    Checkpoints are due every `every` updates or, if None, every `seconds`; a thread writes them.
+    Records that could not be written are written with the next ones, and only then passed to
+    `sinks`. `callback` receives each record; a true result sets `stopped`. `looks` are the
+    evaluations and videos of tracking.py. Only process 0 writes.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Keeper:
         seconds: float = 60.0,
         sinks: Mapping[str, Sink] = types.MappingProxyType({}),
         callback: Callback | None = None,
-        looks: Sequence[Evaluations | Films] = (),
+        looks: Sequence[Evaluations | Videos] = (),
     ) -> None:
         self._run, self._every, self._seconds = run, every, seconds
         self._sinks, self._callback, self._looks = sinks, callback, looks
@@ -48,10 +48,10 @@ class Keeper:
         self._unsaved: RunError | None = None  # why the newest checkpoint is missing
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
-        self._begun = time.monotonic()  # the clock when the last checkpoint was begun
+        self._begun = time.monotonic()  # start of the last checkpoint
 
     def log(self, records: list[dict[str, Any]]) -> None:
-        """Append records to the log, with what looks have found since."""
+        """Append records to the log, with results of evaluations since the last call."""
         if not processes.first():
             return
         for look in self._looks if records else ():
@@ -64,18 +64,18 @@ class Keeper:
 
     @property
     def note(self) -> str:
-        """The notes of all looks, for the progress line."""
+        """Notes of evaluations for the progress line."""
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
-        """Begin the looks that are due after `update`; `before` is the update asked about last."""
+        """Begin evaluations and videos due after `update`; `before` is the last call's update."""
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:
                 begin = functools.partial(look.begin, update, weights)
                 self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
-        """Whether to save after `update`; `before` is the update that was asked about last.
+        """Return whether to save after `update`; `before` is the last call's update.
 
         Always false in processes that do not write.
         """
@@ -86,22 +86,22 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Copy the state after `update` and begin to write its checkpoint, after the one before."""
+        """Copy the state after `update` and start to write it once the last write is done."""
         if not processes.first():
             return
         self.wait()
         self._begun = time.monotonic()
-        copies = jax.tree.map(np.array, trees)  # the next update is given the memory of `trees`
+        copies = jax.tree.map(np.array, trees)  # the next update reuses the memory of `trees`
         for look in self._looks:
             copies |= look.parts()
         self._saving = self._writer.submit(self._save, update, copies)
 
     def wait(self) -> None:
-        """Return when the last checkpoint has been written."""
+        """Wait until the last checkpoint has been written."""
         self._saving.result()
 
     def end(self) -> None:
-        """Draw the curve; raise `RunError` where the last state is not saved."""
+        """Draw the curve; raise `RunError` if the last state could not be saved."""
         self.wait()
         if processes.first():
             self.log([])
@@ -142,6 +142,6 @@ class Keeper:
 
 
 def _warn(sentence: str) -> None:
-    """Say it, where that can be written."""
+    """Print a warning to stderr, if that is writable."""
     with contextlib.suppress(OSError):
         print(f"warning: {sentence}", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""What every learner shares: a loop over compiled chunks with log, checkpoints and Ctrl-C.
+"""Training loop of all learners: compiled chunks, log, checkpoints and Ctrl-C.
 
-algorithms.py says what a learner is. Its functions run on each of `learner.devices`; fields of the
-runner that `DIVIDED` does not name are, and must stay, the same on all devices. Where there
-are several processes, each runs this loop, and process 0 alone writes and speaks.
+core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`;
+fields of the runner that are not in `DIVIDED` are replicated and must stay equal. With several
+processes each runs this loop, and only process 0 writes files and prints.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs import UnknownIdError
 from jaxenvs.core.vector import VectorState
 
-from ..core import processes
+from ..core import processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
 from ..core.learner import Algorithm, Learner, over_seeds
 from ..core.terminal import activity
@@ -37,17 +37,17 @@ from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
 STOCK = "stock"  # part of a checkpoint
-SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
-FAILED = 2  # exit code: training has not begun
-# Errors that the caller can correct; they are printed as a sentence.
+SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are summed over devices
+FAILED = 2  # exit code if training did not start
+# Errors that the user can correct; only their message is printed.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
-    """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`.
+    """Return one runner per key; `params` are `learner.params`.
 
-    `params` are `learner.params`.
+    They are made one by one, because orthogonal initialisation compiles badly under `vmap`.
     """
 
     def one_by_one(keys: Array, params: PyTree[Array]) -> Any:
@@ -61,13 +61,13 @@ def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> A
 def run_chunk(
     learner: Learner[Any], runners: Any, params: PyTree[Array] = None
 ) -> tuple[Any, dict[str, Array]]:
-    """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
+    """Run `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
         def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
             after, metrics = learner.update(runner, params)
-            lengths = getattr(after, "lengths", ())  # of the episodes under way
+            lengths = getattr(after, "lengths", ())  # lengths of unfinished episodes
             oldest = {OLDEST: jnp.max(lengths)} if isinstance(lengths, jax.Array) else {}
             return after, {**metrics, **oldest}
 
@@ -76,24 +76,25 @@ def run_chunk(
 
         runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
-        most = devices.most({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
+        most = devices.maximum({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
         return runners, sums | most | devices.mean(metrics)
 
     return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
 
 
 def partition(learner: Learner[Any]) -> Any:
-    """Where the fields of runners are: divided over the devices, or the same on each."""
+    """Return the partition spec of each field of runners: divided or replicated."""
     module = learner.algorithm.load()
-    wheres = (DIVIDED if name in module.DIVIDED else EVERYWHERE for name in module.Runner._fields)
-    return module.Runner(*wheres)
+    kind = getattr(module, "Runner", rollouts.Runner)
+    divided = getattr(module, "DIVIDED", rollouts.DIVIDED)
+    return kind(*(DIVIDED if name in divided else EVERYWHERE for name in kind._fields))
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Go on after update `done` until the last one, Ctrl-C or a callback's stop; log and save.
+    """Train from update `done` to the last one, Ctrl-C or a callback's stop; log and save.
 
-    Each chunk is dispatched before the metrics of the one before are read, so that the devices
-    need not wait for this process.
+    Each chunk is dispatched before the previous one's metrics are read, so the devices do not wait
+    for this process.
     """
     settings, params, unread = learner.settings, lent(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
@@ -120,9 +121,9 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
                 stop.asked, keeper.stopped, keeper.is_due(before, done)
             )
             if due or stopped or ends or done >= settings.updates:
-                tell(unread)  # before its checkpoint: a run that goes on from there has its row
+                tell(unread)  # log before saving: a resumed run then has these records
                 unread = None
-                keeper.save(done, split(learner.devices.whole(runners)))
+                keeper.save(done, split(learner.devices.fetchable(runners)))
         keeper.end()
     if stopped:
         raise KeyboardInterrupt
@@ -130,7 +131,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
 
 def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
-    """The line of a run; a learner's module may say what it shows of a record, `shown`."""
+    """Return the progress line of a run; a learner's `shown` formats its text."""
     settings, module = learner.settings, learner.algorithm.load()
     shown = getattr(module, "shown", None)
     return ProgressLine(
@@ -144,14 +145,15 @@ def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
 
 
 def lent(learner: Learner[Any]) -> PyTree[Array]:
-    """Params of the environments on every device, as `start` and `run_chunk` take them."""
+    """Return the environments' params, replicated on all devices, for `start` and `run_chunk`."""
     return learner.devices.place(jax.device_get(learner.params), EVERYWHERE)
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """The parts of a checkpoint, of runners or their shapes: readers of a policy need weights.
+    """Split runners or their shapes into the parts of a checkpoint.
 
-    A stock of levels is a part because it is replaced where it does not fit, see `_whole`.
+    Weights are a part because readers of a policy need only them. A stock of levels is a part
+    because it is replaced if it does not fit, see `_whole`.
     """
     parts, stock = runners._asdict(), {}
     world = parts.get("world")
@@ -162,10 +164,10 @@ def split(runners: Any) -> dict[str, PyTree]:
 
 
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Fields of runners, of the parts of a checkpoint.
+    """Return the fields of runners from the parts of a checkpoint.
 
-    Without a stock that fits (another number of devices has another size) they get an empty one,
-    which the next step fills: zeros.
+    Without a stock that fits (its size depends on the number of devices) the stock is empty, and
+    the next step fills it.
     """
     fields = {"weights": parts["weights"], **parts["learner"]}
     if STOCK in shapes:
@@ -175,9 +177,9 @@ def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyT
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
-    """Return how many updates are done and the runners: new ones, or those of the checkpoint.
+    """Return the number of updates done and the runners, new or from the newest checkpoint.
 
-    A run that was stopped before it had saved anything begins anew.
+    A run that was stopped before its first checkpoint restarts.
     """
     place = learner.devices.place
     data = np.stack([jax.random.key_data(jax.random.key(seed)) for _, seed in run.config.agents])
@@ -198,12 +200,12 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # Copies: the first chunk is given their memory.
+    # Copies, because the first chunk reuses their memory.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
 def _rewind(run: Run, done: int) -> None:
-    """Make the files of a run say what is done; `RunError` where they cannot be written."""
+    """Rewind a run's files to an update; `RunError` if they cannot be written."""
     try:
         run.rewind(done)
         run.write_config()  # total_steps may have risen
@@ -225,15 +227,15 @@ def command(
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
     callback: Callback | None = None,
 ) -> int:
-    """Train what a command line asks for, then evaluate it; return the exit code.
+    """Train by the command line, then evaluate; return the exit code.
 
-    `build` defaults to `options.build_learner`, `report` to `final.report`. `callback` is the one
-    of `train.main`.
+    `build` defaults to `options.build_learner`, `report` to `final.report`. `callback` as in
+    `train.main`.
     """
     try:
         trace = _trace if train is _TRAIN else None
         asked, run, learner = prepare(argv, algorithm.name, build, trace)
-    except SystemExit as stop:  # --help, or a flag that does not exist
+    except SystemExit as stop:  # --help, or an unknown flag
         return int(stop.code or 0)
     except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
@@ -250,7 +252,7 @@ def command(
 
 
 def _trace(config: Config, learner: Learner[Any]) -> None:
-    """Trace an update, which its first call then reuses: faults of the environment raise here."""
+    """Trace an update, so errors of the environment raise here; the first call reuses the trace."""
     keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
     params, swept = lent(learner), sweep.values(config)
     with activity(config.id, "starting"):
@@ -267,7 +269,7 @@ def _trained(
     report: Callable[[Run, Any, PyTree[Array], int], None],
     callback: Callback | None,
 ) -> int:
-    """Train in the run's directory and report; return the exit code."""
+    """Train in the run's directory and evaluate; return the exit code."""
     try:
         with activity(run.config.id, "starting"):
             done, runners = begin(run, learner, asked.resume is not None)
@@ -281,12 +283,12 @@ def _trained(
         with contextlib.closing(kept) as keeper:
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
-            weights = learner.devices.one(runners.weights)
+            weights = learner.devices.on_one_device(runners.weights)
             with activity(run.config.id, "evaluating", "evaluating ..."):
                 report(run, learner, weights, asked.eval_episodes)
             _follow(run, asked.html)
         processes.wait("reported")
-    except (RunError, OSError) as error:  # the end could not be written
+    except (RunError, OSError) as error:  # the results could not be written
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -299,7 +301,7 @@ def _trained(
 def _kept(
     run: Run, learner: Any, asked: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
-    """The writer of a run's files, for a run that goes on from what `begin` returned."""
+    """Return the writer of a run's files; `begun` is the result of `begin`."""
     every, seconds = asked.checkpoint_every, asked.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)
@@ -308,7 +310,7 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Print the table of a sweep; let the first seed play for the browser, if asked."""
+    """Print the table of a sweep; with `html` record episodes of the first seed."""
     if run.config.sweep:
         tell_sweep(run)
     if not html:

@@ -1,4 +1,4 @@
-"""The command line of a learner: an id with its preset or a run to resume, then flags."""
+"""Command line of a learner: an id with its preset or a run to resume, then flags."""
 
 import dataclasses
 import itertools
@@ -30,9 +30,9 @@ from . import sinks
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
-# Settings that a resumed run may change: how far it goes, and where it runs.
+# Settings that a resumed run may change: its length and its hardware.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # may begin anew
+RATE = "learning_rate"  # may restart
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -42,66 +42,64 @@ TRACKING = ("log", "eval_every", "eval_episodes", "eval_greedy", "video_every")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Run:
-    """What to train, and where it is kept."""
+    """Environment, seeds, settings and directory of the run."""
 
     id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ID")] = None
     """Environment, such as Grid-DoorKey-5x5-v0; `jaxenvs list` shows all."""
     seeds: int = 1
-    """Independent runs, trained side by side."""
+    """Number of independent runs, trained together."""
     seed: int = 0
     """First seed; the others count up from it."""
     sweep: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUES ...")] = ()
-    """Settings to try side by side, each with all seeds, such as learning_rate=1e-4..1e-2:16
-    or entropy=0,0.01."""
+    """Settings to sweep, each with all seeds: entropy=0,0.01 or learning_rate=1e-4..1e-2:16."""
     preset: str | None = None
-    """Settings of this name instead of the usual ones, such as gpu for Craft; flags override it."""
+    """Named preset instead of the default one, such as gpu for Craft; flags override it."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Constructor fields of the environment, such as view_size=5."""
     param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Params of the environment, such as max_steps_in_episode=50."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Directory of the run; runs/ID-TIME if left out."""
+    """Directory of the run; default: runs/ID-TIME."""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Replace the run that is in DIR."""
+    """Replace an existing run in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Continue the run in this directory, with its own settings. --total-steps may change: its
-    schedules go on from where they are. With --learning-rate the learning rate begins anew."""
+    """Run to continue; --total-steps may change, and --learning-rate restarts its schedule."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Saving:
-    """What is saved, and how the policy is evaluated."""
+    """Checkpoints, evaluation and logs."""
 
     checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints; there is one at the end and at Ctrl-C in any case."""
+    """Seconds between checkpoints; there is always one at the end and at Ctrl-C."""
     checkpoint_every: int | None = None
     """Updates between checkpoints, instead of seconds."""
     eval_episodes: int = 256
     """Episodes of an evaluation, for each seed."""
     eval_every: int | None = None
-    """Updates between evaluations while training; the best policy of each seed is kept (--best)."""
+    """Updates between evaluations during training; each seed's best policy is kept (--best)."""
     eval_greedy: bool = False
-    """Whether films and all evaluations, also the last one, take the most likely actions."""
+    """Whether videos and all evaluations take the most likely actions."""
     video_every: int | None = None
-    """Updates between films of an episode of the first seed, in DIR/videos."""
+    """Updates between videos of an episode of the first seed, in DIR/videos."""
     log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
-    """Where the log goes beside log.jsonl: csv, tensorboard, wandb, joined by commas."""
+    """Further logs next to log.jsonl: csv, tensorboard, wandb, joined by commas."""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Machine:
-    """Devices, and processes that train together."""
+    """Devices and processes."""
 
     devices: str = "1"
-    """Devices that share the environments of each seed, of all processes together: N or all."""
+    """Number of devices that share the environments of each seed, over all processes, or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """Where process 0 of several listens; SLURM tells its own tasks (none: each is a run alone)."""
+    """Address where process 0 of several listens; automatic on SLURM (none: a run per task)."""
     processes: int | None = None
-    """How many processes the run has, with --coordinator; each is started with the same flags."""
+    """Number of processes of the run, with --coordinator; start each with the same flags."""
     process: int | None = None
-    """Which of them this one is, from 0."""
+    """Index of this process, from 0."""
     join_timeout: int = 120
     """Seconds that processes wait for each other at the start."""
 
@@ -119,10 +117,10 @@ def prepare(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
-    """Turn the command line of a learner into a run and the learner that `build` returns.
+    """Turn the command line of a learner into options, a run and the learner of `build`.
 
-    Raises for what cannot work. `build` is `build_learner` if left out. `trace` may raise too: it
-    is called before the directory is made, or an earlier run in it is removed.
+    Raises for invalid input. `build` defaults to `build_learner`. `trace` may also raise; it is
+    called before the directory is created or an earlier run in it is removed.
     """
     asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
@@ -141,10 +139,10 @@ def prepare(
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
-    """Read the command line over the defaults of the id's preset, or of the run to resume.
+    """Read the command line; defaults come from the id's preset or from the run to resume.
 
-    Raises `RunError`, also for unknown flags, or what `jaxenvs.make` raises; `SystemExit` for
-    --help and values that cannot be read.
+    Raises `RunError`, also for unknown flags, the errors of `jaxenvs.make`, and `SystemExit` for
+    --help and unreadable values.
     """
     settings = ALGORITHMS[algorithm].load().Settings
 
@@ -171,11 +169,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Name the reset source in the settings where this machine's default is not the environment's.
+    """Set the reset source in the settings where this machine has another default.
 
-    A new run is then recorded with it and goes on with it on every machine. A run recorded without
-    a name has the environment's: it began on a CPU, or before there was another default. Actors
-    outside of this process choose for themselves.
+    A new run then records it and keeps it on every machine. A run recorded without a reset source
+    uses the environment's: it began on a CPU, or before other defaults existed. Actors outside this
+    process choose their own.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:
@@ -192,13 +190,13 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
 
 
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:
-    """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
+    """Return the content of the run's config.json; raises like `jaxenvs.make`."""
     assert options.id is not None
     given, params = fields(options.set), fields(options.param, PARAM)
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
+        given["obs"] = "dict"  # without `obs` a run means the image, see `Config.env_fields`
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
@@ -219,23 +217,23 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
 
 
 def canonical(id: str, algorithm: str) -> str:
-    """The id itself, not an alias; raises as `jaxenvs.spec` does.
+    """Return the id that an alias stands for; raises like `jaxenvs.spec`.
 
-    What steps in Gymnasium is for the learner that has actors to do so.
+    Gymnasium ids are for learners with actors only.
     """
     if not id.startswith(GYM):
-        module, colon, _ = id.rpartition(":")  # the module registers the id when it is imported
+        module, colon, _ = id.rpartition(":")  # importing the module registers the id
         return f"{module}{colon}{jaxenvs.spec(id).id}"
     if not ALGORITHMS[algorithm].outside:
         raise RunError(
-            f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
-            f"actors: {program()} train {id} --ray"
+            f"{id} steps in Python, outside of {algorithm}'s compiled program; train with actors: "
+            f"{program()} train {id} --ray"
         )
     return id
 
 
 def build_learner(options: Options[S], config: Config) -> Learner[S]:
-    """Return the learner in compiled environments; raises for what cannot work."""
+    """Return the learner in compiled environments; raises for invalid settings."""
     settings: Any = options.settings
     settings.check()
     devices = Devices.chosen(options.devices)
@@ -248,7 +246,7 @@ def build_learner(options: Options[S], config: Config) -> Learner[S]:
 
 
 def directory(options: Options[Any], config: Config) -> Run:
-    """Make the directory of a new run, or take the one to resume; process 0 alone writes there."""
+    """Create the directory of a new run, or return the one to resume; only process 0 writes."""
     if options.resume is not None:
         return Run(options.resume, config)
     name = f"{config.id}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -267,12 +265,12 @@ def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
 
 
 def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None:
-    """Raise `ValueError` for what is given by the wrong one of `--set` and `--param`."""
+    """Raise `ValueError` for names given to the wrong one of `--set` and `--param`."""
     if not id.startswith(GYM):
         check_kinds(id, given, params)
     elif params:
         raise RunError(
-            f"{PARAM} {next(iter(params))}: an environment of Gymnasium has no params; give its "
+            f"{PARAM} {next(iter(params))}: a Gymnasium environment has no params; give its "
             f"keywords by {FLAG}"
         )
 
@@ -297,7 +295,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
     for flag in ("--" + name.replace("_", "-") for name in asked):
         if not row.shape or str(options.id).startswith(GYM):
             raise RunError(
-                f"{flag} shows a policy that plays in JAX; {algorithm} in {options.id} learns "
+                f"{flag} needs a policy that acts in JAX; {algorithm} in {options.id} learns "
                 f"none: omit {flag}"
             )
         if flag != "--html" and row.outside:
@@ -306,7 +304,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Read the command line over what the run was asked to do, and refuse another environment."""
+    """Read the command line over a run's options; `RunError` for changes it cannot make."""
     try:
         saved = Options(
             settings=settings(**config.settings),
@@ -344,7 +342,7 @@ def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
-    # The same rate as before also counts as given, so the default is one that nobody gives.
+    # An unchanged rate also counts as given, so the default is an impossible one.
     unknown = dataclasses.replace(settings, learning_rate=-math.inf)
     given = read(dataclasses.replace(saved, settings=unknown))
     if given.settings.learning_rate != -math.inf:
@@ -354,7 +352,7 @@ def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
 
 
 def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, path: Path) -> S:
-    """Settings of a run that goes on after update `done`; `RunError` if it would learn nothing."""
+    """Return the settings of a run resumed after update `done`; `RunError` if its rate is 0."""
     old: Any = saved.settings
     new: Any = given.settings
     for settings in (old, new):
@@ -377,7 +375,7 @@ def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, p
 def _differences(
     saved: Options[Any], given: Options[Any], free: tuple[str, ...]
 ) -> list[tuple[str, Any, Any]]:
-    """Flags, but for `free` settings, that ask a resumed run for something else than before."""
+    """Return the flags, except `free` settings, whose values differ from the saved run's."""
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))

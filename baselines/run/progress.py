@@ -13,12 +13,12 @@ from ..core.metrics import row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
 
-INTERVAL = 5.0  # seconds between lines where there is no terminal
-OLDEST = "oldest"  # metric: steps of the longest episode under way
+INTERVAL = 5.0  # seconds between lines without a terminal
+OLDEST = "oldest"  # metric: steps of the longest unfinished episode
 
 
 class ProgressLine:
-    """A live line in a terminal, a plain line every few seconds elsewhere."""
+    """Progress bar in a terminal; a plain line every few seconds elsewhere."""
 
     def __init__(
         self,
@@ -30,19 +30,21 @@ class ProgressLine:
         unit: str = "steps",
         shown: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """Begin after `done` of `updates` updates.
+        """Start after `done` of `updates` updates.
 
-        `unit` names the steps; `shown` turns a record into text that takes the place of the return.
+        `unit` names the steps; `shown` formats a record as text that replaces the return.
         """
         self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
         self._updates, self._done = updates, done
         self._unit, self._shown = unit, shown
         self._returns = Returns(config.settings.get("rollout_steps", 1))
-        self._words = ""  # the text of `shown`
+        self._words = ""  # text from `shown`
         self._note = ""  # further text of the line
         self._begun = time.perf_counter()
-        self._compiled: tuple[float, int] | None = None  # when, after which update
+        self._compiled: tuple[float, int] | None = (
+            None  # time and update of the first compiled call
+        )
         self._last_print = self._begun
         self._bar = bar(self._console)
         self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")
@@ -56,7 +58,7 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-        """Take the metrics (seeds, updates) of a chunk, and return records for the log."""
+        """Return log records for the metrics (seeds, updates) of a chunk."""
         oldest = metrics.get(OLDEST)
         rest = {name: values for name, values in metrics.items() if name != OLDEST}
         records = []
@@ -73,7 +75,7 @@ class ProgressLine:
         return records
 
     def show(self, note: str = "") -> None:
-        """Show what was last taken; call it when that is in the log."""
+        """Show the latest records; call it once they are in the log."""
         self._note, now = note, time.perf_counter()
         text, left = self._text(), self._left()
         self._bar.update(self._task, completed=self._done, text=text, left=left)
@@ -82,7 +84,7 @@ class ProgressLine:
             self._print("   ".join(part for part in (text, left) if part))
 
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
-        """One record of the log, of update i of the chunk: each number is a list over the seeds."""
+        """Return the log record of update i of a chunk; its numbers are lists over the seeds."""
         self._done += 1
         sums = row(metrics, i)
         episodes = sums["episodes"]
@@ -96,24 +98,24 @@ class ProgressLine:
         return {"update": self._done, "steps": steps, **means, **sums}
 
     def _rate(self) -> float | None:
-        """Steps per second of all seeds since the end of the first chunk, which compiled."""
+        """Return steps per second of all seeds, without the first chunk, which compiles."""
         if self._compiled is None or self._done == self._compiled[1]:
             return None
         made = (self._done - self._compiled[1]) * self._steps_per_update * self._config.seeds
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Steps and speed count all seeds."""
+        """Return the text of the line; steps and speed are totals over seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
-        told = "return -" if score is None else f"return {score:.3f}"
-        parts.append(self._words if self._shown else told)
+        returned = "return -" if score is None else f"return {score:.3f}"
+        parts.append(self._words if self._shown else returned)
         parts += [self._note] if self._note else []
         parts += [f"{rate:,.0f} {self._unit.split()[-1]}/s"] if (rate := self._rate()) else []
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """The time left; nothing before the first chunk, which compiles, and a dash after it."""
+        """Return the time left; "" before the end of the first chunk, a dash right after it."""
         if self._done >= self._updates:
             return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()
@@ -129,21 +131,21 @@ class ProgressLine:
 class Returns:
     """Mean return of the latest episodes, without a bias towards short ones.
 
-    Episodes that end early come first, and they may be the successful ones. So the mean is over the
-    fewest latest updates in which every environment has ended an episode: those that together have
-    more steps than the oldest episode under way. Before that it is None.
+    Short episodes end first, and they may be the successful ones. So the mean is over the fewest
+    latest updates in which every environment has finished an episode: together they have more steps
+    than the longest unfinished episode. Before that it is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
-        """`rollout_steps` are the steps of each environment in an update."""
+        """`rollout_steps` are the steps of each environment per update."""
         self._steps = rollout_steps
         self._sums: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Take the sums (seeds) of an update, and the steps of its oldest episode under way.
+        """Add the sums (seeds) of an update, and the length of its longest unfinished episode.
 
-        Without the latter, the mean is over the latest update in which an episode ended.
+        Without that length the mean is over the latest update in which an episode ended.
         """
         if oldest is None:
             some = episodes > 0

@@ -1,7 +1,7 @@
-"""Where rows of the log go beside log.jsonl: CSV, TensorBoard, Weights & Biases.
+"""Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Rows come once they are in log.jsonl. With several seeds a sink has their mean, and each as
-NAME/seedN; in a sweep with its settings, such as NAME/gamma=0.9 seedN.
+Records arrive once they are in log.jsonl. With several seeds a sink has their mean, and each seed
+as NAME/seedN; in a sweep also its settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -24,27 +24,27 @@ Rows = Sequence[dict[str, Any]]
 
 
 class Sink:
-    """What takes rows; `OSError` where it cannot."""
+    """Base class of log writers, which raise `OSError` if writing fails."""
 
     def start(self, run: Run, rows: Rows) -> None:
-        """Begin; `rows` are those of the run so far."""
+        """Start with the run's records so far."""
         raise NotImplementedError
 
     def log(self, rows: Rows) -> None:
-        """Take the next rows."""
+        """Write the next records."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write buffered records and close."""
 
 
 def agents(config: Config) -> list[str]:
-    """What the number of each agent is called."""
+    """Return the suffix of each agent's columns."""
     return [name.replace("seed ", "seed") for name in config.names]
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """A number per name; None where it is unknown. Text is left to log.jsonl."""
+    """Return one number per column, None if unknown; text stays in log.jsonl."""
     numbers: dict[str, float | None] = {}
     for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]
@@ -56,7 +56,7 @@ def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
 
 
 class Csv(Sink):
-    """RUN/log.csv; written anew where a row brings another column."""
+    """RUN/log.csv; rewritten if a record adds a column."""
 
     def start(self, run: Run, rows: Rows) -> None:
         self._run, self._agents, self._columns = run, agents(run.config), []
@@ -66,7 +66,7 @@ class Csv(Sink):
         new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        columns, self._columns = self._columns, []  # after a failure the next rows rewrite it all
+        columns, self._columns = self._columns, []  # after a failure the next call rewrites it
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
 
@@ -85,9 +85,9 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """RUN/tensorboard; each row is flushed, as `SummaryWriter` and its thread would not.
+    """RUN/tensorboard; each record is flushed, which `SummaryWriter` and its thread do not do.
 
-    Where a run goes on, or after a failure, a new file says from which step on older ones are void.
+    After a resume or a failure, a new file marks the step from which older files are void.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -103,7 +103,7 @@ class TensorBoard(Sink):
         from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
 
         writer = self._writer or self._open(rows[0]["steps"])
-        self._writer = None  # unless all goes well
+        self._writer = None  # restored below, if no error occurs
         for row in rows:
             numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]
@@ -120,7 +120,7 @@ class TensorBoard(Sink):
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
 
-        # The name sorts the file after others of the same second.
+        # The suffix sorts the file after others of the same second.
         self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
         begin = SessionLog(status=SessionLog.START)
         self._writer.write_event(Event(wall_time=time.time(), step=step, session_log=begin))
@@ -165,11 +165,11 @@ class Wandb(Sink):
 
 
 SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
-NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # by each extra, which is named alike
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # package of the extra of this name
 
 
 def check(log: str) -> list[str]:
-    """Names of sinks, joined by commas there; raises `RunError` or `MissingExtraError`."""
+    """Return the names in a comma-separated list; raises `RunError` or `MissingExtraError`."""
     names = [name.strip() for name in log.split(",") if name.strip()]
     for name in names:
         if name not in SINKS:
@@ -183,7 +183,7 @@ def check(log: str) -> list[str]:
 
 
 def started(log: str, run: Run) -> dict[str, Sink]:
-    """The sinks of a run, with the rows of its log so far; `RunError` if one cannot start."""
+    """Return the started sinks of a run; `RunError` if one cannot start."""
     made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
     for name, sink in made.items():
         try:

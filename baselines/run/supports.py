@@ -1,7 +1,8 @@
-"""Warnings about targets beyond a learner's fixed support, to whose ends they are clipped.
+"""Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
-A learner with such a support logs the share of clipped targets as `clipped_targets`. Its module has
-`support(settings)`, the support in words, and `wider(settings, paid)`, the settings to change.
+Such a learner logs the fraction of clipped targets as `clipped_targets`. Its module has
+`support(settings)`, which describes the support, and `wider(settings, paid)`, which returns
+settings with a wider one.
 """
 
 import collections
@@ -18,21 +19,21 @@ from ..core.learner import Learner
 from ..storage.runs import Config
 
 CLIPPED = "clipped_targets"  # metric, from 0 to 1
-MOST = 1e-3  # share of clipped targets without a warning
-WINDOW = 10  # updates that it is averaged over
-ROOM = 10.0  # factor by which a later policy may earn more than the buffer shows
+MOST = 1e-3  # largest fraction of clipped targets without a warning
+WINDOW = 10  # updates over which the fraction is averaged
+ROOM = 10.0  # factor by which a later policy's returns may exceed those in the buffer
 
 
 class Paid(NamedTuple):
-    """Least and largest rewards and returns to expect, from the replay buffer of an agent."""
+    """Expected ranges of rewards and returns, estimated from an agent's replay buffer."""
 
     reward: tuple[float, float]
     returns: tuple[float, float]  # discounted
-    least: float  # absolute value of the smallest reward that is not 0; infinity if there is none
+    least: float  # smallest absolute value of a nonzero reward; infinity without one
 
 
 class Supports:
-    """Warns once of each agent whose targets are clipped, and names the settings to change."""
+    """Monitor that warns once per agent of clipped targets and names the settings to change."""
 
     def __init__(self, config: Config, learner: Learner[Any]) -> None:
         self._names, self._learner = config.names, learner
@@ -41,9 +42,9 @@ class Supports:
         self._warned = set[int]()
 
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
-        """Read new records of the log; `runners` hold the replay buffers of all agents."""
+        """Read new log records; `runners` contain the replay buffers of all agents."""
         for record in records:
-            if None in record.get(CLIPPED, [None]):  # another learner, or nothing learned yet
+            if None in record.get(CLIPPED, [None]):  # no support, or no gradient step yet
                 continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:
@@ -68,10 +69,10 @@ class Supports:
 
 
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
-    """Return the rewards and returns in the replay buffer of agent i, with room for better ones.
+    """Return the ranges in the replay buffer of agent i, widened for better policies.
 
-    The returns continue over time limits, and after the newest step at the mean reward. The room
-    ends where the environment, or the largest reward in every step, allows no more.
+    Returns bootstrap over time limits, and after the newest step with the mean reward. The widened
+    range is limited by the environment's rewards and by the largest reward at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
@@ -98,21 +99,21 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """An array of one agent; of several processes, the environments of this one."""
+    """Return an array of one agent; with several processes, only this one's environments."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])
 
 
 def written(settings: Mapping[str, float]) -> str:
-    """Settings as flags, rounded away from 0 to two digits."""
+    """Return settings as flags, rounded away from 0 to two digits."""
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
     )
 
 
 def outward(value: float) -> float:
-    """A number rounded away from 0 to two digits, but for errors of float32."""
+    """Round a number away from 0 to two digits, ignoring float32 rounding errors."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)

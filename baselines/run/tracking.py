@@ -1,7 +1,7 @@
-"""Looks at policies while they learn: evaluations, which keep the best policy, and films.
+"""Evaluations, which keep the best policy, and videos during training.
 
-Each begins with the weights after an update and ends while training goes on. Their random numbers
-are their own, so training is the same with and without them, bit for bit.
+Each starts with the weights after an update and runs while training continues. Their random keys
+are separate, so training is bit-identical with and without them.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,8 +23,8 @@ from ..evaluation.final import agents_of
 from ..storage.runs import Run
 from .options import Options
 
-MOMENTS = 500  # of an episode, at most, in a film
-COLUMNS = {  # of the log: their names in a summary
+MOMENTS = 500  # largest number of steps in a video
+COLUMNS = {  # columns of the log: names in a summary
     "eval_return": "mean_return",
     "eval_length": "mean_length",
     "eval_success": "success_rate",
@@ -33,10 +33,10 @@ COLUMNS = {  # of the log: their names in a summary
 
 
 class Evaluations:
-    """Plays `episodes` episodes per seed every `every` updates and keeps each seed's best weights.
+    """Evaluation of `episodes` episodes per seed every `every` updates; keeps the best weights.
 
     The policy acts as in eval.json, see `EvaluatedPolicy.of`. With `every` None it only keeps
-    `best`, the best of the run so far, see `Run.best`.
+    `best`, the run's best policies so far, see `Run.best`.
     """
 
     def __init__(
@@ -47,7 +47,12 @@ class Evaluations:
         episodes: int,
         best: dict[str, Any] | None = None,
     ) -> None:
-        self.every, self.note, self._one, self._best = every, "", learner.devices.one, best
+        self.every, self.note, self._on_one_device, self._best = (
+            every,
+            "",
+            learner.devices.on_one_device,
+            best,
+        )
         self._pending: tuple[int, PyTree[Array], Episodes] | None = None
         agents = agents_of(run.config)
         evaluated = EvaluatedPolicy.of(learner, agents)
@@ -56,12 +61,12 @@ class Evaluations:
         self._policy = f"{episodes} episodes, {words(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Start to play with the weights after `update`, which may be overwritten afterwards."""
-        copy = jax.tree.map(jnp.copy, self._one(weights))
+        """Start an evaluation of the weights after `update`, which it copies."""
+        copy = jax.tree.map(jnp.copy, self._on_one_device(weights))
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Add what has been played since the last call to the row of its update."""
+        """Add the results since the last call to a log record."""
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
@@ -82,35 +87,38 @@ class Evaluations:
         self.note = f"evaluated {returns.mean():.3f}"
 
     def parts(self) -> dict[str, PyTree]:
-        """What a checkpoint keeps, see `Run.best`."""
+        """Return the best policies for a checkpoint, see `Run.best`."""
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Nothing is under way."""
+        """Nothing to wait for."""
 
 
-class Films:
-    """Films an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
+class Videos:
+    """Video of an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
 
-    The level is always the same. A thread draws; longer episodes are cut after `MOMENTS` moments.
+    The level is always the same. A thread draws; videos show at most `MOMENTS` steps.
     """
 
     note = ""
 
     def __init__(self, run: Run, learner: Learner[Any], every: int) -> None:
         require(["PIL"], "play")
-        self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
+        self.every, self._folder, self._on_one_device = (
+            every,
+            run.path / "videos",
+            learner.devices.on_one_device,
+        )
         shown = EvaluatedPolicy.of(learner, agents_of(run.config))
         self._env = env = shown.env
-        search = shown.search and shown.search.under(run.config.agents[0][0])
         self._key = jax.random.fold_in(jax.random.key(run.config.seed), EVALUATION)
         self._thread = ThreadPoolExecutor(1)
-        self._film: Future[None] | None = None
+        self._video: Future[None] | None = None
 
         @jax.jit
         def episode(weights: PyTree[Array], key: Array) -> Any:
             weights = jax.tree.map(lambda leaf: leaf[0], weights)
-            policy = Policy.of(env, learner.network, weights, search=search)
+            policy = Policy.of(env, learner.network, weights, search=shown.search)
 
             def step(carry: Any, key: Array) -> Any:
                 memory, state = carry
@@ -126,10 +134,10 @@ class Films:
         self._episode = episode
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Play, and start to draw when the film before is drawn."""
-        played = self._episode(self._one(weights), self._key)
+        """Play an episode, and start to draw it once the previous video is written."""
+        played = self._episode(self._on_one_device(weights), self._key)
         self.end()
-        self._film = self._thread.submit(self._draw, update, played)
+        self._video = self._thread.submit(self._draw, update, played)
 
     def _draw(self, update: int, played: Any) -> None:
         from jaxenvs.render import animate
@@ -141,27 +149,27 @@ class Films:
         animate(self._env, shown, self._folder / f"{update:08d}.gif")
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Rows have no entry for films."""
+        """Log records have no entry for videos."""
 
     def parts(self) -> dict[str, PyTree]:
-        """Checkpoints contain no films."""
+        """Checkpoints contain no videos."""
         return {}
 
     def end(self) -> None:
-        """Return when the last film is written; `OSError` if it cannot be."""
-        film, self._film = self._film, None
-        if film is not None:
-            film.result()
+        """Wait until the last video is written; `OSError` if that fails."""
+        video, self._video = self._video, None
+        if video is not None:
+            video.result()
 
 
 def looks(
     run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
-) -> list[Evaluations | Films]:
-    """Evaluations and films for a run that goes on after update `done` with these runners."""
-    found: list[Evaluations | Films] = []
+) -> list[Evaluations | Videos]:
+    """Return the evaluations and videos of a run that starts after update `done`."""
+    found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if asked.eval_every or best is not None:
         found.append(Evaluations(run, learner, asked.eval_every, asked.eval_episodes, best))
     if asked.video_every:
-        found.append(Films(run, learner, asked.video_every))
+        found.append(Videos(run, learner, asked.video_every))
     return found

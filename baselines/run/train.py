@@ -1,4 +1,4 @@
-"""`jaxenvs train`: choose the learner by --algo, or by what trained the run to resume."""
+"""`jaxenvs train`: choose the learner by --algo, or the learner of the run to resume."""
 
 import importlib
 import sys
@@ -24,9 +24,9 @@ EXAMPLES = (
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
     """Train from the command line; return the exit code.
 
-    `callback` is called with each row of the log, a dictionary, once it is written (in process 0).
-    When it returns something true, training ends after the updates under way, as usual with a
-    checkpoint and the evaluation.
+    `callback` receives each log record, a dictionary, once it is written (in process 0). If it
+    returns a true value, training ends after the current updates, as usual with a checkpoint and
+    the evaluation.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
 
 
 def chosen(argv: list[str]) -> tuple[str, list[str]]:
-    """Return the learner's name and the other arguments; `RunError` for one that is not known."""
+    """Return the learner's name and the other arguments; `RunError` for an unknown learner."""
     name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
     if "--ray" in argv:
         there = [row.name for row in ALGORITHMS.values() if row.outside]
@@ -66,7 +66,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """The value of a flag, the last one if there are several, and the arguments without it."""
+    """Return the last value of a flag, and the arguments without it."""
     value, rest, arguments = None, [], iter(argv)
     for argument in arguments:
         if argument == flag:

@@ -1,1 +1,1 @@
-"""The directory of a run: its configuration, log, checkpoints and saved policies."""
+"""Directory of a run: its configuration, log, checkpoints and saved policies."""

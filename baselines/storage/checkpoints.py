@@ -1,7 +1,8 @@
-"""Checkpoints: Orbax arrays beside a manifest of sizes, hashes, shapes and what they were made for.
+"""Checkpoints: Orbax arrays and a manifest of their environment, files, hashes and shapes.
 
-A checkpoint is written under another name and renamed when it is whole, so that a save that fails
-harms nothing; the manifest is compared before anything is read. Nothing is ever unpickled.
+A checkpoint is written under a temporary name and renamed when it is complete, so a failed save
+leaves earlier checkpoints intact. The manifest is verified before any array is read. Nothing is
+ever unpickled.
 """
 
 import hashlib
@@ -25,17 +26,17 @@ from jaxenvs.core.memory import machine_memory
 
 from . import older
 
-KEPT = 2  # the last one, and the one before in case the last is damaged
+KEPT = 2  # the newest, and the one before in case the newest is damaged
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**24  # bytes
 
 
 class RunError(ValueError):
-    """A run cannot be read, written or continued; the message says what to do."""
+    """Raised if a run cannot be read, written or continued; the message says what to do."""
 
 
 def saved(folder: Path) -> list[Path]:
-    """Checkpoints in a folder, oldest first; each is named by its update."""
+    """Return the checkpoints in a folder, oldest first; each is named by its update."""
     found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
     return sorted(
         (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)
@@ -43,23 +44,23 @@ def saved(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> int:
-    """The update of the newest checkpoint in a folder, 0 where there is none."""
+    """Return the update of the newest checkpoint in a folder, 0 without one."""
     return max((int(path.name) for path in saved(folder)), default=0)
 
 
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write trees of arrays as the checkpoint of `update`; `RunError` when that fails."""
+    """Write trees of arrays as the checkpoint of `update`; raise `RunError` on failure."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        return  # resuming is bit-equal, so this is the same state
+        return  # resumed runs are bit-identical, so this is the same state
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        if final.exists():  # damaged, or it would have served
+        if final.exists():  # damaged
             shutil.rmtree(final)
         os.rename(temporary, final)
-    except Exception as error:  # the disk, or whatever Orbax makes of it
+    except Exception as error:  # Orbax may wrap a disk error in any exception
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunError(
             f"the checkpoint of update {update} could not be written to {folder} "
@@ -76,11 +77,11 @@ def restore(
     optional: bool = False,
     replaceable: Collection[str] = (),
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
-    """Read the newest whole checkpoint; return its update and trees of NumPy arrays like `shapes`.
+    """Read the newest intact checkpoint; return its update and NumPy arrays like `shapes`.
 
-    A damaged one is passed over with a message. `RunError` when none is whole, or when it was made
-    for something else than `made_for`, or with other shapes. If `optional`, missing trees are
-    left out; `replaceable` trees are left out where they are missing or have other shapes.
+    Damaged checkpoints are skipped with a message. Raises `RunError` if none is intact, or if it
+    was made for another environment than `made_for`, or with other shapes. With `optional`, missing
+    trees are omitted; `replaceable` trees are omitted if missing or of other shapes.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
@@ -118,7 +119,7 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
 
 
 def damage(path: Path) -> str | None:
-    """Return what is wrong with the files of a checkpoint, or None."""
+    """Return a description of damage to a checkpoint's files, or None."""
     try:
         known = _manifest(path)["files"]
     except (OSError, ValueError, RecursionError) as error:
@@ -135,13 +136,13 @@ def damage(path: Path) -> str | None:
 
 
 def _is_passed(path: Path) -> bool:
-    """Whether to skip a path: a folder, the manifest, or a hidden file of a file manager."""
+    """Return whether to skip a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """Read the manifest of a checkpoint; `OSError` or `ValueError` unless it is one."""
+    """Read the manifest of a checkpoint; `OSError` or `ValueError` if it is invalid."""
     content = json.loads(read_text(path / MANIFEST, LARGEST_MANIFEST))
     kinds = {"made_for": str, "arrays": dict, "files": dict}
     if not isinstance(content, dict) or {k: type(content.get(k)) for k in kinds} != kinds:
@@ -152,7 +153,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTree[np.ndarray]]:
-    """Read trees of an undamaged checkpoint after comparing what it was made for."""
+    """Read trees of an intact checkpoint; `RunError` if its environment or shapes differ."""
     manifest = _manifest(path)
     if manifest["made_for"] != made_for:
         raise RunError(
@@ -180,7 +181,7 @@ def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, n
                 found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:
                 raise
-            except Exception as error:  # whatever Orbax makes of it
+            except Exception as error:  # Orbax documents no exceptions
                 raise RunError(
                     f"{path / name} cannot be read ({_cause(error)}), although its files match its "
                     f"{MANIFEST}; remove {path} to use the previous checkpoint"
@@ -189,7 +190,7 @@ def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, n
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint, as its manifest names them."""
+    """Read every array of a checkpoint by its name in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -201,10 +202,10 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Read arrays of these names and shapes; what Orbax's own files say is compared before."""
+    """Read arrays of these names and shapes, after verifying Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax give it alone
+    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax return it directly
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
@@ -220,7 +221,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise where arrays are larger than the machine's memory, whatever a run's files say."""
+    """Raise `RunError` for arrays larger than the machine's memory, as damaged files may claim."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()
@@ -232,7 +233,7 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
 
 
 def _checkpointer() -> ocp.StandardCheckpointer:
-    """Of this process alone: of several, the first writes, and each reads for itself."""
+    """Return a checkpointer for this process alone: only process 0 writes, and each reads."""
     this = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
         primary_host=this, active_processes={this}, barrier_sync_key_prefix=f"process{this}"
@@ -251,13 +252,13 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _by_path(tree: PyTree) -> dict[str, Any]:
-    """Leaves under the names of their paths: files then depend on no Python class."""
+    """Return leaves by the names of their paths, so files depend on no Python class."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Leaves that have elements. Orbax refuses the others, of which the manifest says enough."""
+    """Return the leaves with elements: Orbax rejects empty ones, which the manifest describes."""
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 
@@ -272,5 +273,5 @@ def _fingerprint(file: Path) -> list[Any]:
 
 
 def _cause(error: Exception) -> str:
-    """The first line of what an error says, which Orbax may fill pages with."""
+    """Return the first line of an error's message, which Orbax may make pages long."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,8 +1,8 @@
-"""The content of a run's config.json, checked before it is used."""
+"""Validation of a run's config.json."""
 
 from typing import Any
 
-# Fields that older files lack, with the values that their runs had.
+# Fields that older files lack, with the values of their runs.
 OLDER: dict[str, Any] = {"algorithm": "ppo", "tracking": {}, "sweep": {}, "params": {}}
 KINDS = {
     "id": str,
@@ -17,9 +17,9 @@ KINDS = {
 
 
 def checked(content: Any, form: int) -> dict[str, Any]:
-    """Return the fields of a `Config`; raises for content that this version cannot use.
+    """Return the fields of a `Config`; raise `TypeError` or `ValueError` for invalid content.
 
-    `form` is the number of the format that it knows.
+    `form` is the supported format number.
     """
     if not isinstance(content, dict):
         raise TypeError("it holds no object")
@@ -40,7 +40,7 @@ def checked(content: Any, form: int) -> dict[str, Any]:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
+    """Raise `ValueError` unless values are numbers and seeds divide evenly among combinations."""
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
@@ -51,5 +51,5 @@ def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
 
 
 def _hashable(value: Any) -> Any:
-    """Tuples for the lists that JSON makes of them."""
+    """Turn the lists of JSON back into tuples."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The directory of a run as a place to write to: whether it is free, and how it is emptied."""
+"""Checks and removal of a run's directory before a new run is written."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """Raise `RunError` unless a new run may use a directory: one of a run needs `overwrite`."""
+    """Raise `RunError` unless a directory is empty, or holds a run and `overwrite` is set."""
     if not path.exists() or _is_empty(path):
         return
     if not (path / "config.json").is_file():
@@ -25,7 +25,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the files of a run from its directory; other files are never touched."""
+    """Remove a run's files from its directory, and no others."""
     for written in (path / name for name in WRITTEN):
         if written.is_dir() and not written.is_symlink():
             shutil.rmtree(written)
@@ -34,7 +34,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Tell whether a directory holds no more than an interrupted `Run.create` leaves."""
+    """Return whether a directory is empty but for leftovers of an interrupted `Run.create`."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

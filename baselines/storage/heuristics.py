@@ -1,4 +1,4 @@
-"""Load the cost-to-go of a run of DAVI, for a search."""
+"""Load the learned cost-to-go of a DAVI run, as a heuristic for a search."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ ALGORITHM = "davi"
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
-    """Load the cost-to-go of a run's seed, counted from 0, as a function of (instance, board).
+    """Load a run's learned cost-to-go as a function of (instance, board); seeds count from 0.
 
     Raises `RunError`, which says how to fix the run.
     """
@@ -28,7 +28,7 @@ def load_heuristic(
 def load_q(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
-    """Load the costs of all actions, of a run with `--q`, as a function of (instance, board).
+    """Load the learned costs of all actions (run with `--q`) as a function of (instance, board).
 
     Raises `RunError`, which says how to fix the run.
     """
@@ -41,7 +41,7 @@ def load_q(
 def _loaded(
     run_dir: str | os.PathLike[str], seed: int
 ) -> tuple[Learner[davi.Settings], PyTree[Array]]:
-    """The learner of a run, and the weights of a seed."""
+    """Return the learner of a run, and the weights of a seed."""
     run = Run.open(run_dir)
     config = run.config
     if config.algorithm != ALGORITHM:

@@ -1,4 +1,4 @@
-"""Checkpoints of older versions: where they hold what has moved since.
+"""Layout of older checkpoints: where they store leaves that have moved since.
 
 The scales of values (value_scales.py) are part of the weights. Older versions saved them with the
 rest of the runner, and not at all with the best policy of `--eval-every`.
@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-MOVED = {  # tree and leaf: where older versions have it
+MOVED = {  # (tree, leaf) today: (tree, leaf) in older versions
     ("weights", "scales.targets"): ("learner", "scale"),
     **{
         ("weights", f"scales.rewards.{name}"): ("learner", f"gains.{name}")
@@ -23,9 +23,9 @@ Leaves = dict[str, dict[str, Any]]  # arrays or their shapes, by tree and leaf
 
 
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
-    """Shapes of the leaves to read, by the trees and names that the checkpoint has for them.
+    """Return the shapes of the leaves to read, by the checkpoint's trees and names.
 
-    `stored` describes its leaves, see `shape`.
+    `stored` describes the checkpoint's leaves, see `shape`.
     """
     asked = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
@@ -33,7 +33,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                if old_tree not in asked:  # which is read whole
+                if old_tree not in asked:  # trees are read whole
                     asked[old_tree] = {k: shape(text) for k, text in stored[old_tree].items()}
                 asked[old_tree][old_leaf] = asked[tree].pop(leaf)
             elif tree in stored and _was_never_saved(tree, leaf):
@@ -42,7 +42,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
-    """The leaves that were read, by their names in this version; NaN for those never saved."""
+    """Return the leaves by their names in this version; NaN for leaves that were never saved."""
 
     def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:
         if leaf in found[tree]:
@@ -63,6 +63,6 @@ def _was_never_saved(tree: str, leaf: str) -> bool:
 
 
 def shape(text: str) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of a leaf that a manifest describes, such as `float32[2, 3]`."""
+    """Parse a manifest's description of a leaf, such as `float32[2, 3]`."""
     dtype, sizes = text.rstrip("]").split("[")
     return jax.ShapeDtypeStruct([int(size) for size in sizes.split(",") if size], dtype)

@@ -1,12 +1,12 @@
-"""The directory of a run: what was asked for, what happened, and how to go on from there.
+"""Directory of a run: its configuration, log, checkpoints and results.
 
     config.json   environment, seeds, settings, versions        log.jsonl   one record per update
     curve.png     return over steps, a line per seed            eval.json   the final evaluation
-    replay.html   episodes to look at, where asked for        videos/     films, likewise
-    log.csv, tensorboard/, wandb/   the log once more, likewise
-    checkpoints/  the last two states of the whole run, each written apart and then renamed
+    replay.html   recorded episodes, with --html                videos/     with --video-every
+    log.csv, tensorboard/, wandb/   copies of the log, with --log
+    checkpoints/  the last two states of the run; each is written elsewhere and then renamed
 
-Names of the files are what `jaxenvs watch` and other readers rely on.
+`jaxenvs watch` and other readers rely on these names.
 """
 
 import contextlib
@@ -51,36 +51,36 @@ LARGEST_CONFIG = 2**20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """The configuration of a run."""
+    """Configuration of a run, the content of config.json."""
 
     id: str
-    fields: dict[str, Any]  # constructor fields of the environment beyond those of the id
-    seed: int  # the first seed; the others count up from it
+    fields: dict[str, Any]  # constructor fields other than the id's
+    seed: int  # first seed; the others count up from it
     seeds: int
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
-    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
-    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # other than the defaults
+    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # see `options.TRACKING`
+    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values by setting
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params without defaults
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
     @property
     def env(self) -> jaxenvs.Env:
-        """The environment; raises as `jaxenvs.make` does."""
+        """Environment of the id and keywords; raises like `jaxenvs.make`."""
         return jaxenvs.make(self.id, **self.keywords)
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Keywords that make the environment: constructor fields and params."""
+        """Keywords of `jaxenvs.make`: constructor fields and params."""
         return {**self.env_fields, **self.params}
 
     @property
     def env_fields(self) -> dict[str, Any]:
-        """Constructor fields, with the observation where the file leaves it out.
+        """Constructor fields, with `obs="image"` where an old file omits `obs`.
 
-        That is the image: it was every grid's default before those with a task in the mission got
-        `dict`, which runs name since then (see `options.config`).
+        The image was every grid's default before grids with a mission got `dict`. Runs have named
+        their observation since then (see `options.config`).
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
@@ -88,7 +88,7 @@ class Config:
 
     @property
     def typed(self) -> str:
-        """The environment as the commands take it: `ID --set NAME=VALUE --param NAME=VALUE`."""
+        """Environment as command-line arguments: `ID --set NAME=VALUE --param NAME=VALUE`."""
         words = [self.id]
         for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
             words += [flag, *itertools.starmap(written, given.items())] if given else []
@@ -96,8 +96,9 @@ class Config:
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
-        """Swept settings and seed of each agent, in the order of every array with an axis of seeds:
-        each combination of values with the same seeds.
+        """Swept settings and seed of each agent, in the order of arrays with an axis of seeds.
+
+        Each combination of swept values has the same seeds.
         """
         values = itertools.product(*self.sweep.values())
         settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
@@ -111,12 +112,12 @@ class Config:
 
     @property
     def labels(self) -> list[dict[str, Any]]:
-        """What tells each agent apart: its swept settings and its seed."""
+        """Label of each agent: its swept settings and its seed."""
         return [{**setting, "seed": seed} for setting, seed in self.agents]
 
     @property
     def names(self) -> list[str]:
-        """A name for each agent: its swept settings and its seed."""
+        """Name of each agent as text: its swept settings and its seed."""
         return [
             " ".join([*(f"{k}={v:g}" for k, v in setting.items()), f"seed {seed}"])
             for setting, seed in self.agents
@@ -124,7 +125,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """The environment in words, the same for the same environment."""
+        """Environment as text that is equal for equal environments."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
@@ -136,12 +137,13 @@ def load_policy(
     params: Mapping[str, Any] = types.MappingProxyType({}),
     simulations: int | None = None,
 ) -> Policy:
-    """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
+    """Load the policy of a run's seed, counted from 0.
 
-    It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
-    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always; MuZero and
-    AlphaZero act by a search with the `simulations` of training if None, by the network if 0.
-    `params` are numbers of its environment by name, in the place of those that it was trained with.
+    By default the newest one; with `best` the one with the highest return among the evaluations of
+    `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero and AlphaZero
+    act by a search: `simulations` None is the number used in training, 0 turns the search off.
+    `params` replace params of the environment by name. Raises `RunError`, which says how to fix the
+    run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -162,7 +164,7 @@ def load_policy(
     network, shapes = _network(row, run, env)
     weights = _weights(run, shapes, seed, best)
     try:
-        given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
+        given = config.settings | config.agents[seed][0]  # the agent's settings
         search = registry.search(row, env, network, given, simulations)
     except ValueError as error:
         raise RunError(f"{run.path}: {error}") from error
@@ -170,7 +172,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """The newest weights of a seed or, if `best`, those that its evaluations chose."""
+    """Return the newest weights of a seed, or the best ones by its evaluations."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -188,7 +190,7 @@ def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]
 
 
 def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
-    """The environment of a run with other params; `RunError` says which there are."""
+    """Return the environment of a run with other params; `RunError` for unknown names."""
     own = [field.name for field in constructor_fields(config.env)]
     for name in params:
         if name in own:
@@ -200,7 +202,7 @@ def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
-    """The network of a run, and the shapes of the weights of all its seeds."""
+    """Return the network of a run, and the shapes of the weights of all its seeds."""
     try:
         network = registry.network(row, env, run.config.settings)
         shapes = jax.eval_shape(
@@ -222,11 +224,13 @@ class Run:
 
     path: Path
     config: Config
-    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)  # folders, by `create`
+    made: tuple[Path, ...] = dataclasses.field(
+        default=(), compare=False
+    )  # directories that `create` made
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
-        """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
+        """Create the directory; one that holds a run needs `overwrite`."""
         path = Path(path)
         folder.check_free(path, overwrite)
         folder.remove(path)
@@ -240,7 +244,7 @@ class Run:
         return run
 
     def discard(self) -> None:
-        """Remove what `create` made, unless rows of the log or checkpoints have been written."""
+        """Remove the directory of `create`, unless it has log records or checkpoints."""
         if self.records() or checkpoints.saved(self.checkpoints):
             return
         folder.remove(self.path)
@@ -250,10 +254,10 @@ class Run:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
-        """Read an existing run; `RunError` unless it is one."""
+        """Open an existing run; `RunError` if the directory is not one."""
         path = Path(path)
         file = path / "config.json"
-        if not os.path.isfile(file):  # of any text, also of one too long for a path
+        if not os.path.isfile(file):  # also accepts text that is too long for a path
             raise RunError(
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
@@ -275,7 +279,7 @@ class Run:
 
     @property
     def how_to_go_on(self) -> str:
-        """A sentence for somebody whose training was stopped."""
+        """Message after training was stopped, with the command that resumes it."""
         update = checkpoints.newest(self.checkpoints)
         if not update:
             return "Stopped before anything was saved."
@@ -288,35 +292,35 @@ class Run:
             allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
             raise RunError(f"{self.path} has {counted(seeds, 'seed')}: give {allowed}, not {seed}")
 
-    # The log and the other JSON files.
+    # Log and JSON files.
 
     def write_config(self) -> None:
         """Write config.json."""
         self.write_json("config.json", dataclasses.asdict(self.config))
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a file whole or not at all."""
+        """Write a JSON file atomically."""
         with replacing(self.path / name) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def log(self, records: Iterable[dict[str, Any]]) -> None:
-        """Append records to log.jsonl, all of them or none."""
+        """Append records to log.jsonl, either all or none."""
         self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
 
     def append(self, name: str, text: str) -> None:
-        """Append all of a text to a file, or nothing."""
+        """Append a text to a file completely or not at all."""
         lines = text.encode()
         with (self.path / name).open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
-                while lines:  # a disk that is nearly full takes a part
+                while lines:  # a nearly full disk may write only a part
                     lines = lines[file.write(lines) :]
             except OSError:
                 file.truncate(before)
                 raise
 
     def records(self) -> list[dict[str, Any]]:
-        """Rows of the log, up to the first line that is none (the last may have been cut)."""
+        """Return the log's records up to the first invalid line (the last may be incomplete)."""
         file = self.path / "log.jsonl"
         records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():
@@ -330,10 +334,9 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Drop what the log says about updates after `update`, and the evaluation: both are to be
-        made again.
+        """Remove the evaluation and log records after `update`, which training will repeat.
 
-        What a process left that was killed while it wrote is dropped too.
+        Also remove temporary files left by processes that died while writing.
         """
         folders = (self.path, self.path / "videos")
         for left in (*itertools.chain(*map(unfinished, folders)), self.path / "eval.json"):
@@ -348,12 +351,12 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
+        """Directory of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was saved; a folder of checkpoints that is missing was moved away."""
+        """True once a checkpoint was saved; a missing directory counts as one that was moved."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -371,7 +374,7 @@ class Run:
         return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
 
     def weights(self, learner: Any, seed: int) -> PyTree[Any]:
-        """The newest weights of a seed, counted from 0, of what `learner` trained here."""
+        """Return the newest weights of a seed, counted from 0, as `learner` trained them."""
         self.check_seed(seed)
         keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
         shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
@@ -379,9 +382,9 @@ class Run:
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
 
     def best(self, weights: PyTree) -> dict[str, Any] | None:
-        """The best policies evaluated while training; None before the first evaluation.
+        """Return the best policies evaluated during training; None before the first evaluation.
 
-        Of each seed `weights` (shaped like those given), `return` and `update`.
+        They have `weights` (shaped like the argument), `return` and `update` for each seed.
         """
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
@@ -389,7 +392,7 @@ class Run:
 
 
 def _versions() -> dict[str, str]:
-    """What a run was made with."""
+    """Return the versions of Python and of the packages that a run depends on."""
     packages = ("jaxenvs", "jax", "flax", "optax", "orbax-checkpoint")
     found = {name: version(name) or "not installed" for name in packages}
     return {"python": platform.python_version(), **found}

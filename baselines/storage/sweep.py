@@ -1,8 +1,7 @@
-"""Sweeps: several settings train side by side in one program, each with the same seeds.
+"""Sweeps: several combinations of settings train in one program, each with the same seeds.
 
-Numbers that are swept are arrays of the program, one element for each agent, so that all
-settings are compiled once. A sweep is a run whose agents take the place of seeds, in the order of
-`Config.agents`.
+Swept settings are arrays of the program with one element per agent, so all combinations share one
+compilation. The axis of seeds becomes an axis of agents, in the order of `Config.agents`.
 """
 
 import dataclasses
@@ -14,14 +13,14 @@ import numpy as np
 from ..registry import ALGORITHMS
 from .runs import Config, RunError
 
-BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # spacing of their ranges
-DIGITS = 4  # of the values in a range
+BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # with geometric ranges
+DIGITS = 4  # significant digits of the values in a range
 
 
 def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, list[float]]:
-    """Values of each setting that `NAME=A,B,C` or `NAME=FROM..TO:COUNT` names.
+    """Parse the values of `NAME=A,B,C` or `NAME=FROM..TO:COUNT` for each setting.
 
-    Every combination is a setting of its own. `RunError` for what cannot be swept.
+    Raises `RunError` for settings that cannot be swept, and `ValueError` for invalid combinations.
     """
     sweep = {}
     for text in texts:
@@ -30,8 +29,8 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
         if name not in settings.swept:
             known = ", ".join(settings.swept)
             raise RunError(
-                f"--sweep {text}: {name} is no number of the program that can be swept; these are: "
-                f"{known}; train others, such as sizes of layers, one after another"
+                f"--sweep {text}: {name} cannot be swept; choose from {known}; train other "
+                f"settings, such as sizes of layers, one after another"
                 if known
                 else f"--sweep {text}: {algorithm} trains one setting at a time; use "
                 f"{', '.join(n for n, row in ALGORITHMS.items() if row.load().Settings.swept)}"
@@ -45,7 +44,7 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
 
 
 def written(sweep: dict[str, list[float]]) -> tuple[str, ...]:
-    """What `parse` makes this sweep of."""
+    """Return the arguments that `parse` turns into this sweep."""
     return tuple(f"{name}={','.join(map(repr, values))}" for name, values in sweep.items())
 
 
@@ -64,7 +63,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    shown = {f"{value:g}" for value in found}  # as in the names of agents
+    shown = {f"{value:g}" for value in found}  # as in agents' names
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(
             f"--sweep {text}: give one or more finite values that differ in their first six digits"
@@ -73,7 +72,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
 
 
 def values(config: Config) -> dict[str, np.ndarray]:
-    """For each swept setting, the value of each agent."""
+    """Return the value of each agent, for each swept setting."""
     return {
         name: np.array([of[name] for of, _ in config.agents], np.float32) for name in config.sweep
     }

@@ -1,4 +1,4 @@
-"""A run with two small checkpoints, for tests that spoil it."""
+"""A run with two small checkpoints, for tests that damage it."""
 
 import dataclasses
 
@@ -16,17 +16,17 @@ ROW = {"update": 1, "steps": 8, "episodes": [1], "return": [0.5]}
 
 
 def trees(update: int) -> dict:
-    """Trees that tell the update."""
+    """Return trees whose values identify the update."""
     return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
 
 
 def names(run: Run) -> list[str]:
-    """What is in the folder of checkpoints."""
+    """Return the names in the directory of checkpoints."""
     return sorted(path.name for path in run.checkpoints.iterdir())
 
 
 def saved_run(path) -> Run:
-    """A run with checkpoints of updates 1 and 2."""
+    """Return a run with checkpoints of updates 1 and 2."""
     settings = dataclasses.asdict(ppo.Settings(hidden=(8,)))
     run = Run.create(path / "run", Config(ID, {}, 0, 1, settings))
     for update in (1, 2):

@@ -1,4 +1,4 @@
-"""A checkpoint in one file: what is carried is what was saved, and a damaged file is refused."""
+"""A checkpoint in one file: it contains the saved arrays, and a damaged file is refused."""
 
 import zlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`jaxenvs compare`: statistics by rliable's definitions, what is read, printed and refused."""
+"""`jaxenvs compare`: statistics by rliable's definitions, input, output and errors."""
 
 import importlib
 import json
@@ -104,7 +104,7 @@ def run(
 
 
 def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")  # otherwise cells wrap where somebody else has set fewer
+    monkeypatch.setenv("COLUMNS", "200")  # cells would wrap in a narrower terminal
     low = run(tmp_path / "low", [0.1, 0.2, 0.3])
     more = run(tmp_path / "more", [0.4, 0.2], first=3)
     high = run(tmp_path / "high", [0.5, 0.6, 0.7, 0.8], "pqn")

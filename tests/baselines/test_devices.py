@@ -13,18 +13,18 @@ import pytest
 import tiny
 
 from jaxenvs.baselines.core.devices import Devices
-from jaxenvs.baselines.presets import BY_REPLAY
+from jaxenvs.baselines.off_policy.presets import DQN_FAMILY
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run
 
 HERE = Path(__file__).parent
-REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
+REAL = ("sac", "td3", "tqc", "crossq")  # learners of continuous actions
 FLAGS = os.environ.get("XLA_FLAGS", "")
 DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
 
 
 def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A process with some number of simulated devices."""
+    """Start a process with simulated devices."""
     return subprocess.Popen(
         [sys.executable, *argv],
         env={
@@ -42,25 +42,25 @@ def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.P
 
 
 def end(process: subprocess.Popen, code: int = 0, timeout: int = 300) -> tuple[str, str]:
-    """What it said; it must have ended with the code."""
+    """Wait for a process, check its exit code and return its output."""
     said = process.communicate(timeout=timeout)
     assert process.returncode == code, said[1]
     return said
 
 
 def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A separate `jaxenvs train`."""
+    """Start `jaxenvs train` in a separate process."""
     return start(["-m", "jaxenvs.baselines.run.train", *flags], devices, **environment)
 
 
 def free_port() -> int:
-    """A port that nobody uses."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 def on_eight(*arguments: str) -> dict:
-    """What on_eight.py saw."""
+    """Return the output of on_eight.py."""
     said, _ = end(start([str(HERE / "on_eight.py"), *arguments], 8))
     return json.loads(said.splitlines()[-1])
 
@@ -114,7 +114,7 @@ def test_epsilon_falls_over_the_environments_of_all_devices(seen):
 
 
 @pytest.mark.full
-def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
+def test_a_run_of_eight_devices_writes_the_usual_files(eight):
     out, seen = eight
     assert seen["exit"] == 0
     assert seen["files"] == ["checkpoints", "config.json", "curve.png", "eval.json", "log.jsonl"]
@@ -122,7 +122,7 @@ def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
+def test_a_checkpoint_of_eight_devices_resumes_on_one(eight, tmp_path):
     out = shutil.copytree(eight[0], tmp_path / "run")
     more = ["--total-steps", "512", "--learning-rate", "1e-3"]
     assert train.main(["--resume", str(out), *more]) == 0
@@ -131,7 +131,7 @@ def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
-    """Both go on from the checkpoint of eight devices."""
+    """Both resume from the checkpoint of eight devices."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
     together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)
@@ -153,7 +153,7 @@ def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
 
 
 @pytest.mark.full
-def test_slurm_tells_its_tasks_who_they_are(tmp_path):
+def test_tasks_of_slurm_join_by_its_variables(tmp_path):
     tasks = {
         "SLURM_JOB_ID": str(free_port()),
         "SLURM_STEP_NODELIST": "localhost",
@@ -192,9 +192,9 @@ def test_flags_that_do_not_fit(capsys, flags, message):
 
 @pytest.mark.parametrize(
     ("process", "message"),
-    [("1", "nobody answers there"), ("0", "after 1 s still without process 1")],
+    [("1", "no process answers"), ("0", "no connection from process 1 after 1 s")],
 )
-def test_nobody_comes(capsys, process, message):
+def test_missing_processes_are_named(capsys, process, message):
     address = f"127.0.0.1:{free_port()}"
     flags = ["--coordinator", address, "--processes", "2", "--process", process]
     said = refused(capsys, [*DOORKEY, *flags, "--join-timeout", "1"])
@@ -253,7 +253,7 @@ def test_one_device_has_no_exchange_in_its_program():
 def test_every_learner_takes_several_devices(tmp_path, id, flags):
     small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
     small += " --eval-episodes 4 --out"
-    has_replay = flags.split()[0] in (*BY_REPLAY, *REAL, "r2d2", "muzero")
+    has_replay = flags.split()[0] in (*DQN_FAMILY, *REAL, "r2d2", "muzero")
     minibatches = [] if has_replay else ["--minibatches", "2"]
     warm = ["--warm-up", "128", "--capacity", "512"] if has_replay else []
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []

@@ -18,7 +18,7 @@ def test_exactly_the_first_episode_of_each_environment():
     play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
-    # What is played follows from the lengths that were drawn: 7 and 8 are cut at 6, unrewarded.
+    # Episodes of drawn lengths 7 and 8 are truncated at 6 without a reward.
     drawn = make_vec(env, count, autoreset="none").reset(jax.random.split(key)[0]).state.env.length
     drawn = np.asarray(drawn)
     np.testing.assert_array_equal(episodes.lengths, np.minimum(drawn, 6))
@@ -57,7 +57,7 @@ def test_summary_has_means_of_all_and_of_each_seed():
 
 
 def test_a_score_is_no_success(capsys):
-    """What a success is the environment says, and where it does not there is no figure of it."""
+    """The environment defines success; without a definition there is no success rate."""
     returns = jnp.array([[5.6, 3.0]])
     played = evaluation.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
     result = evaluation.summary(jax.device_get(played), [{"seed": 0}])
@@ -68,7 +68,7 @@ def test_a_score_is_no_success(capsys):
 
 
 def succeeded(env, **fields):
-    """What an environment says of a step with these fields; the others are 0 and false."""
+    """Return an environment's success for a step with these fields; others are 0 and false."""
     nothing = {"reward": 0.0, "terminated": False, "truncated": False, "info": {}}
     step = Step(obs=(), state=(), **(nothing | fields))
     return env.succeeded(jax.tree.map(jnp.asarray, step))
@@ -91,12 +91,12 @@ def test_success_is_the_environments_to_define():
 
 
 class Earner(Countdown):
-    """Achievements: to live for two steps, for four, and to reach a reward."""
+    """Achievements: survive two steps, survive four, and reach a reward."""
 
     achievements = ("two", "four", "end")
 
     def step_state(self, key, state, action, params):
-        """They are told once, not from then on."""
+        """An achievement is reported at one step only."""
         state, reward, ends, _ = super().step_state(key, state, action, params)
         told = jnp.stack([state.time == 2, state.time == 4, ends])
         return Transition(state, reward, ends, {"achievements": told})

@@ -128,7 +128,7 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
 
 
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
-    """With one feature the bonus is that of counts: 1 / (n + ridge)."""
+    """With one feature the bonus is a count-based one: 1 / (n + ridge)."""
     ones, none = jnp.ones((20, 1, 1)), jnp.zeros((20, 1), jnp.bool_)
     _, bonus = jax.jit(e3b.outside)(e3b.unseen(1, 1), ones, none)
     np.testing.assert_allclose(bonus[:, 0], 1.0 / (np.arange(20) + 0.1), rtol=1e-4)
@@ -145,7 +145,7 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
     batch = (obs[:-1].reshape(-1, 2), obs[1:].reshape(-1, 2), visits.action.ravel())
 
     def surprise(curiosity, is_pair):
-        return bonus.surprise((curiosity.encoder, curiosity.inverse), *batch, is_pair)
+        return bonus.inverse_loss((curiosity.encoder, curiosity.inverse), *batch, is_pair)
 
     everything, nothing = jnp.ones(64 * ENVS, jnp.bool_), jnp.zeros(64 * ENVS, jnp.bool_)
     surprise = jax.jit(surprise)

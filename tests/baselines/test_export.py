@@ -1,4 +1,4 @@
-"""`jaxenvs export`: the files of a policy say what the policy says, without jaxenvs."""
+"""`jaxenvs export`: an exported policy gives the same outputs without jaxenvs."""
 
 import functools
 import json
@@ -35,7 +35,7 @@ print(json.dumps([np.asarray(logits).tolist(), np.asarray(value).tolist()]))
 
 
 def trained(tmp_path, *more) -> str:
-    """A tiny run, exported."""
+    """Train and export a tiny run."""
     out = str(tmp_path / "run")
     steps = ["--total-steps", "256", "--out", out]
     assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *steps, *more]) == 0
@@ -73,7 +73,7 @@ def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys)
 
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl", "pqn-rnn"])
-def test_a_policy_that_remembers_takes_and_returns_its_memory(tmp_path, algorithm):
+def test_a_recurrent_policy_takes_and_returns_its_memory(tmp_path, algorithm):
     run = trained(tmp_path, "--algo", algorithm, "--memory", "4", "--minibatches", "2")
     program = jax.export.deserialize(
         bytearray((tmp_path / "run" / "export" / "policy.jax").read_bytes())
@@ -89,6 +89,6 @@ def test_a_policy_that_remembers_takes_and_returns_its_memory(tmp_path, algorith
         jax.tree.map(close, (memory, *found), expected)
 
 
-def test_what_cannot_be_exported_is_said_in_a_sentence(tmp_path, capsys):
+def test_runs_that_cannot_be_exported_get_an_error(tmp_path, capsys):
     assert cli.main(["export", str(tmp_path / "none")]) == 2
     assert "is not a run" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Folders of runs that somebody made to do harm: refused or passed over, nothing is executed."""
+"""Malicious run directories are refused or skipped, and nothing in them is executed."""
 
 import json
 import os
@@ -23,13 +23,13 @@ def run(tmp_path) -> Run:
 
 
 def manifest(path: Path, **changes) -> None:
-    """Change what a manifest says."""
+    """Change fields of a manifest."""
     file = path / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 @pytest.mark.parametrize("name", ["../../../secret", "/etc/passwd", "/dev/zero", "weights/../x"])
-def test_a_manifest_names_files_of_its_own_only(run, tmp_path, capsys, name):
+def test_a_manifest_names_only_files_of_its_checkpoint(run, tmp_path, capsys, name):
     (tmp_path / "secret").write_text("x")
     newest = run.checkpoints / "00000002"
     files = json.loads((newest / "manifest.json").read_text())["files"]
@@ -39,7 +39,7 @@ def test_a_manifest_names_files_of_its_own_only(run, tmp_path, capsys, name):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "device", "pipe"])
-def test_what_is_no_plain_file_of_the_checkpoint_is_not_opened(run, tmp_path, capsys, kind):
+def test_only_plain_files_of_the_checkpoint_are_opened(run, tmp_path, capsys, kind):
     newest = run.checkpoints / "00000002"
     made = newest / "weights" / "more"
     if kind == "pipe":
@@ -52,7 +52,7 @@ def test_what_is_no_plain_file_of_the_checkpoint_is_not_opened(run, tmp_path, ca
     assert "weights/more is no plain file" in capsys.readouterr().err
 
 
-def test_files_that_nobody_wrote_are_damage_but_what_file_managers_leave_is_not(run, capsys):
+def test_unknown_files_are_damage_but_hidden_files_of_file_managers_are_not(run, capsys):
     newest = run.checkpoints / "00000002"
     (newest / ".DS_Store").write_text("x")
     assert run.restore(TREES)[0] == 2
@@ -70,7 +70,7 @@ def test_a_run_whose_parts_are_links_is_refused(run, tmp_path, name):
         Run.open(run.path)
 
 
-def test_only_folders_that_training_names_so_are_removed(run, tmp_path):
+def test_only_folders_that_training_creates_are_removed(run, tmp_path):
     kept = {"2024-photos", "1", "notes"}
     for name in kept:
         (run.checkpoints / name).mkdir()
@@ -89,7 +89,7 @@ def test_only_folders_that_training_names_so_are_removed(run, tmp_path):
         (b"\x80\x04\x95pickle", "is damaged"),
     ],
 )
-def test_a_config_that_is_none_is_refused(run, content, says):
+def test_an_unreadable_config_is_refused(run, content, says):
     content = content if isinstance(content, bytes) else content.encode()
     (run.path / "config.json").write_bytes(content)
     with pytest.raises(RunError, match=says) as caught:
@@ -115,14 +115,14 @@ def test_a_config_that_is_none_is_refused(run, content, says):
         ({"seeds": 10**9}, "does not fit"),
     ],
 )
-def test_a_config_that_cannot_be_is_refused(run, changes, says):
+def test_an_invalid_config_is_refused(run, changes, says):
     config = json.loads((run.path / "config.json").read_text()) | changes
     (run.path / "config.json").write_text(json.dumps(config))
     with pytest.raises(RunError, match=says):
         runs.load_policy(run.path)
 
 
-def test_what_a_manifest_agrees_to_hold_is_still_no_more_than_memory(run):
+def test_arrays_of_a_manifest_must_fit_into_memory(run):
     newest = run.checkpoints / "00000002"
     manifest(newest, arrays={"weights": {"a": "float32[1000000000000]"}})
     huge = {"weights": {"a": runs.jax.ShapeDtypeStruct((10**12,), np.float32)}}
@@ -137,8 +137,8 @@ def test_what_a_manifest_agrees_to_hold_is_still_no_more_than_memory(run):
         (b'"chunks":[2,3]', b'"chunks":[200000,300000]', "a chunk of a is larger than the array"),
     ],
 )
-def test_arrays_that_swell_when_they_are_read_are_refused(run, old, new, says):
-    """The files of Orbax itself, with a manifest that agrees to them."""
+def test_arrays_that_decompress_to_a_larger_size_are_refused(run, old, new, says):
+    """Orbax's own files are modified, with a matching manifest."""
     newest = run.checkpoints / "00000002"
     store = tensorstore.KvStore.open(
         {"driver": "ocdbt", "base": f"file://{newest / 'weights'}/"}
@@ -151,7 +151,7 @@ def test_arrays_that_swell_when_they_are_read_are_refused(run, old, new, says):
         run.restore(TREES)
 
 
-def test_what_orbax_cannot_read_names_the_checkpoint_to_remove(run):
+def test_errors_of_orbax_name_the_checkpoint_to_remove(run):
     newest = run.checkpoints / "00000002"
     (newest / "weights" / "manifest.ocdbt").write_bytes(b"\x80\x04\x95garbage")
     signed(newest)
@@ -160,14 +160,14 @@ def test_what_orbax_cannot_read_names_the_checkpoint_to_remove(run):
 
 
 def signed(path: Path) -> None:
-    """Make the manifest agree to the files, as whoever means harm would."""
+    """Update the manifest's hashes, as an attacker would."""
     files = (file for file in path.rglob("*") if file.is_file() and file.name != "manifest.json")
     prints = {file.relative_to(path).as_posix(): checkpoints._fingerprint(file) for file in files}
     manifest(path, files=prints)
 
 
 @pytest.mark.parametrize("row", ["[1]", '{"update": "x"}', "[" * 10**5, '"x"', "\xff", '{"up'])
-def test_a_log_is_read_up_to_the_first_line_that_is_no_row(run, row):
+def test_a_log_is_read_up_to_the_first_invalid_line(run, row):
     run.log([ROW])
     with (run.path / "log.jsonl").open("a", encoding="latin-1") as file:
         file.write(row + "\n")
@@ -177,7 +177,7 @@ def test_a_log_is_read_up_to_the_first_line_that_is_no_row(run, row):
 
 
 class _Bomb:
-    """Unpickling it would write a file."""
+    """Object that writes a file when it is unpickled."""
 
     def __reduce__(self):
         return os.system, ("touch exploded",)

@@ -13,7 +13,7 @@ from jaxenvs.baselines import old_names
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
-# A package may import the packages of earlier rows, and the other packages of its own row.
+# A package may import packages of earlier rows and of the same row.
 LAYERS = (
     ("core",),
     ("networks",),

@@ -13,11 +13,11 @@ from tiny_masks import Gate
 
 import jaxenvs
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core import minibatches, replay_buffer, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.core.policy import Policy
 from jaxenvs.baselines.networks import policies, q_network
-from jaxenvs.baselines.off_policy import dqn, r2d2
+from jaxenvs.baselines.off_policy import dqn, q_learning, r2d2
 from jaxenvs.baselines.on_policy import ppo, ppo_rnn, pqn
 from jaxenvs.baselines.ray import actors as ray_actors
 from jaxenvs.baselines.ray import ppo as ray_ppo
@@ -34,14 +34,14 @@ SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 
 
 def of(algorithm, env, **settings):
-    """A learner whose environments allow no mistakes."""
+    """Return a learner in environments that raise on illegal actions."""
     replays = {"capacity": 320, "warm_up": 64, "gradient_steps": 2, "batch_size": 8}
     more = replays if algorithm in BY_REPLAY else {"minibatches": 2}
     return learner(env, algorithm, **(SMALL | more | settings))
 
 
 NAMES = ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn", "r2d2")
-BY_REPLAY = {"dqn": dqn.valued, "r2d2": r2d2.valued}
+BY_REPLAY = {"dqn": q_learning.action_values, "r2d2": r2d2.action_values}
 LEARNERS = [functools.partial(of, name) for name in NAMES]
 of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn, of_r2d2 = LEARNERS
 explore = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
@@ -55,17 +55,17 @@ CHOOSE = {
 
 
 def by_default(*chosen):
-    """All learners as parameters, of which the others run in the full run alone."""
+    """Return all learners as parameters; those not named are marked full."""
     full = pytest.mark.full
     return [make if make in chosen else pytest.param(make, marks=full) for make in LEARNERS]
 
 
 @functools.cache
 def collected(agent):
-    """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
+    """Return the runner and the rollout of a new learner with one seed."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
     if name in BY_REPLAY:
-        collect = functools.partial(dqn.collect, agent, valued=BY_REPLAY[name])
+        collect = functools.partial(q_learning.collect, agent, action_values=BY_REPLAY[name])
         made = jax.jit(jax.vmap(collect))(runners)
     else:
         act = functools.partial(rollouts.collect, agent, choose=CHOOSE[name])
@@ -127,7 +127,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """For the weights that acted all ratios are 1, so the advantages are those of PPO."""
+    """For the weights that acted all ratios are 1, so the advantages equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -139,7 +139,7 @@ def test_v_trace_weighs_legal_probabilities():
 
 
 def biased(weights, dense: str):
-    """The same weights, but a network that says 3, 2, 1 whatever it sees."""
+    """Return weights with which the network always outputs 3, 2, 1."""
     flat = jax.tree.map(jnp.zeros_like, weights)
     layer = flat["params"][dense]
     layer["bias"] = layer["bias"] + jnp.array([3.0, 2.0, 1.0])
@@ -165,16 +165,16 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    after, *_ = collected(agent)  # what is done does not depend on how targets are made
+    after, *_ = collected(agent)  # acting does not depend on the targets
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")
-    window = jax.jit(dqn.replay_buffer.window, static_argnums=(3, 4))
+    window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
     expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
-    worth = jax.jit(dqn.worth, static_argnums=0)(agent, weights, weights, batch)
+    worth = jax.jit(dqn.td_target, static_argnums=0)(agent, weights, weights, batch)
     np.testing.assert_allclose(worth, expected, rtol=1e-6)
 
 
@@ -211,7 +211,7 @@ class AllLegal(Endless):
 
 @pytest.mark.parametrize("make", by_default(of_ppo))
 def test_masks_that_allow_everything_are_not_in_the_program(make):
-    """The traced update is, letter by letter, that of an environment without a mask."""
+    """The traced update equals the update of an environment without a mask as text."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
         assert env.state_shape  # traced and kept, so that it is in none of the programs

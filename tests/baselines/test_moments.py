@@ -55,7 +55,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """A network that says what it reads."""
+    """Network that returns its input."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},
@@ -66,7 +66,7 @@ def echo(space) -> Normalised:
 
 @jax.jit
 def read_after(batches, obs):
-    """What `echo` reads of observations after some batches of them."""
+    """Return the input of `echo` for observations after some batches."""
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
@@ -232,7 +232,7 @@ def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):
         registry.build("ppo", env, ppo.Settings(normalize_obs=True))
-    with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a network of its own"):
+    with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a fixed network"):
         ALGORITHMS["rl2"].load().Settings(normalize_obs=True).check()
     with pytest.raises(ValueError, match="reward_scaling=True: actors keep no running statistics"):
         ALGORITHMS["ppo-ray"].load().Settings(reward_scaling=True).check()

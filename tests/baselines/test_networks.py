@@ -178,7 +178,7 @@ def test_lines_need_a_square_board(id):
 
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
 def test_bfloat16_is_of_activations_alone(id):
-    """Weights and results are float32, and the results are those of float32 to two digits."""
+    """Weights and results are float32 and agree with float32 activations to two digits."""
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs
     exact, coarse = (policies.ActorCritic.of(env, (16, 16), 8, bfloat16=bf) for bf in (False, True))

@@ -1,4 +1,4 @@
-"""Networks and environments of one's own on the command line, and convolutions."""
+"""User-defined networks and environments on the command line, and convolutions."""
 
 import subprocess
 import sys
@@ -37,8 +37,8 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
     assert (logits.shape, value.shape) == ((policy.env.action_space.n,), ())
 
 
-def test_a_network_that_remembers_learns_from_sequences():
-    """What it needs beside is written for any: here its value counts the steps of an episode."""
+def test_a_recurrent_network_trains_on_sequences():
+    """The generic `unroll` resets its state: the value counts the steps of an episode."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
@@ -58,8 +58,8 @@ def test_a_network_that_remembers_learns_from_sequences():
     np.testing.assert_array_equal(value, np.tile(np.arange(12) % 5 + 1.0, (2, 1)))
 
 
-def test_sequences_of_any_network_are_those_of_a_faster_one():
-    """`Recurrent` unrolls itself; the way for all networks gives the same."""
+def test_the_generic_unroll_equals_the_faster_one():
+    """`Recurrent` overrides `unroll`; the generic one of `Network` gives the same results."""
     network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
@@ -72,7 +72,7 @@ def test_sequences_of_any_network_are_those_of_a_faster_one():
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn"])
 def test_actor_and_critic_share_nothing(algorithm):
-    """Logits are those of one network, values those of the other."""
+    """One network returns the logits, the other the values."""
     agent = learner(Countdown(), algorithm, separate=True)
     obs, key = jnp.ones((3, 1)), jax.random.key(0)
     weights = jax.jit(agent.network.init)(key, obs[0])
@@ -104,7 +104,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     [("relu", lambda x: np.maximum(x, 0)), ("silu", lambda x: x / (1 + np.exp(-x)))],
 )
 def test_the_activation_is_between_layers(activation, function):
-    """NumPy."""
+    """Compared with NumPy."""
     network = learner(Countdown(), activation=activation).network
     obs = jnp.full(1, 3.0)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -115,7 +115,7 @@ def test_the_activation_is_between_layers(activation, function):
 
 
 def test_a_convolution_is_a_sum_over_squares():
-    """As by two loops, with zeros where the picture ends."""
+    """Compared with two loops over a picture padded with zeros."""
     space = Box(0, 255, (5, 7, 3), np.uint8)
     encoder = encoders.Encoder(space, 8, conv=(3, 4, 2, 6))
     obs = np.random.default_rng(0).integers(0, 256, space.shape, np.uint8)
@@ -148,7 +148,7 @@ def test_a_convolution_is_a_sum_over_squares():
         ({"network": "tiny_nets:NUMBER"}, "is 3; give a subclass of"),
         ({"network": "tiny_nets:Wide"}, r"logits must be float32\[2\], not float32\[3\]"),
         ({"network": "tiny_nets:Listed"}, r"value must be float32\[\], not float32\[1\]"),
-        ({"network": "tiny_nets:Counting"}, "remembers something: give --algo ppo-rnn"),
+        ({"network": "tiny_nets:Counting"}, "is recurrent: give --algo ppo-rnn"),
         ({"conv": (3,)}, "must be pairs of at least 1"),
         ({"conv": (0, 4)}, "must be pairs of at least 1"),
         ({"conv": (3, 4)}, "observes no map or picture to convolve"),
@@ -161,7 +161,7 @@ def test_a_network_that_cannot_work_says_why(settings, words):
 
 @pytest.mark.full
 def test_a_module_of_this_folder_has_environments(tmp_path):
-    """`module:Id`, as a user types it; a run of it finds them again."""
+    """A run of `module:Id` can be loaded again."""
     text = (DOCS / "berries.py").read_text("utf-8")
     (tmp_path / "orchard.py").write_text(text, "utf-8")
     flags = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "4", "--total-steps", "32"]
@@ -194,11 +194,11 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
 
 
 def test_ids_of_a_module(tmp_path, monkeypatch):
-    """It is imported first; ids that are there already stay what they are."""
+    """The module is imported first; registered ids stay unchanged."""
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.list()  # so that no family is registered in what is undone
+    registry.list()  # registers all families, so that the patch does not undo one
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5

@@ -1,4 +1,4 @@
-"""Prioritised replay: which slots have a priority, how often they are drawn, what they weigh."""
+"""Prioritised replay: priorities, sampling frequencies and importance weights."""
 
 import functools
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, goes_on_bit_for_bit
+from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, resumes_bit_identically
 from tiny import Clock, Countdown, learner
 
 from jaxenvs.baselines.core import priorities, replay_buffer
@@ -131,8 +131,8 @@ def test_a_slot_drawn_twice_keeps_its_larger_error():
     np.testing.assert_allclose(after.largest, 2.0**0.5, rtol=1e-5)
 
 
-def test_gradient_steps_learn_from_what_is_drawn_and_correct_its_priority():
-    """An update of DQN: priorities are where steps are, and are those of the errors."""
+def test_gradient_steps_update_the_priorities_of_sampled_slots():
+    """After an update of DQN, slots with steps have priorities from their TD errors."""
     agent = learner(Clock(), "dqn", rollout_steps=7, n_step=2, priority=0.6, num_envs=4)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     for _ in range(2):
@@ -149,8 +149,8 @@ def test_gradient_steps_learn_from_what_is_drawn_and_correct_its_priority():
 
 
 @pytest.mark.parametrize("envs", [1, 3])
-def test_the_least_replay_always_has_a_slot_to_draw(envs):
-    """Where all environments are cut at once, no slot but that of a successor may be complete."""
+def test_the_smallest_buffer_always_has_a_slot_to_sample(envs):
+    """If all environments are truncated at once, only a successor's slot may be complete."""
     small = {"num_envs": envs, "n_step": 2, "priority": 0.6, "rollout_steps": 1, "batch_size": 8}
     small |= {"warm_up": 2 * envs, "gradient_steps": 1}
     with pytest.raises(ValueError, match=rf"n_step=2 needs 4: give capacity={4 * envs} or more"):
@@ -177,5 +177,5 @@ def test_shares_above_one_are_refused(name):
 
 
 @pytest.mark.full
-def test_a_run_with_priorities_goes_on_bit_for_bit(tmp_path):
-    goes_on_bit_for_bit(tmp_path, ["--algo", "dqn", *TINY, "--priority", "0.6"])
+def test_a_resumed_run_with_priorities_is_bit_identical(tmp_path):
+    resumes_bit_identically(tmp_path, ["--algo", "dqn", *TINY, "--priority", "0.6"])

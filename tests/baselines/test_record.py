@@ -1,4 +1,4 @@
-"""Pictures of learning curves, and what is kept of finished runs."""
+"""Pictures of learning curves, and records of finished runs."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
 
 
 def test_every_setting_of_a_sweep_is_named(tmp_path):
-    """In colours of its own, however many there are; `Config.names` tells agents apart."""
+    """In separate colours, for any number of agents; `Config.names` tells agents apart."""
     config = Config(
         "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
     )

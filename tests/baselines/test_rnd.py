@@ -126,7 +126,7 @@ def test_devices_share_statistics_and_predictor():
 
 
 def curious(env, **settings) -> Learner:
-    """A PPO that is rewarded for what is new."""
+    """Return PPO with an exploration bonus."""
     return learner(env, bonus=0.5, **settings)
 
 
@@ -169,7 +169,9 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def without(runner):
         """PPO's update as it would be if there were no bonus."""
         with monkeypatch.context() as patched:
-            patched.setattr(bonuses, "rewarded", lambda learner, runner, rollout: (runner, rollout))
+            patched.setattr(
+                bonuses, "add_bonus", lambda learner, runner, rollout: (runner, rollout)
+            )
             return plain.update(runner)
 
     def program(update) -> str:

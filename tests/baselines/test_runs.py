@@ -265,7 +265,7 @@ def test_the_curve_is_a_picture(tmp_path):
 
 
 def test_arrays_without_elements_are_kept(tmp_path):
-    """As Craft's light, where no picture is observed; Orbax refuses them."""
+    """Craft's light without a picture is such an array; Orbax rejects them."""
     state = {
         "light": np.zeros((4, 0), np.uint8),
         "map": np.arange(6),

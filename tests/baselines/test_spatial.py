@@ -1,4 +1,4 @@
-"""The network that knows space: the same numbers as plain NumPy, and what it refuses."""
+"""Spatial networks: compared with plain NumPy, and their errors."""
 
 import functools
 
@@ -26,7 +26,7 @@ NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activatio
 
 @functools.cache
 def acted():
-    """Weights, ids of a few steps, and what the network says of them while acting."""
+    """Return weights, ids of a few steps, and the outputs while acting."""
 
     @jax.jit
     def run(key):
@@ -95,7 +95,7 @@ def test_it_is_the_same_in_plain_numpy():
         np.testing.assert_allclose(values[step], dense(value, layers["critic"])[0], atol=1e-4)
 
 
-def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
+def test_training_reproduces_the_outputs_of_acting_and_resets_at_ends():
     weights, obs, (_, logits, values) = acted()
     unroll = jax.jit(NETWORK.unroll)
     done = np.zeros(STEPS, bool)
@@ -146,7 +146,7 @@ def test_results_are_not_rounded_to_bfloat16(algorithm):
     assert (said != rounded).mean() > 0.9
 
 
-def test_a_transformer_behind_it_learns_from_what_acting_saw():
+def test_training_of_the_transformer_reproduces_the_outputs_of_acting():
     """The same features enter the transformer, which sees no further back than the episode."""
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
     given |= {"hidden": (8, 8), "activation": "relu"}
@@ -214,13 +214,13 @@ def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
         ("Craft-Classic-Ids-v0", (), r"hidden=\(\): .* at least once"),
     ],
 )
-def test_what_it_cannot_read_or_build(id, hidden, message):
+def test_unsupported_observations_and_layers_raise(id, hidden, message):
     with pytest.raises(ValueError, match=message):
         spatial.Spatial.of(jaxenvs.make(id), hidden, 4, memory=4, neighbours=2)
 
 
 def test_learners_that_cannot_take_a_setting_say_so():
-    with pytest.raises(ValueError, match="rl2 has a network of its own"):
+    with pytest.raises(ValueError, match="rl2 has a fixed network"):
         RL2Settings(neighbours=2).check()
     with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
         ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()
@@ -244,7 +244,7 @@ def test_learners_that_cannot_take_a_setting_say_so():
     ],
 )
 def test_a_run_of_two_seeds(tmp_path, capsys, flags):
-    """It learns, is saved and is loaded again."""
+    """It trains, is saved and can be loaded."""
     run = tmp_path / "run"
     flags = ["--algo", *flags.split(), "--neighbours", "2", "--memory", "4"]
     flags += ["--total-steps", "512", "--out", str(run), *FLAGS]

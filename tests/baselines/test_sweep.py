@@ -17,13 +17,13 @@ from jaxenvs.baselines.storage import runs, sweep
 from jaxenvs.baselines.storage.checkpoints import RunError
 
 ID = "Grid-Empty-Random-5x5-v0"
-REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
+REAL = ("sac", "td3", "tqc", "crossq")  # learners of continuous actions
 SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", "2"]
 
 
 @pytest.mark.full
 def test_every_agent_learns_as_alone(tmp_path, capsys):
-    """Its weights are those of a run with its setting; the table names the best."""
+    """Its weights equal a single run's with its settings; the table names the best."""
     flags = [ID, *SMALL, "--total-steps", "256"]
     given = ["--sweep", "learning_rate=1e-3,1e-2", "entropy=0,0.1", "--out", str(tmp_path / "all")]
     assert train.main([*flags, *given]) == 0
@@ -106,8 +106,10 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
     if algorithm.startswith("ppo"):  # so that limits are reached
         changed |= {"clip": 0.001, "entropy": 1.0}
     by_replay = algorithm in REAL
-    changed |= {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}  # slow copies soon differ
-    if by_replay and algorithm != "crossq":  # which has no slow copies
+    changed |= (
+        {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}
+    )  # target networks soon differ
+    if by_replay and algorithm != "crossq":  # it has no target networks
         changed |= {"target_rate": 0.5}
     agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
     settings = agent.settings
@@ -157,7 +159,7 @@ def test_values_of_a_range(text, values):
     [
         (
             ("hidden=64,128",),
-            "hidden is no number of the program that can be swept; these are: lea",
+            "hidden cannot be swept; choose from lea",
         ),
         (("gamma",), "could not convert string to float: ''; write gamma="),
         (("gamma=0.9..0.99",), "write gamma="),

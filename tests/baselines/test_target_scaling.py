@@ -26,7 +26,7 @@ def scales(*sums):
 
 
 def mean_and_deviation(runner):
-    """Those of the targets so far."""
+    """Return the scales of the targets so far."""
     targets = value_scales.of(runner.weights).targets
     return [float(x) for x in value_scales.mean_and_deviation(targets)]
 

@@ -1,4 +1,4 @@
-"""Looks at a run while it learns: sinks, callback, evaluations, the best policy, films."""
+"""Tracking of a run: sinks, callback, evaluations, the best policy, videos."""
 
 import csv
 import importlib.util
@@ -76,7 +76,7 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
 
 
 def check_sinks(run) -> None:
-    """Both sinks say what the log says, each update once and in order."""
+    """Both sinks contain the log, each update once and in order."""
     rows = [sinks.flat(row, ["seed3", "seed4"]) for row in runs.Run.open(run).records()]
     with (run / "log.csv").open(newline="") as file:
         table = list(csv.DictReader(file))

@@ -1,4 +1,4 @@
-"""The command `jaxenvs train`: files, resuming, Ctrl-C, and sentences for what cannot work."""
+"""The command `jaxenvs train`: files, resuming, Ctrl-C and error messages."""
 
 import dataclasses
 import functools
@@ -47,7 +47,7 @@ def finished(tmp_path_factory):
 
 
 def contents(run, update: str) -> dict[str, np.ndarray]:
-    """Every array of the newest checkpoint, of the whole runner."""
+    """Return every array of the newest checkpoint, also of the runner."""
     newest = checkpoints.saved(run / "checkpoints")[-1]
     assert newest.name == update
     return checkpoints.contents(newest)
@@ -221,13 +221,13 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
     said = capsys.readouterr().out
     _, *groups = re.split(r"^\W*(\w+) options\W*$", said, flags=re.MULTILINE)
     shown = dict(zip(groups[::2], groups[1::2], strict=True))
-    assert list(shown) == ["run", "common", "exploring", "replayed", "dqn", "saving", "machine"]
-    assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploring"]
+    assert list(shown) == ["run", "common", "exploration", "replay", "dqn", "saving", "machine"]
+    assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploration"]
     assert "None)" not in said
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
-    """In a process of its own; the run that goes on afterwards equals one that was not stopped."""
+    """In a separate process; the resumed run equals one that was not stopped."""
     out = tmp_path / "stopped"
     flags = [*FLAGS, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
     flags += ["--log", "csv"]
@@ -246,8 +246,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     runs.load_policy(out)
 
 
-def told(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
-    """Note each call of a function by its word."""
+def record_calls(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
+    """Append a word to `events` at each call of a function."""
     real = getattr(owner, name)
 
     def noted(*arguments):
@@ -260,10 +260,10 @@ def told(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
 def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path, monkeypatch):
     events = []
     monkeypatch.setattr(loop, "_trace", lambda *_: None)  # it calls `run_chunk`, too
-    told(monkeypatch, loop, "run_chunk", events, "run")
-    told(monkeypatch, progress.ProgressLine, "update", events, "tell")
-    told(monkeypatch, keeping, "draw", events, "draw")
-    told(monkeypatch, runs.Run, "records", events, "read the log")
+    record_calls(monkeypatch, loop, "run_chunk", events, "run")
+    record_calls(monkeypatch, progress.ProgressLine, "update", events, "tell")
+    record_calls(monkeypatch, keeping, "draw", events, "draw")
+    record_calls(monkeypatch, runs.Run, "records", events, "read the log")
     flags = [*FLAGS, *total(4), "--checkpoint-every", "9", "--out", str(tmp_path / "run")]
     assert main(["Grid-Empty-Random-5x5-v0", *flags]) == 0
     chunks = ["run", *("run", "tell") * 3, "tell"]
@@ -273,11 +273,11 @@ def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """By the clock, too: none is due before the one before has been written."""
+    """Also by time: no checkpoint is due before the previous one has been written."""
     dispatched, written = threading.Event(), []
 
     def run_chunk(*arguments):
-        if written:  # an update after that of the checkpoint under way
+        if written:  # an update after the unfinished checkpoint's
             dispatched.set()
         return real_chunk(*arguments)
 
@@ -419,7 +419,7 @@ def _works(id: str, name: str | None = None) -> None:
         (["Grid-DoorKey-5x5-v0"], {}),
         (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
         (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
-        (["Grid-UnlockPickup-v0"], {}),  # its one box is what the mission names
+        (["Grid-UnlockPickup-v0"], {}),  # the mission always names its one box
         (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
         (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),
         (["BabyAI-OpenDoor-v0", "--set", "obs=image"], {"obs": "image"}),

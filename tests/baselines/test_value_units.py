@@ -17,6 +17,7 @@ from tiny import TINY, Endless
 
 import jaxenvs
 from jaxenvs import cli, registry
+from jaxenvs.baselines import registry as learners
 from jaxenvs.baselines.core import value_scales
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.evaluation.export import FILES
@@ -102,7 +103,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert float(program.call((), obs[None])[2][0]) == pytest.approx(TRUE, rel=0.02)
     told = json.loads((run / "export" / FILES[2]).read_text())["value"]
     assert "environment's reward" in told["unit"]
-    raw = registry.network(ALGORITHMS["ppo"], policy.env, policy_settings(run)).apply(
+    raw = learners.network(ALGORITHMS["ppo"], policy.env, policy_settings(run)).apply(
         policy.weights, obs
     )[1]
     line = told["of_network"]
@@ -191,7 +192,7 @@ def test_trials_may_be_scaled_too():
         .Settings(task_set="trivial-21k", reward_scaling=True, target_scaling=0.1, **TINY["rl2"])
     )
     module = ALGORITHMS["rl2"].load()
-    agent = registry.build("rl2", PreviousStep(env=module.learned(env, asked)), asked)
+    agent = learners.build("rl2", PreviousStep(env=module.learned(env, asked)), asked)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys, agent.params)
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), runners, agent.params)

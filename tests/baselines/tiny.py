@@ -22,15 +22,15 @@ from jaxenvs.baselines.storage.runs import Config
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
-# Flags of a run that takes seconds; those of one file compile one program.
+# Flags of a run that takes seconds; the runs of one test file share a compiled program.
 FLAGS = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
 FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
 
 class Endless(Env):
-    """A reward of 1 in every step, for ever; only the time limit cuts it. The observation is 1."""
+    """A reward of 1 at every step until the time limit; the observation is always 1."""
 
-    fully_observed = True  # there is nothing but the clock
+    fully_observed = True  # the state is only the clock
 
     @property
     def default_params(self) -> Params:
@@ -39,7 +39,7 @@ class Endless(Env):
 
     @property
     def action_space(self) -> Discrete:
-        """Two actions that do the same."""
+        """Two equivalent actions."""
         return Discrete(2)
 
     @property
@@ -48,20 +48,20 @@ class Endless(Env):
         return Box(0.0, 9.0, (1,), np.float32)
 
     def reset_state(self, key, level, params):
-        """Only the clock."""
+        """Return a state with the clock alone."""
         return State(time=jnp.int32(0))
 
     def step_state(self, key, state, action, params):
-        """A reward, and no end."""
+        """Return a reward of 1 without an end."""
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
-        """A constant: nothing tells how near the limit is."""
+        """A constant, so the time is hidden."""
         return jnp.ones(1, jnp.float32)
 
 
 class Clock(Endless):
-    """The same, but the observation is the time: the true successor of a cut episode shows 5."""
+    """`Endless` that observes the time: the final observation of a truncated episode is 5."""
 
     def observe(self, state, params=None):
         """The time."""
@@ -72,33 +72,33 @@ LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
 
 
 class Push(Clock):
-    """A clock whose actions are two numbers, cut after five steps; the reward is their sum."""
+    """A clock with two continuous actions, truncated after five steps; the reward is their sum."""
 
     @property
     def action_space(self):
-        """Two numbers with other bounds each."""
+        """Two numbers with different bounds."""
         return Box(LOW, HIGH, (2,), np.float32)
 
     def step_state(self, key, state, action, params):
-        """The sum."""
+        """Return the sum as the reward."""
         return super().step_state(key, state, action, params)._replace(reward=action.sum())
 
 
 @jaxenvs.struct
 class CountdownState(State):
-    """An episode that ends when its number of steps is up."""
+    """State of an episode with a drawn length."""
 
     length: Int32[Array, ""]  # steps
 
 
 class Countdown(Endless):
-    """Episodes of 1 to 8 steps, drawn at the start, that end with their length as the reward."""
+    """Episodes of a random length of 1 to 8 steps, whose final reward is that length."""
 
-    fully_observed = False  # nobody sees the length
+    fully_observed = False  # the length is hidden
 
     @property
     def default_params(self) -> Params:
-        """A limit that cuts the longest episodes, of 7 and 8 steps, before their reward."""
+        """A limit that truncates episodes of 7 and 8 steps before their reward."""
         return Params(max_steps_in_episode=np.int32(6))
 
     def draw_level(self, key, params):
@@ -106,11 +106,11 @@ class Countdown(Endless):
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 8) + 1
 
     def reset_state(self, key, level, params):
-        """Nothing but the length."""
+        """Return a state with the level's length."""
         return CountdownState(time=jnp.int32(0), length=level)
 
     def step_state(self, key, state, action, params):
-        """The reward comes at the end."""
+        """Return the reward at the end."""
         ends = state.time >= state.length
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 
@@ -125,7 +125,7 @@ REPLAY = {
 }
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
-# Settings of tests beside those of each learner: networks of a few units.
+# Small settings of each learner for tests.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
@@ -167,13 +167,13 @@ TINY = {
 
 
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
-    """A learner, of PPO unless another algorithm is named."""
+    """Return a learner, PPO by default."""
     chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
     return registry.build(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
-    """Rows of the log of the first updates."""
+    """Return the log records of the first updates."""
     runners, rows = loop.start(agent, jax.random.key(0)[None]), []
     config = Config("Classic-Pendulum-v0", {}, 0, 1, {}, agent.algorithm.name)
     line = ProgressLine(config, agent.settings.steps_per_update, updates, 0)
@@ -184,9 +184,9 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 
 
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
-    """Rows before the first gradient step have no losses; the first one with some has their mean.
+    """Check that records before the first gradient step have no losses, and the next has a mean.
 
-    The first update must end before the warm-up, and the second learn in each round.
+    The first update must end before the warm-up; the second must train at each environment step.
     """
     first, second = rows_of(agent, 2)
     for name in ("critic_loss", "q", *of_turns):
@@ -200,6 +200,6 @@ def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def collected(agent: Learner, runners: Any, keys: Array, choose: Any = ppo.choose) -> Any:
-    """The runners of all seeds after a rollout, and the rollouts."""
+    """Return the runners of all seeds after a rollout, and the rollouts."""
     one_seed = functools.partial(rollouts.collect, agent, choose=choose)
     return jax.vmap(one_seed, axis_name=SEEDS)(runners, keys)

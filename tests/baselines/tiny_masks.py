@@ -7,17 +7,17 @@ from jaxenvs.core.spaces import Discrete
 
 
 class Gate(Clock):
-    """Of three actions the first is illegal at even times, the last at odd ones.
+    """Three actions, the first illegal at even times, the last at odd times.
 
-    The time limit cuts at 5, an odd time; the next episode begins at 0, an even one.
+    The time limit is at 5, an odd time; the next episode begins at 0, an even time.
     """
 
     @property
     def action_space(self) -> Discrete:
-        """Three actions that do the same."""
+        """Three equivalent actions."""
         return Discrete(3)
 
     def action_mask(self, state, params=None):
-        """By the time."""
+        """Return the legal actions at this time."""
         odd = state.time % 2 == 1
         return jnp.stack([odd, jnp.ones((), jnp.bool_), ~odd])

@@ -1,4 +1,4 @@
-"""A learner of a user: it draws actions from a policy and learns nothing. One file, and one row."""
+"""User-defined learner that acts by its policy and never trains: one module and one row."""
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +11,19 @@ network = policies.ActorCritic.of
 
 
 def init(learner, key):
-    """Weights and worlds."""
+    """Return a runner."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner, runner):
-    """A rollout."""
+    """Collect a rollout."""
     runner, key, _ = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key, choose)
     return runner, rollouts.episode_sums(rollout)
 
 
 def choose(learner, runner, key, mask):
-    """Actions of the policy."""
+    """Sample actions from the policy."""
     memory, logits, value = rollouts.think(learner, runner, mask)
     action = jax.random.categorical(key, logits).astype(jnp.int32)
     return memory, action, {"value": value}

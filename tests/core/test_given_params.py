@@ -155,7 +155,7 @@ def test_set_and_param_name_each_other(capsys):
     assert cli.main(["train", "Grid-v0", "--param", "view_size=5"]) == 2
     assert "is a constructor field of Grid-v0; give it by --set" in capsys.readouterr().err
     assert cli.main(["train", "gym:CartPole-v1", "--ray", "--param", "a=5"]) == 2
-    assert "an environment of Gymnasium has no params" in capsys.readouterr().err
+    assert "a Gymnasium environment has no params" in capsys.readouterr().err
 
 
 def test_a_player_sees_the_given_limit(capsys, tmp_path):

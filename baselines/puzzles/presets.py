@@ -1,0 +1,16 @@
+"""Presets of the learners for puzzles. Measured results: baselines/README.md."""
+
+from ..core.preset import EIGHT_PUZZLE, rows
+
+PRESETS = (
+    *rows("davi", (r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4})),
+    *rows(
+        "world",
+        (r"Puzzle-.*", {"total_steps": 5_000, "model_share": 0.4}),
+        (EIGHT_PUZZLE, {"transitions": 20_000, "hidden": 32, "views": 3, "width": 96}),
+        (r"Puzzle-SlidingTile-4x4-v\d+", {"scramble": 30, "walks": 24}),
+        (r"Puzzle-Cube-.*", {"bits": 6, "views": 2, "scramble": 14, "walks": 24}),
+        (r"Puzzle-LightsOut-.*", {"bits": 2, "views": 1, "scramble": 16, "walks": 12}),
+        (r"Puzzle-Sokoban-.*", {"bits": 6, "views": 6, "model_share": 0.8}),
+    ),
+)

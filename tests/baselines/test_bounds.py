@@ -1,0 +1,75 @@
+"""Bounds that settings declare at their fields."""
+
+import dataclasses
+import math
+
+import pytest
+from jaxtyping import Array
+
+from jaxenvs.baselines.core.bounds import Bounds, Count, Share, Signed, bounds, python_type
+from jaxenvs.baselines.core.settings import Checked
+from jaxenvs.baselines.registry import ALGORITHMS
+
+
+@dataclasses.dataclass(frozen=True)
+class Base(Checked):
+    """Settings with one field of each kind."""
+
+    total_steps: Count = 1
+    chunk: Count = 1
+    steps_per_update: Count = 1
+    share: Share = 0.5
+    signed: Signed = -1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Derived(Base):
+    """The same with a default redeclared without its bounds."""
+
+    share: float = 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"total_steps": 0}, "total_steps=0 must be at least 1"),
+        ({"share": 1.5}, "share=1.5 must be at most 1"),
+        ({"share": -0.5}, "share=-0.5 must be at least 0"),
+        ({"share": math.nan}, "share=nan must be at least 0"),
+        ({"signed": math.inf}, "signed=inf must be finite"),
+        ({"signed": -math.inf}, "signed=-inf must be finite"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Base, Derived])
+def test_numbers_outside_their_bounds_are_refused(kind, given, message):
+    kind().check()
+    with pytest.raises(ValueError, match=message):
+        kind(**given).check()
+
+
+def test_open_and_infinite_bounds():
+    Bounds(infinite=True).check("norm", math.inf)
+    rate = Bounds(most=1.0, open=True)
+    rate.check("rate", 1.0)
+    for value in (0.0, 1.1, math.nan):
+        with pytest.raises(ValueError, match=f"rate={value} must be above 0 and at most 1"):
+            rate.check("rate", value)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_settings_that_can_be_swept_may_be_arrays(name):
+    """A sweep replaces floats by arrays, so the type of the field must allow both."""
+    settings = ALGORITHMS[name].load().Settings
+    types = {field.name: field.type for field in dataclasses.fields(settings)}
+    for swept in settings.swept:
+        assert Array in types[swept].__args__
+        assert python_type(types[swept]) is float
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_defaults_are_within_their_bounds(name):
+    settings = ALGORITHMS[name].load().Settings
+    declared = bounds(settings)
+    for field in dataclasses.fields(settings):
+        if field.name in declared:
+            declared[field.name].check(field.name, field.default)
