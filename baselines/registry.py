@@ -101,7 +101,7 @@ def check_actions(row: Algorithm, env: Any) -> None:
     if type(space) in row.actions:
         return
     able = able_learners(env)
-    fix = f"give --algo {joined(able)}" if able else "no learner here does"
+    fix = f"give --algo {join_names(able)}" if able else "no learner here does"
     wanted = " or ".join(kind.__name__ for kind in row.actions)
     raise ValueError(
         f"{env.name} has the action space {space}; {row.name} needs a {wanted} one: {fix}"
@@ -137,7 +137,7 @@ def able_learners(env: Any) -> list[str]:
     ]
 
 
-def joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names as `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last

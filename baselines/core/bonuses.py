@@ -94,7 +94,7 @@ class Bonus:
         Also return the moments and the last discounted sums.
         """
         sums = self.returns(before, new)
-        earned = earned.and_of(sums.reshape(1, -1), devices)
+        earned = earned.merged_with(sums.reshape(1, -1), devices)
         return earned, sums[-1], new / earned.deviation
 
     def returns(

@@ -16,7 +16,7 @@ from . import statistics
 from .learner import Learner
 from .planning import Search, search_of
 from .policy import Policy
-from .policy_statement import in_words, stated
+from .policy_statement import describe, in_brackets
 
 EVALUATION = 0x5EED  # folded into a seed's key: every evaluation plays the same, separate levels
 
@@ -132,7 +132,7 @@ class EvaluatedPolicy(NamedTuple):
     def facts(self) -> dict[str, Any]:
         """Description of the policy in eval.json."""
         policy = Policy.of(self.env, self.network, None, search=self.search)
-        return stated(policy, self.greedy)
+        return describe(policy, self.greedy)
 
     def act(
         self,
@@ -289,5 +289,5 @@ def _line(result: Mapping[str, Any]) -> str:
     return (
         f"Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
         f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "
-        f"{success}length {result['mean_length']:.1f}{in_words(result)}"
+        f"{success}length {result['mean_length']:.1f}{in_brackets(result)}"
     )

@@ -131,7 +131,7 @@ def descend(
 
     def in_parts(weights: PyTree, state: PyTree, *given: Any) -> Any:
         step = functools.partial(gradients, learner, of_all)
-        return _descended(chain, step, weights, state, *given)
+        return _scan_minibatches(chain, step, weights, state, *given)
 
     def in_one(weights: PyTree, state: PyTree, *given: Any) -> Any:
         vector, rebuilt = ravel_pytree(weights)
@@ -141,9 +141,9 @@ def descend(
             return ravel_pytree(gradient)[0], losses
 
         like = jax.tree.structure(weights)
-        joined = _exchanged(like, lambda part: ravel_pytree(part)[0], state, state)
-        vector, joined, losses = _descended(chain, step, vector, joined, *given)
-        return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
+        joined = _map_like(like, lambda part: ravel_pytree(part)[0], state, state)
+        vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
+        return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
     # One vector of all weights needs fewer kernels on an accelerator; on a CPU it is no faster.
     by_array = settings.optimiser in ("adamw", "muon")  # they treat kernels differently
@@ -157,7 +157,7 @@ def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 
-def _descended(
+def _scan_minibatches(
     chain: optax.GradientTransformation,
     gradient: Callable[..., tuple[PyTree, dict[str, Array]]],
     weights: PyTree,
@@ -196,7 +196,7 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
+def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
     """Apply `change` to the parts of a tree that have the structure `like` in the tree `old`."""
 
     def is_like(part: Any) -> bool:

@@ -31,7 +31,7 @@ class Moments(NamedTuple):
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
-    def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
+    def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
         """Return moments that include one more batch (Chan et al., 1979)."""
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
@@ -100,7 +100,7 @@ class Normalised:
         weights, obs = over_steps(weights, obs)
         return self.network.unroll(weights, memory, obs, done)
 
-    def and_of(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
+    def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
         """Return weights whose moments include these observations (steps, envs, ...).
 
         Non-finite numbers count as the mean.
@@ -109,7 +109,7 @@ class Normalised:
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
             values = values.reshape(-1, len(moments.mean)).T.astype(jnp.float32)
             known = jnp.where(jnp.isfinite(values), values, moments.mean[:, None])
-            return moments.and_of(known, devices)
+            return moments.merged_with(known, devices)
 
         seen = jax.vmap(jax.vmap(self.read))(obs)
         return {**weights, SEEN: _of_floats(merge, self.observation_space, weights[SEEN], seen)}

@@ -10,12 +10,12 @@ from .planning import Search
 from .policy import Policy
 
 
-def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
-    """Return the description of a policy for JSON, see `of_network`."""
-    return of_network(policy.env, policy.epsilon, greedy, policy.search)
+def describe(policy: Policy, greedy: bool) -> dict[str, Any]:
+    """Return the description of a policy for JSON, see `describe_network`."""
+    return describe_network(policy.env, policy.epsilon, greedy, policy.search)
 
 
-def of_network(
+def describe_network(
     env: Any, epsilon: float, greedy: bool, search: Search | None = None
 ) -> dict[str, Any]:
     """Return the description of a network that acts in an `Env` or a Gymnasium environment.
@@ -53,7 +53,7 @@ def observation(env: Any) -> str:
     return str(vars(env)["obs"] if is_named else env.observation_space)
 
 
-def words(facts: Mapping[str, Any]) -> str:
+def as_phrase(facts: Mapping[str, Any]) -> str:
     """Return the description as a phrase: "actions sampled, no search, observation image"."""
     parts = [f"actions {facts['actions']}"]
     if "epsilon" in facts:
@@ -65,6 +65,6 @@ def words(facts: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def in_words(result: Mapping[str, Any]) -> str:
+def in_brackets(result: Mapping[str, Any]) -> str:
     """Return an evaluation's policy in brackets; "" for older evaluations without one."""
-    return f" ({words(result['policy'])})" if "policy" in result else ""
+    return f" ({as_phrase(result['policy'])})" if "policy" in result else ""

@@ -36,6 +36,6 @@ def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
         return jnp.where(done, 0.0, total), total
 
     returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done))
-    after = before.and_of(sums.reshape(1, -1), learner.devices)
+    after = before.merged_with(sums.reshape(1, -1), learner.devices)
     runner = value_scales.with_scales(runner._replace(gain_returns=returns), rewards=after)
     return runner, rollout._replace(reward=rollout.reward / after.deviation)

@@ -150,7 +150,7 @@ def finish_update(
 ) -> tuple[Any, dict[str, Array]]:
     """Return the runner with updated observation statistics, and all metrics of the update."""
     if isinstance(learner.network, moments.Normalised):
-        weights = learner.network.and_of(runner.weights, rollout.obs, learner.devices)
+        weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
     return runner, {**episode_sums(rollout), **losses}
 

@@ -16,7 +16,7 @@ from jaxenvs.core.files import replacing
 
 from ..core.episodes import EVALUATION, Episodes, achievements, first_episodes, table
 from ..core.policy import Policy
-from ..core.policy_statement import stated, words
+from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
 from ..storage.runs import Run, load_policy
@@ -45,39 +45,39 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    asked = _parser().read(argv)
-    params = run_params(asked.params)
+    args = _parser().read(argv)
+    params = run_params(args.params)
     try:
-        run = Run.open(asked.run)
+        run = Run.open(args.run)
         config = run.config
-        seeds, given = range(config.seeds), (asked.best, params, asked.simulations)
-        policies = [load_policy(asked.run, seed, *given) for seed in seeds]
+        seeds, given = range(config.seeds), (args.best, params, args.simulations)
+        policies = [load_policy(args.run, seed, *given) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
-            "steps": None if asked.best else _steps(run),
-            "package": asked.package,
-            "episodes": asked.episodes,
-            "greedy": asked.greedy,
-            "policy": stated(policies[0], asked.greedy),
-            "best": asked.best,
+            "steps": None if args.best else _steps(run),
+            "package": args.package,
+            "episodes": args.episodes,
+            "greedy": args.greedy,
+            "policy": describe(policies[0], args.greedy),
+            "best": args.best,
             "params": {**config.params, **params},
-            **({"chosen_by": _chosen_by(run)} if asked.best else {}),
+            **({"chosen_by": _chosen_by(run)} if args.best else {}),
             "seeds": [
-                label | _result(name, label["seed"], policy, asked)
+                label | _result(name, label["seed"], policy, args)
                 for name, label, policy in zip(config.names, config.labels, policies, strict=True)
             ],
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
-            "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
+            "versions": {name: version(name) for name in ("jaxenvs", "jax", args.package) if name},
         }
         for line in _statements(found):
             print(line)
         if policies[0].env.achievements:
             print(table([seed["here"] for seed in found["seeds"]]))
-        if asked.json:
-            with replacing(Path(asked.json)) as temporary:
+        if args.json:
+            with replacing(Path(args.json)) as temporary:
                 temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-            print(f"wrote {asked.json}")
+            print(f"wrote {args.json}")
     except OSError as error:
         raise unwritable(error) from error
     except ValueError as error:  # an invalid run, or an environment that the package lacks
@@ -95,7 +95,7 @@ def _steps(run: Run) -> int | None:
 def _statements(found: dict[str, Any]) -> list[str]:
     """Return sentences that describe the evaluated policy."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
-    lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
+    lines = [f"Evaluated over {episodes}: {as_phrase(found['policy'])}."]
     if found["best"]:
         chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
         lines.append(f"The best while training, chosen over {chosen}.")
@@ -134,9 +134,9 @@ def _parser() -> Parser:
     return made
 
 
-def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str, Any]:
+def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate one agent, print a line with its name, and return its figures."""
-    package, count, greedy = asked.package, asked.episodes, asked.greedy
+    package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
     with activity(policy.env_id, "evaluating"):

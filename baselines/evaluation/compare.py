@@ -20,7 +20,7 @@ from jaxenvs.core.files import read_text, replacing
 from jaxenvs.core.typed import program
 
 from ..core import statistics
-from ..core.policy_statement import words
+from ..core.policy_statement import as_phrase
 from ..storage.runs import Config, Run, RunError
 from .curve import figure
 
@@ -68,17 +68,17 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    asked = _parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
-        found = comparison(asked.runs, asked.score, asked.normalize)
+        found = comparison(args.runs, args.score, args.normalize)
     except RunError as error:
         raise UsageError(str(error)) from error
     print(summary(found))
     try:
-        if asked.json:
-            _write_json(Path(asked.json), found)
-        if asked.plot:
-            _draw(Path(asked.plot), found)
+        if args.json:
+            _write_json(Path(args.json), found)
+        if args.plot:
+            _draw(Path(args.plot), found)
     except OSError as error:
         raise unwritable(error) from error
     return 0
@@ -178,7 +178,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 def _policy(result: dict[str, Any]) -> str:
     """Return an eval.json's description of the policy; older files have none."""
     if "policy" in result:
-        return words(result["policy"])
+        return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
     return f"{search} (by an older version)"
 

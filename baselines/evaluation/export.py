@@ -58,18 +58,18 @@ def _run(argv: list[str]) -> int:
     )
     made.add_best()
     made.add_argument("--out", metavar="DIR", help="folder to write (default: RUN/export)")
-    asked = made.parse_args(argv)
+    args = made.parse_args(argv)
     require(["flatbuffers", "safetensors"], "export")
     try:
-        policy = load_policy(asked.run, asked.seed, asked.best, simulations=0)
-        folder = Path(asked.out or Path(asked.run) / "export")
-        write(policy, Run.open(asked.run), folder)
+        policy = load_policy(args.run, args.seed, args.best, simulations=0)
+        folder = Path(args.out or Path(args.run) / "export")
+        write(policy, Run.open(args.run), folder)
     except RunError as error:
         raise UsageError(str(error)) from error
     except OSError as error:
         raise unwritable(error) from error
     print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
-    if (row := ALGORITHMS[Run.open(asked.run).config.algorithm]).searches:
+    if (row := ALGORITHMS[Run.open(args.run).config.algorithm]).searches:
         print(f"The program contains only the network, not the search of {row.name}.")
     return 0
 

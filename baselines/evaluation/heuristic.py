@@ -108,22 +108,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--budget", type=int, default=50_000, help="nodes for each board")
     parser.add_argument("--algorithm", choices=("astar", "qstar"), help="(default: see above)")
     parser.add_argument("--batch-size", type=int, default=1024, help="nodes expanded together")
-    asked = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     try:
-        run, plan = Run.open(asked.run), planner.load(asked.run)
-        algorithm = asked.algorithm or ("astar" if plan.q is None else "qstar")
-        keys = jax.random.split(jax.random.key(BOARDS_KEY), asked.boards)
+        run, plan = Run.open(args.run), planner.load(args.run)
+        algorithm = args.algorithm or ("astar" if plan.q is None else "qstar")
+        keys = jax.random.split(jax.random.key(BOARDS_KEY), args.boards)
         levels = jax.jit(jax.vmap(plan.puzzle.sample_level))(keys)
-        found = compare(plan, levels, asked.weight, asked.budget, algorithm, asked.batch_size)
+        found = compare(plan, levels, args.weight, args.budget, algorithm, args.batch_size)
     except ValueError as error:
         print(f"heuristic: {error}", file=sys.stderr)
         return 2
     run.write_json("heuristic.json", found)
-    tell(found)
+    print_figures(found)
     return 0
 
 
-def tell(found: dict[str, Any]) -> None:
+def print_figures(found: dict[str, Any]) -> None:
     """Print the figures."""
     for name, value in found.items():
         print(f"{name.replace('_', ' ')}: {value}")

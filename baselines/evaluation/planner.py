@@ -18,12 +18,10 @@ from jaxenvs import search
 from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.puzzles.puzzle import Move, Puzzle, PuzzleLevel
 
-from .. import registry
 from ..core.learner import Learner
 from ..puzzles import davi, latent_states, world
 from ..puzzles.latent_states import Code
-from ..storage.checkpoints import RunError
-from ..storage.runs import Run
+from ..storage.heuristics import trained
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,16 +60,8 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
 
     Raises `RunError`, which says how to fix the run.
     """
-    run = Run.open(run_dir)
-    name = run.config.algorithm
-    if name not in PLANNERS:
-        raise RunError(
-            f"{run.path} was trained by {name}, which learns no heuristic for a search; give a "
-            f"run of {' or '.join(PLANNERS)}"
-        )
-    settings = registry.ALGORITHMS[name].load().Settings(**run.config.settings)
-    learner = registry.build(name, run.config.env, settings)
-    return PLANNERS[name](learner, run.weights(learner, seed))
+    learner, weights = trained(run_dir, seed, PLANNERS)
+    return PLANNERS[learner.algorithm.name](learner, weights)
 
 
 def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
@@ -115,8 +105,8 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
         return Move(after, jnp.ones(actions, jnp.float32), changed)
 
     def apply(goal: Any, code: Code, action: Int32[Array, ""]) -> Move:
-        asked = functools.partial(model.apply, weights["model"], method="move")
-        after = asked(code.astype(jnp.float32), action) > 0
+        move = functools.partial(model.apply, weights["model"], method="move")
+        after = move(code.astype(jnp.float32), action) > 0
         return Move(after, jnp.ones((), jnp.float32), (after != code).any())
 
     def is_goal(goal: Any, code: Code) -> Bool[Array, ""]:

@@ -26,7 +26,7 @@ from jaxenvs.core.typed import PROGRAM
 
 from .. import GYM
 from ..core.episodes import middle
-from ..core.policy_statement import in_words
+from ..core.policy_statement import in_brackets
 from ..core.schedules import UNSHOWN
 from ..presets import names, preset
 from ..registry import ALGORITHMS, USUAL
@@ -60,7 +60,7 @@ def _command(config: Config, name: str | None) -> str:
         if value != usual.get(name) and name not in UNSHOWN:
             words.append(_flag(name.replace("_", "-"), value))
     if config.sweep:
-        words.append(" ".join(["--sweep", *sweep.written(config.sweep)]))
+        words.append(" ".join(["--sweep", *sweep.as_arguments(config.sweep)]))
     made = {} if config.id.startswith(GYM) else vars(jaxenvs.make(config.id))
     pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
     if pairs:
@@ -70,7 +70,7 @@ def _command(config: Config, name: str | None) -> str:
     return " ".join(words)
 
 
-def tell_sweep(run: Run) -> None:
+def print_sweep(run: Run) -> None:
     """Print the evaluated returns of a sweep, best first, and the command of the best settings."""
     config = run.config
     result = json.loads((run.path / "eval.json").read_text("utf-8"))
@@ -86,7 +86,7 @@ def tell_sweep(run: Run) -> None:
         numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
         each = ", ".join(f"{value:.3f}" for value in returns[i])
         print(" ".join(number.rjust(width) for number in numbers), "", each)
-    print(f"Evaluated over {result['episodes']} episodes of each{in_words(result)}.")
+    print(f"Evaluated over {result['episodes']} episodes of each{in_brackets(result)}.")
     best = {**config.settings, **settings[order[0]]}
     alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
     print(f"The best alone: {command(alone)}")
@@ -124,7 +124,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
     }
 
 
-def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge evaluated runs with the same versions, and the same command except for the seed.
 
     Runs that share a seed stay separate.
@@ -139,7 +139,9 @@ def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         each
         for (command, _, evaluated, *_), group in groups.items()
-        for each in ([_one(command, group)] if evaluated and _are_others(group) else group)
+        for each in (
+            [_merge(command, group)] if evaluated and _have_distinct_seeds(group) else group
+        )
     ]
 
 
@@ -151,13 +153,13 @@ def _seeds(record: dict[str, Any]) -> list[int]:
     return [seed["seed"] for seed in record["evaluation"]["per_seed"]]
 
 
-def _are_others(group: list[dict[str, Any]]) -> bool:
+def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
     """Return whether there are several records without common seeds."""
     seeds = [seed for record in group for seed in _seeds(record)]
     return len(group) > 1 and len({*seeds}) == len(seeds)
 
 
-def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     """Merge several records into one."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
@@ -231,19 +233,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
     parser.add_argument("--device", default="", help="name of the hardware of the runs")
     parser.add_argument("--picture", type=Path, help="PNG to draw")
-    asked = parser.parse_intermixed_args(argv)
+    args = parser.parse_intermixed_args(argv)
     try:
-        known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
-        new = [summary(Run.open(path), asked.device) for path in asked.runs]
+        known = json.loads(args.table.read_text("utf-8")) if args.table.is_file() else []
+        new = [summary(Run.open(path), args.device) for path in args.runs]
     except ValueError as error:
         print(f"record: {error}", file=sys.stderr)
         return 2
     lines = {record["command"]: record for record in [*known, *new]}
-    records = joined(list(lines.values()))
+    records = merged(list(lines.values()))
     text = ",\n".join(json.dumps(record) for record in records)
-    asked.table.write_text(f"[\n{text}\n]\n", "utf-8")
-    if asked.picture:
-        panels(asked.picture, curves(records))
+    args.table.write_text(f"[\n{text}\n]\n", "utf-8")
+    if args.picture:
+        panels(args.picture, curves(records))
     return 0
 
 

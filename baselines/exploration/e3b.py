@@ -58,7 +58,7 @@ class E3B(Bonus):
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
         """Return factors of the inverse matrices after the first observations."""
         features = self.features(curiosity.encoder, obs)
-        return elliptical(unseen(len(features)), features)[0]
+        return elliptical(initial_factors(len(features)), features)[0]
 
     def rewards(
         self,
@@ -72,13 +72,13 @@ class E3B(Bonus):
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity.encoder, flat).reshape(steps + 1, envs, -1)
-        memory, new = outside(memory, features[1:], visits.done)
+        memory, new = elliptical_bonuses(memory, features[1:], visits.done)
         new = jnp.where(visits.done, 0.0, new)
         earned, returns, bonus = self.scaled(curiosity.earned, returns, new, devices)
-        curiosity = self.taught(curiosity._replace(earned=earned), visits, devices)
+        curiosity = self.trained(curiosity._replace(earned=earned), visits, devices)
         return curiosity, memory, returns, bonus
 
-    def taught(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
+    def trained(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
         """Take `minibatches` gradient steps, each on every n-th step of the rollout."""
 
         def parted(leaf: Array) -> Array:
@@ -139,7 +139,7 @@ class E3B(Bonus):
         return nn.Sequential([nn.Dense(self.width), nn.relu, nn.Dense(self.num_actions)])
 
 
-def outside(
+def elliptical_bonuses(
     factor: Float32[Array, "envs f f"],
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
@@ -149,7 +149,7 @@ def outside(
     After a step that is `done` the observation is the first of another episode.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
-    fresh = unseen(len(factor), factor.shape[-1])
+    fresh = initial_factors(len(factor), factor.shape[-1])
 
     def step(factor: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         features, done = now
@@ -169,7 +169,7 @@ def elliptical(
     return factor - along[:, :, None] * turned[:, None, :], bonus
 
 
-def unseen(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
+def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
     """Return the initial factors of the inverse matrices."""
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

@@ -42,7 +42,7 @@ class NovelD(RND):
         """Return tables that contain the first observations."""
         marks = jax.vmap(fingerprint)(obs)
         empty = Seen(jnp.zeros((len(marks), SLOTS), jnp.uint32), jnp.ones(len(marks), jnp.uint32))
-        return visited(empty, marks)[0]
+        return add_visits(empty, marks)[0]
 
     def rewards(
         self,
@@ -57,17 +57,17 @@ class NovelD(RND):
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity, flat)
         led_to = features[envs:]
-        curiosity = curiosity._replace(seen=curiosity.seen.and_of(led_to.T, devices))
+        curiosity = curiosity._replace(seen=curiosity.seen.merged_with(led_to.T, devices))
         inputs = self.normalised(curiosity, features)
         novelty = jnp.sqrt(self.errors(curiosity, inputs)).reshape(steps + 1, envs)
         memory, is_first = first_visits(memory, visits)
-        new = jnp.where(is_first & ~visits.done, border(novelty, self.alpha), 0.0)
+        new = jnp.where(is_first & ~visits.done, novelty_increase(novelty, self.alpha), 0.0)
         earned, returns, bonus = self.scaled(curiosity.earned, returns, new, devices)
-        curiosity = self.taught(curiosity._replace(earned=earned), inputs[envs:], devices)
+        curiosity = self.trained(curiosity._replace(earned=earned), inputs[envs:], devices)
         return curiosity, memory, returns, bonus
 
 
-def border(
+def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
     """Return each moment's novelty minus `alpha` times the one before, at least 0."""
@@ -81,12 +81,12 @@ def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps e
 
     def step(seen: Seen, now: tuple[Array, Array]) -> tuple[Seen, Array]:
         marks, done = now
-        return visited(seen._replace(episode=seen.episode + done.astype(jnp.uint32)), marks)
+        return add_visits(seen._replace(episode=seen.episode + done.astype(jnp.uint32)), marks)
 
     return jax.lax.scan(step, seen, (marks, visits.done))
 
 
-def visited(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Array, " envs"]]:
+def add_visits(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Array, " envs"]]:
     """Add one observation of each environment to the tables; also return whether it was new."""
     rows = jnp.arange(len(marks), dtype=jnp.int32)
     slot = (marks % np.uint32(SLOTS)).astype(jnp.int32)

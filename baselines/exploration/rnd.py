@@ -80,11 +80,11 @@ class RND(Bonus):
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
         chex.assert_shape(returns, (envs,), custom_message="returns are [envs]")
         features = self.features(curiosity, flat)
-        curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
+        curiosity = curiosity._replace(seen=curiosity.seen.merged_with(features.T, devices))
         inputs = self.normalised(curiosity, features)
         errors = self.errors(curiosity, inputs).reshape(steps, envs)
         earned, returns, bonus = self.scaled(curiosity.earned, returns, errors, devices)
-        curiosity = self.taught(curiosity._replace(earned=earned), inputs, devices)
+        curiosity = self.trained(curiosity._replace(earned=earned), inputs, devices)
         return curiosity, returns, bonus
 
     def rewards(
@@ -100,7 +100,7 @@ class RND(Bonus):
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
         return curiosity, memory, returns, bonus
 
-    def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
+    def trained(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
         """Take `minibatches` gradient steps of the predictor, each on every n-th input."""
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 

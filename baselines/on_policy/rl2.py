@@ -38,7 +38,7 @@ from ..core.bounds import Count
 from ..core.episodes import Agents, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
-from ..core.policy_statement import in_words
+from ..core.policy_statement import in_brackets
 from ..core.rollouts import Chosen, Rollout, Runner
 from . import ppo, ppo_rnn
 from .hidden_tasks import check_hidden
@@ -369,7 +369,7 @@ def as_text(result: dict[str, Any]) -> str:
     head = (
         f"Evaluated under {result['episodes']:,} held-out tasks, {len(means)} episodes each: "
         f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
-        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}{in_words(result)}"
+        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}{in_brackets(result)}"
     )
     by_episode, rise = " ".join(f"{mean:.3f}" for mean in means), result["rise"]
     tail = f"Mean return by episode: {by_episode}; rise {rise['mean']:.3f} ± {rise['error']:.3f}"

@@ -271,7 +271,7 @@ class Training:
             return final.report(run, learner, weights, count)
         epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
         result = {
-            "policy": policy_statement.of_network(learner.env, epsilon, greedy=False),
+            "policy": policy_statement.describe_network(learner.env, epsilon, greedy=False),
             **evaluation.summary(self.play(jax.device_get(weights), count), run.config.labels),
         }
         run.write_json("eval.json", result)

@@ -24,7 +24,7 @@ from ..core.devices import DIVIDED, EVERYWHERE
 from ..core.learner import Algorithm, Learner, over_seeds
 from ..core.terminal import activity
 from ..evaluation import final
-from ..evaluation.record import tell_sweep
+from ..evaluation.record import print_sweep
 from ..storage import sweep
 from ..storage.checkpoints import RunError
 from ..storage.runs import Config, Run, load_policy
@@ -96,14 +96,14 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     Each chunk is dispatched before the previous one's metrics are read, so the devices do not wait
     for this process.
     """
-    settings, params, unread = learner.settings, lent(learner), None
+    settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         progress_line(run, learner, done) as line,
     ):
 
-        def tell(metrics: dict[str, Array] | None) -> None:
+        def log_metrics(metrics: dict[str, Array] | None) -> None:
             if metrics is not None:
                 records = line.update(jax.device_get(metrics))
                 keeper.log(records)
@@ -114,14 +114,14 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
         stopped = ends = False
         while done < settings.updates and not (stopped or ends):
             runners, metrics = run_chunk(learner, runners, params)
-            tell(unread)
+            log_metrics(unread)
             before, done, unread = done, done + settings.chunk, metrics
             keeper.look(before, done, runners.weights)
             stopped, ends, due = processes.agree(
                 stop.asked, keeper.stopped, keeper.is_due(before, done)
             )
             if due or stopped or ends or done >= settings.updates:
-                tell(unread)  # log before saving: a resumed run then has these records
+                log_metrics(unread)  # log before saving: a resumed run then has these records
                 unread = None
                 keeper.save(done, split(learner.devices.fetchable(runners)))
         keeper.end()
@@ -144,7 +144,7 @@ def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
     )
 
 
-def lent(learner: Learner[Any]) -> PyTree[Array]:
+def placed_params(learner: Learner[Any]) -> PyTree[Array]:
     """Return the environments' params, replicated on all devices, for `start` and `run_chunk`."""
     return learner.devices.place(jax.device_get(learner.params), EVERYWHERE)
 
@@ -190,8 +190,8 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
         print(f"{run.path} has no checkpoint yet; it begins anew", file=sys.stderr)
         _rewind(run, 0)
     if not resume or not run.has_begun:
-        return 0, start(learner, keys, lent(learner))._replace(**fields)
-    shapes = jax.eval_shape(functools.partial(start, learner), keys, lent(learner))
+        return 0, start(learner, keys, placed_params(learner))._replace(**fields)
+    shapes = jax.eval_shape(functools.partial(start, learner), keys, placed_params(learner))
     shapes = split(shapes._replace(**fields))
     done, trees = run.restore(shapes, replaceable=(STOCK,))
     if done > learner.settings.updates:
@@ -234,7 +234,7 @@ def command(
     """
     try:
         trace = _trace if train is _TRAIN else None
-        asked, run, learner = prepare(argv, algorithm.name, build, trace)
+        options, run, learner = prepare(argv, algorithm.name, build, trace)
     except SystemExit as stop:  # --help, or an unknown flag
         return int(stop.code or 0)
     except WRONG as error:
@@ -244,9 +244,9 @@ def command(
         return EXIT_CODE
     code = FAILED  # unless it returns
     try:
-        code = _trained(asked, run, learner, train, report or final.report, callback)
+        code = _trained(options, run, learner, train, report or final.report, callback)
     finally:
-        if code == FAILED and asked.resume is None and processes.first():
+        if code == FAILED and options.resume is None and processes.first():
             run.discard()
     return code
 
@@ -254,7 +254,7 @@ def command(
 def _trace(config: Config, learner: Learner[Any]) -> None:
     """Trace an update, so errors of the environment raise here; the first call reuses the trace."""
     keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
-    params, swept = lent(learner), sweep.values(config)
+    params, swept = placed_params(learner), sweep.values(config)
     with activity(config.id, "starting"):
         runners = jax.eval_shape(functools.partial(start, learner), keys, params)
         runners = runners._replace(swept=swept) if swept else runners
@@ -262,7 +262,7 @@ def _trace(config: Config, learner: Learner[Any]) -> None:
 
 
 def _trained(
-    asked: Options[Any],
+    options: Options[Any],
     run: Run,
     learner: Learner[Any],
     train: Callable[[Run, Any, int, Any, Keeper], Any],
@@ -272,8 +272,8 @@ def _trained(
     """Train in the run's directory and evaluate; return the exit code."""
     try:
         with activity(run.config.id, "starting"):
-            done, runners = begin(run, learner, asked.resume is not None)
-        kept = _kept(run, learner, asked, callback, (done, runners))
+            done, runners = begin(run, learner, options.resume is not None)
+        kept = _kept(run, learner, options, callback, (done, runners))
     except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return FAILED
@@ -285,8 +285,8 @@ def _trained(
         if processes.first():
             weights = learner.devices.on_one_device(runners.weights)
             with activity(run.config.id, "evaluating", "evaluating ..."):
-                report(run, learner, weights, asked.eval_episodes)
-            _follow(run, asked.html)
+                report(run, learner, weights, options.eval_episodes)
+            _follow(run, options.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the results could not be written
         print(f"{PROGRAM}: {error}", file=sys.stderr)
@@ -299,20 +299,20 @@ def _trained(
 
 
 def _kept(
-    run: Run, learner: Any, asked: Options[Any], callback: Callback | None, begun: tuple[int, Any]
+    run: Run, learner: Any, options: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
     """Return the writer of a run's files; `begun` is the result of `begin`."""
-    every, seconds = asked.checkpoint_every, asked.checkpoint_seconds
+    every, seconds = options.checkpoint_every, options.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)
-    looks = tracking.looks(run, learner, asked, *begun)
-    return Keeper(run, every, seconds, sinks.started(asked.log, run), callback, looks)
+    looks = tracking.looks(run, learner, options, *begun)
+    return Keeper(run, every, seconds, sinks.started(options.log, run), callback, looks)
 
 
 def _follow(run: Run, html: bool) -> None:
     """Print the table of a sweep; with `html` record episodes of the first seed."""
     if run.config.sweep:
-        tell_sweep(run)
+        print_sweep(run)
     if not html:
         return
     from jaxenvs.render import replay

@@ -122,20 +122,20 @@ def prepare(
     Raises for invalid input. `build` defaults to `build_learner`. `trace` may also raise; it is
     called before the directory is created or an earlier run in it is removed.
     """
-    asked = with_source(parse(argv, algorithm), algorithm)
-    made = config(asked, algorithm)
-    learner = (build or build_learner)(asked, made)
+    options = with_source(parse(argv, algorithm), algorithm)
+    made = config(options, algorithm)
+    learner = (build or build_learner)(options, made)
     for name in ("eval_every", "video_every"):
-        if (getattr(asked, name) or 0) > learner.settings.updates:
+        if (getattr(options, name) or 0) > learner.settings.updates:
             raise RunError(
-                f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
+                f"--{name.replace('_', '-')} {getattr(options, name)}: the run has "
                 f"{counted(learner.settings.updates, 'update')}; give at most that"
             )
-    if asked.out is not None and processes.first():
-        folder.check_free(asked.out, asked.overwrite)
+    if options.out is not None and processes.first():
+        folder.check_free(options.out, options.overwrite)
     if trace is not None:
         trace(made, learner)
-    return asked, directory(asked, made), learner
+    return options, directory(options, made), learner
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
@@ -286,13 +286,11 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
             f"checkpoint after each call of the compiled program)"
         )
     sinks.check(options.log)
-    row, asked = (
-        ALGORITHMS[algorithm],
-        [n for n in ("eval_every", "video_every", "html") if getattr(options, n)],
-    )
+    row = ALGORITHMS[algorithm]
+    shown = [n for n in ("eval_every", "video_every", "html") if getattr(options, n)]
     if options.eval_greedy and str(options.id).startswith(GYM):
         raise RunError(f"--eval-greedy: actors of Ray sample actions in {options.id}; omit it")
-    for flag in ("--" + name.replace("_", "-") for name in asked):
+    for flag in ("--" + name.replace("_", "-") for name in shown):
         if not row.shape or str(options.id).startswith(GYM):
             raise RunError(
                 f"{flag} needs a policy that acts in JAX; {algorithm} in {options.id} learns "
@@ -311,7 +309,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             id=config.id,
             seeds=config.seeds_of_each,
             seed=config.seed,
-            sweep=sweep.written(config.sweep),
+            sweep=sweep.as_arguments(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
             param=tuple(itertools.starmap(written, config.params.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},

@@ -59,7 +59,7 @@ class Supports:
             return
         settings = self._learner.settings
         found = paid(runners.replay_buffer, i, settings.gamma, self._learner.env.env.reward_range)
-        flags = written(self._module.wider(settings, found))
+        flags = as_flags(self._module.wider(settings, found))
         print(
             f"warning: {self._names[i]}: {share:.1%} of the targets before step {steps:,} lie "
             f"beyond {self._module.support(settings)} and are clipped, which makes values wrong; "
@@ -105,7 +105,7 @@ def _of_agent(leaf: Any, i: int) -> np.ndarray:
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])
 
 
-def written(settings: Mapping[str, float]) -> str:
+def as_flags(settings: Mapping[str, float]) -> str:
     """Return settings as flags, rounded away from 0 to two digits."""
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()

@@ -18,7 +18,7 @@ from ..core import episodes as evaluation
 from ..core.episodes import EVALUATION, Episodes, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
-from ..core.policy_statement import words
+from ..core.policy_statement import as_phrase
 from ..evaluation.final import agents_of
 from ..storage.runs import Run
 from .options import Options
@@ -58,7 +58,7 @@ class Evaluations:
         evaluated = EvaluatedPolicy.of(learner, agents)
         self._play = evaluated.player(agents, episodes)
         self._env, self._labels = evaluated.env, run.config.labels
-        self._policy = f"{episodes} episodes, {words(evaluated.facts)}"
+        self._policy = f"{episodes} episodes, {as_phrase(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Start an evaluation of the weights after `update`, which it copies."""
@@ -163,13 +163,13 @@ class Videos:
 
 
 def looks(
-    run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
+    run: Run, learner: Learner[Any], options: Options[Any], done: int, runners: Any
 ) -> list[Evaluations | Videos]:
     """Return the evaluations and videos of a run that starts after update `done`."""
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
-    if asked.eval_every or best is not None:
-        found.append(Evaluations(run, learner, asked.eval_every, asked.eval_episodes, best))
-    if asked.video_every:
-        found.append(Videos(run, learner, asked.video_every))
+    if options.eval_every or best is not None:
+        found.append(Evaluations(run, learner, options.eval_every, options.eval_episodes, best))
+    if options.video_every:
+        found.append(Videos(run, learner, options.video_every))
     return found

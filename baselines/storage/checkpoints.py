@@ -124,7 +124,7 @@ def damage(path: Path) -> str | None:
         known = _manifest(path)["files"]
     except (OSError, ValueError, RecursionError) as error:
         return f"{MANIFEST}: {error or type(error).__name__}"
-    there = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if not _is_passed(f)}
+    there = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if not _is_skipped(f)}
     for name in sorted(known.keys() | there.keys()):
         if name not in there:
             return f"{name!r} is missing"
@@ -135,7 +135,7 @@ def damage(path: Path) -> str | None:
     return None
 
 
-def _is_passed(path: Path) -> bool:
+def _is_skipped(path: Path) -> bool:
     """Return whether to skip a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
@@ -161,22 +161,24 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
             f"put it back into its own run, or train a new one with --out NEW"
         )
     wanted = {name: _by_path(tree) for name, tree in shapes.items()}
-    asked = older.as_stored(wanted, manifest["arrays"])
-    for name, leaves in asked.items():
+    shapes_to_read = older.as_stored(wanted, manifest["arrays"])
+    for name, leaves in shapes_to_read.items():
         _compare(path, manifest["arrays"].get(name, {}), _described(leaves))
-    _check_room(path, asked)
-    found = older.as_wanted(wanted, _read(path, asked))
+    _check_room(path, shapes_to_read)
+    found = older.as_wanted(wanted, _read(path, shapes_to_read))
     return {
         name: jax.tree.unflatten(jax.tree.structure(tree), found[name].values())
         for name, tree in shapes.items()
     }
 
 
-def _read(path: Path, asked: dict[str, dict[str, Any]]) -> dict[str, dict[str, np.ndarray]]:
+def _read(
+    path: Path, shapes_to_read: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, np.ndarray]]:
     """Read leaves of these shapes, by tree and name."""
     found = {}
     with _checkpointer() as checkpointer:
-        for name, leaves in asked.items():
+        for name, leaves in shapes_to_read.items():
             try:
                 found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:

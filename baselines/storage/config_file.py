@@ -16,7 +16,7 @@ KINDS = {
 }
 
 
-def checked(content: Any, form: int) -> dict[str, Any]:
+def validated(content: Any, form: int) -> dict[str, Any]:
     """Return the fields of a `Config`; raise `TypeError` or `ValueError` for invalid content.
 
     `form` is the supported format number.

@@ -2,7 +2,8 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 from jaxtyping import Array, Float32, PyTree
 
@@ -12,8 +13,6 @@ from ..puzzles import davi
 from .checkpoints import RunError
 from .runs import Run
 
-ALGORITHM = "davi"
-
 
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
@@ -22,7 +21,7 @@ def load_heuristic(
 
     Raises `RunError`, which says how to fix the run.
     """
-    return functools.partial(davi.cost_to_go, *_loaded(run_dir, seed))
+    return functools.partial(davi.cost_to_go, *trained(run_dir, seed, ("davi",)))
 
 
 def load_q(
@@ -32,19 +31,23 @@ def load_q(
 
     Raises `RunError`, which says how to fix the run.
     """
-    learner, weights = _loaded(run_dir, seed)
+    learner, weights = trained(run_dir, seed, ("davi",))
     if not learner.settings.q:
         raise RunError(f"{run_dir} has no head per action: train it with --q, or search by astar")
     return functools.partial(davi.action_costs, learner, weights)
 
 
-def _loaded(
-    run_dir: str | os.PathLike[str], seed: int
-) -> tuple[Learner[davi.Settings], PyTree[Array]]:
-    """Return the learner of a run, and the weights of a seed."""
+def trained(
+    run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
+) -> tuple[Learner[Any], PyTree[Array]]:
+    """Return the learner of a run that one of `algorithms` trained, and the weights of a seed."""
     run = Run.open(run_dir)
-    config = run.config
-    if config.algorithm != ALGORITHM:
-        raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
-    learner = registry.build(ALGORITHM, config.env, davi.Settings(**config.settings))
+    name = run.config.algorithm
+    if name not in algorithms:
+        raise RunError(
+            f"{run.path} was trained by {name}, which learns no heuristic for a search; give a "
+            f"run of {' or '.join(algorithms)}"
+        )
+    settings = registry.ALGORITHMS[name].load().Settings(**run.config.settings)
+    learner = registry.build(name, run.config.env, settings)
     return learner, run.weights(learner, seed)

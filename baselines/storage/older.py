@@ -27,18 +27,20 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
     `stored` describes the checkpoint's leaves, see `shape`.
     """
-    asked = {tree: dict(leaves) for tree, leaves in wanted.items()}
+    stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
         for leaf in leaves.keys() - stored.get(tree, {}).keys():
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                if old_tree not in asked:  # trees are read whole
-                    asked[old_tree] = {k: shape(text) for k, text in stored[old_tree].items()}
-                asked[old_tree][old_leaf] = asked[tree].pop(leaf)
+                if old_tree not in stored_shapes:  # trees are read whole
+                    stored_shapes[old_tree] = {
+                        k: shape(text) for k, text in stored[old_tree].items()
+                    }
+                stored_shapes[old_tree][old_leaf] = stored_shapes[tree].pop(leaf)
             elif tree in stored and _was_never_saved(tree, leaf):
-                asked[tree].pop(leaf)
-    return asked
+                stored_shapes[tree].pop(leaf)
+    return stored_shapes
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:

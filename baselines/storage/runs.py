@@ -270,7 +270,7 @@ class Run:
                 )
         try:
             content = json.loads(read_text(file, LARGEST_CONFIG))
-            return cls(path, Config(**config_file.checked(content, FORMAT)))
+            return cls(path, Config(**config_file.validated(content, FORMAT)))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "

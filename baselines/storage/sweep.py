@@ -43,7 +43,7 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
     return sweep
 
 
-def written(sweep: dict[str, list[float]]) -> tuple[str, ...]:
+def as_arguments(sweep: dict[str, list[float]]) -> tuple[str, ...]:
     """Return the arguments that `parse` turns into this sweep."""
     return tuple(f"{name}={','.join(map(repr, values))}" for name, values in sweep.items())
 

@@ -12,8 +12,11 @@ import jax
 import pytest
 import tiny
 
+import jaxenvs
+from jaxenvs.baselines import registry
 from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.off_policy.presets import DQN_FAMILY
+from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run
 
@@ -214,9 +217,10 @@ def test_environments_that_do_not_divide():
     assert Devices(4).batch(tiny.Countdown(), 64, "pool").pool_size == 1024
 
 
-def test_davi_says_that_it_takes_one_device(capsys):
-    said = refused(capsys, ["Puzzle-Cube-2x2-v0", "--algo", "davi", "--devices", "all"])
-    assert "davi trains on one device; omit --devices" in said
+def test_davi_trains_on_one_device_only():
+    puzzle = jaxenvs.make("Puzzle-Cube-2x2-v0")
+    with pytest.raises(ValueError, match="davi trains on one device; omit --devices"):
+        registry.build("davi", puzzle, davi.Settings(), Devices(2))
 
 
 def test_one_device_has_no_exchange_in_its_program():

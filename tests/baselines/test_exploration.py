@@ -34,7 +34,7 @@ def walks(seed: int = 0, places: int = 5) -> Visits:
 
 def test_novelty_counts_where_it_grows():
     novelty = np.random.default_rng(0).random((STEPS + 1, ENVS)).astype(np.float32)
-    got = jax.jit(noveld.border, static_argnums=1)(novelty, 0.5)
+    got = jax.jit(noveld.novelty_increase, static_argnums=1)(novelty, 0.5)
     for step in range(STEPS):
         for env in range(ENVS):
             expected = max(novelty[step + 1, env] - 0.5 * novelty[step, env], 0.0)
@@ -98,7 +98,7 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(STEPS, ENVS, 6)).astype(np.float32)
     done = np.asarray(walks().done)
-    factor, got = jax.jit(e3b.outside)(e3b.unseen(ENVS, 6), features, done)
+    factor, got = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(ENVS, 6), features, done)
     inverse = np.einsum("eij,ekj->eik", factor, factor)
     for env in range(ENVS):
         matrix = 0.1 * np.eye(6)
@@ -120,7 +120,7 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
     known = rng.normal(size=(40, e3b.FEATURES)) * size / 8
     seen = known[rng.integers(0, 40, 4_000)].astype(np.float32)[:, None]
     done = np.zeros((4_000, 1), np.bool_)
-    _, got = jax.jit(e3b.outside)(e3b.unseen(1), seen, done)
+    _, got = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(1), seen, done)
     matrix = 0.1 * np.eye(e3b.FEATURES) + seen[:-1, 0].T.astype(np.float64) @ seen[:-1, 0]
     expected = seen[-1, 0] @ np.linalg.solve(matrix, seen[-1, 0])
     assert (np.asarray(got) >= 0).all()
@@ -130,7 +130,7 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
     """With one feature the bonus is a count-based one: 1 / (n + ridge)."""
     ones, none = jnp.ones((20, 1, 1)), jnp.zeros((20, 1), jnp.bool_)
-    _, bonus = jax.jit(e3b.outside)(e3b.unseen(1, 1), ones, none)
+    _, bonus = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(1, 1), ones, none)
     np.testing.assert_allclose(bonus[:, 0], 1.0 / (np.arange(20) + 0.1), rtol=1e-4)
 
 

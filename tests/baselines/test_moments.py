@@ -31,9 +31,9 @@ PARTS = Dict({"x": Box(-9.0, 9.0, (2, 2), np.float32), "code": Box(0, 5, (2,), n
 def test_running_statistics_are_those_of_the_whole_stream():
     draw = np.random.default_rng(0)
     batches = [draw.normal(i, 1 + i, (3, 5 + 10 * i)).astype(np.float32) for i in range(6)]
-    running, and_of = NONE, jax.jit(lambda running, batch: running.and_of(batch, ALONE))
+    running, merged_with = NONE, jax.jit(lambda running, batch: running.merged_with(batch, ALONE))
     for i, batch in enumerate(batches):
-        running = and_of(running, batch)
+        running = merged_with(running, batch)
         stream = np.concatenate(batches[: i + 1], axis=1)
         assert running.number == stream.shape[1]
         np.testing.assert_allclose(running.mean, stream.mean(axis=1), rtol=1e-5)
@@ -45,7 +45,7 @@ def test_devices_have_the_statistics_of_them_all():
 
     @functools.partial(jax.vmap, axis_name=DEVICES)
     def on_each(values):
-        return jax.lax.scan(lambda m, v: (m.and_of(v, Devices(4)), None), NONE, values)[0]
+        return jax.lax.scan(lambda m, v: (m.merged_with(v, Devices(4)), None), NONE, values)[0]
 
     running = jax.jit(on_each)(values)
     stream = values.transpose(2, 0, 1, 3).reshape(3, -1)
@@ -70,7 +70,9 @@ def read_after(batches, obs):
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
-        weights = network.and_of(weights, jax.tree.map(lambda leaf, i=i: leaf[i], batches), ALONE)
+        weights = network.merged_with(
+            weights, jax.tree.map(lambda leaf, i=i: leaf[i], batches), ALONE
+        )
     return jax.vmap(network.apply, in_axes=(None, 0), out_axes=(None, 0))(weights, obs)
 
 

@@ -218,7 +218,7 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
         def rollout(carry, errors):
             earned, before = carry
             sums = BONUS.returns(before, errors)
-            earned = earned.and_of(sums.reshape(1, -1), ALONE)
+            earned = earned.merged_with(sums.reshape(1, -1), ALONE)
             return (earned, sums[-1]), earned.deviation[0]
 
         start = Moments(jnp.float32(0), jnp.zeros(1), jnp.zeros(1)), jnp.zeros(8)

@@ -99,7 +99,7 @@ def explored(mask):
 
 
 def running(mean):
-    return Moments(ZERO, mean, mean).and_of(jnp.zeros((4, ROWS)), ALONE)
+    return Moments(ZERO, mean, mean).merged_with(jnp.zeros((4, ROWS)), ALONE)
 
 
 def costs(actions):

@@ -11,7 +11,7 @@ from tiny import Clock, Push
 import jaxenvs
 from jaxenvs.baselines.core.planning import HIDDEN, search_of
 from jaxenvs.baselines.core.policy import Policy
-from jaxenvs.baselines.core.policy_statement import stated, words
+from jaxenvs.baselines.core.policy_statement import as_phrase, describe
 from jaxenvs.baselines.evaluation import upstream
 from jaxenvs.baselines.model_based import muzero
 from jaxenvs.core.wrappers import PreviousStep
@@ -50,14 +50,14 @@ def test_each_learner_states_its_epsilon_and_its_search(algorithm):
     env = jaxenvs.make("Grid-Empty-5x5-v0") if algorithm == "dyna" else env
     agent = tiny.learner(env, algorithm)
     policy = Policy.of(env, agent.network, None, search=search_of(agent))
-    sampled, greedy = stated(policy, greedy=False), stated(policy, greedy=True)
+    sampled, greedy = describe(policy, greedy=False), describe(policy, greedy=True)
     assert (sampled["actions"], greedy["actions"]) == ("sampled", "greedy")
     assert sampled.get("epsilon") == (0.02 if algorithm in VALUES else None)
     assert "epsilon" not in greedy
     assert sampled["search"] == (algorithm in ("muzero", "alphazero"))
     named = "image" if algorithm == "dyna" else "Box(0.0, 9.0, (1,), float32)"
     assert sampled["observation"] == named
-    assert ("2% random" in words(sampled)) == (algorithm in VALUES)
+    assert ("2% random" in as_phrase(sampled)) == (algorithm in VALUES)
 
 
 def test_normalised_observations_keep_the_epsilon():
@@ -69,14 +69,14 @@ def test_observations_have_the_name_that_chose_them():
     env = jaxenvs.make("Grid-Empty-5x5-v0", obs="full")
     agent = tiny.learner(env)
     for world, name in ((env, "full"), (PreviousStep(env=env), "full, previous action and reward")):
-        assert stated(Policy.of(world, agent.network, None), True)["observation"] == name
+        assert describe(Policy.of(world, agent.network, None), True)["observation"] == name
 
 
 def test_a_search_that_sees_hidden_state_says_so():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     search = search_of(tiny.learner(env, "alphazero", clairvoyant=True))
     assert (search.model, search.needs_state) == (HIDDEN, True)
-    said = words(stated(Policy.of(env, search.learner.network, None, search=search), False))
+    said = as_phrase(describe(Policy.of(env, search.learner.network, None, search=search), False))
     assert "search with 8 simulations in the true environment with its hidden state" in said
 
 

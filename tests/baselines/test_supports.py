@@ -46,9 +46,9 @@ def test_the_ring_is_read_from_its_oldest_step():
 def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
-    assert supports.written(found) == "--v-min -100"
+    assert supports.as_flags(found) == "--v-min -100"
     inside = supports.Paid((0, 1), (0, 1), 1.0)  # values are too large, not what was earned
-    assert supports.written(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
+    assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_only_the_bound_that_is_passed_changes():
 )
 def test_atoms_are_wider_apart_unless_that_hides_small_rewards(largest, least, expected):
     paid = supports.Paid((0, largest), (0, 0), least)
-    assert supports.written(dyna.wider(dyna.Settings(), paid)) == expected
+    assert supports.as_flags(dyna.wider(dyna.Settings(), paid)) == expected
