@@ -49,8 +49,17 @@ _LINK = re.compile(
 )
 
 
+# Packages of learners and their titles in the navigation.
+LEARNERS = {
+    "on_policy": "On-policy",
+    "off_policy": "Off-policy",
+    "model_based": "Planning and models",
+    "puzzles": "Puzzles",
+}
+
+
 def on_config(config: Any) -> Any:
-    """Add the families to the navigation, each with its ids."""
+    """Add families with their ids, and the pages of learners, to the navigation."""
     families = [
         {
             family: [
@@ -63,7 +72,24 @@ def on_config(config: Any) -> Any:
     for entry in config.nav:
         if "Environments" in entry:
             entry["Environments"] = ["envs/index.md", *families]
+        if "Learners" in entry:
+            entry["Learners"] = learner_pages()
     return config
+
+
+def learner_pages() -> list[Any]:
+    """Navigation of `docs/learners/`: pages of the learners by package, then the others.
+
+    The registry is read as text: a documentation build does not install the learners' packages.
+    """
+    table = (ROOT / "baselines" / "registry.py").read_text("utf-8")
+    pages = {path.stem: f"learners/{path.name}" for path in (ROOT / "docs/learners").glob("*.md")}
+    first, groups = pages.pop("index"), []
+    for package, title in LEARNERS.items():
+        modules = re.findall(rf'"\.{package}\.(\w+)"', table)
+        names = [name for name in (each.replace("_", "-") for each in modules) if name in pages]
+        groups.append({title: [pages.pop(name) for name in names]})
+    return [first, *groups, *(pages[name] for name in sorted(pages))]
 
 
 def on_files(files: Any, config: Any) -> Any:
