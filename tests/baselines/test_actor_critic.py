@@ -248,7 +248,7 @@ def test_muon_orthogonalises_each_critic_separately():
 def test_spaces_that_no_policy_has_are_refused(algorithm):
     with pytest.raises(ValueError, match=r"Unbounded\(\): policies do not support .* finite"):
         tiny.learner(Unbounded(), algorithm)
-    with pytest.raises(ValueError, match=r"Whole\(\): no policy .* Box of float numbers"):
+    with pytest.raises(ValueError, match=r"Whole\(\): policies do not support .* Box of floats"):
         tiny.learner(Whole(), algorithm)
     with pytest.raises(
         ValueError, match=rf"Discrete\(2\); {algorithm} needs a Box one: give --algo"

@@ -265,7 +265,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     assert train.main([*DAVI, "--walks", "0", *out]) == 2
     assert "walks=0 must be at least 1" in capsys.readouterr().err
     settings = dataclasses.asdict(davi.Settings(**TINY))
-    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, heuristics.ALGORITHM)
+    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, "davi")
     run = runs.Run.create(tmp_path / "two", config)
     with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
         heuristics.load_heuristic(run.path, seed=2)
