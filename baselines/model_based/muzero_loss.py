@@ -170,8 +170,8 @@ def prediction_losses(
     """Return the policy and value losses of latent states, and the policies' entropy.
 
     Also return the absolute errors of the values. `truth` holds the latent states of the true
-    observations: with `value_consistency`, their values (without gradient) have that share as
-    targets where the episode has not ended.
+    observations: with `value_consistency`, that share of the value loss has their values, without
+    gradient, as targets until the episode ends.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)

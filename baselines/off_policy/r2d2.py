@@ -273,7 +273,7 @@ def loss(
     error = is_step * jnp.abs(target - chosen)
     squares = 0.5 * jnp.square(error).sum(axis=1) / steps
     loss = (sequences.weight * squares).mean()
-    eta = settings.largest_share  # of the maximum error, the mean has the rest
+    eta = settings.largest_share  # weight of the maximum error; the mean has the rest
     error = eta * error.max(axis=1) + (1.0 - eta) * error.sum(axis=1) / steps
     _, stretched = scales(settings)
     return loss, {"q_loss": loss, "q": stretched(chosen).mean(), "error": error}

@@ -60,7 +60,7 @@ class TaskMemory(Recurrent):
     memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers: all but one apply to many observations at once."""
+        """Create the layers: the GRU takes observations in order, others many at once."""
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
