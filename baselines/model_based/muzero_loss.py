@@ -66,7 +66,7 @@ def following(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
 
 
 def targets(
-    window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float
+    window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float | Array
 ) -> Targets:
     """What the network should say of the moments of windows: n-step values, rewards, policies.
 
