@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all of their own set-up; `make help` lists the rest.
+# Every target installs what it needs into .venv first; `make help` lists them.
 VENV ?= .venv
 DIST ?= dist
 SITE ?= build/site
@@ -6,24 +6,26 @@ JOBS ?= 2
 RUN := runs/demo
 BIN := $(VENV)/bin
 
-# Paths of another Python's packages must not leak into the environment made here.
+# Packages of another Python must not be importable in .venv.
 unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint wheel bench docs notebooks clean
+.PHONY: help demo test test-all lint format types wheel bench docs notebooks clean
 
 help:
-	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
-	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
-	@echo 'make test-all the default tests and those marked full, which repeat them on other environments'
-	@echo 'make lint    ruff check and ruff format --check'
-	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
-	@echo 'make docs    build the documentation into build/site, with warnings as errors (IDS="Grid-v0 ...": of a few ids)'
-	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write keeps their outputs)'
-	@echo 'make wheel   build the wheel into dist/'
-	@echo 'make clean   remove the environments and everything built'
-	@echo 'PYTHON=/path/to/python3 names the interpreter to build .venv from (3.11 or newer)'
+	@echo 'make demo       train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
+	@echo 'make test       ruff and the default tests (ARGS="-k name" goes to pytest; JOBS=2 processes)'
+	@echo 'make test-all   ruff, the default tests and the tests marked full'
+	@echo 'make lint       ruff check and ruff format --check'
+	@echo 'make format     sort the imports and format the code with ruff'
+	@echo 'make types      pyright'
+	@echo 'make bench      steps per second, compared with other libraries'
+	@echo 'make docs       build the documentation into build/site (IDS="Grid-v0 ...": with the pages of these ids only)'
+	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write saves their outputs)'
+	@echo 'make wheel      build the wheel into dist/'
+	@echo 'make clean      remove the virtual environments and everything built'
+	@echo 'PYTHON=/path/to/python3 names the interpreter for .venv (3.11 or newer)'
 
 demo: $(VENV)/.demo
 	$(BIN)/jaxenvs train Grid-DoorKey-5x5-v0 --out $(RUN) --overwrite
@@ -36,17 +38,24 @@ demo: $(VENV)/.demo
 	@echo '  $(BIN)/jaxenvs play Grid-DoorKey-8x8-v0'
 	@echo '  . $(BIN)/activate  # afterwards `jaxenvs` is enough'
 
-# `XLA_FLAGS= make test` compiles as users do.
+# By default XLA compiles quickly; `XLA_FLAGS= make test` compiles with the flags of users.
 test: lint
 	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-# Also the tests marked `full`, and not those marked `slow`.
+# The default tests and the tests marked `full`, without those marked `slow`.
 test-all:
 	$(MAKE) --no-print-directory test ARGS='-m "not slow" $(ARGS)'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --select I --fix
+	$(BIN)/ruff format
+
+types: $(VENV)/.dev
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 wheel: $(VENV)/.dev
 	$(BIN)/pyproject-build --quiet --outdir $(DIST)
@@ -61,10 +70,10 @@ notebooks: $(VENV)/.notebooks
 	JAX_PLATFORMS=cpu $(BIN)/python docs/notebooks.py $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lowest .cache .pytest_cache .ruff_cache build dist *.egg-info runs demo.gif
+	rm -rf .venv .venv-newest .venv-py311 .venv-lowest .cache .pytest_cache .ruff_cache build dist *.egg-info runs demo.gif
 	find jaxenvs render baselines benchmarks tests -name __pycache__ -exec rm -rf {} +
 
-# A stamp per set of extras, written only after the whole set is in.
+# One stamp for each set of extras, written when all of them are installed.
 $(VENV)/.demo: pyproject.toml
 	@.ci/setup $(VENV) train,play
 	@touch $@

@@ -1,4 +1,4 @@
-"""Checks an installed wheel from outside: `check_installed.py core|extras|locked CHECKOUT`."""
+"""Check an installed wheel from outside: `check_installed.py core|extras|locked CHECKOUT`."""
 
 import importlib
 import importlib.metadata
@@ -7,14 +7,14 @@ import runpy
 import sys
 from pathlib import Path
 
-INSIDE_ONLY = ("render", "baselines", "benchmarks", "tests")  # no import names of their own
+INSIDE_ONLY = ("render", "baselines", "benchmarks", "tests")  # not separate import names
 
 
 def check_core(checkout: Path) -> None:
-    """The installed package is the one imported, and it brings one import name only."""
+    """Check that the installed package is imported, and that it has only one import name."""
     import jaxenvs
 
-    for name in dir(jaxenvs):  # parts are imported when they are named
+    for name in dir(jaxenvs):  # parts are imported when they are accessed
         getattr(jaxenvs, name)
     package = Path(jaxenvs.__file__).resolve().parent
     assert not package.is_relative_to(checkout), f"{package} is in the checkout"
@@ -26,7 +26,7 @@ def check_core(checkout: Path) -> None:
 
 
 def check_extras(checkout: Path) -> None:
-    """Every module of the folders outside `jaxenvs/` imports under its installed name."""
+    """Check that every module of the other folders can be imported under its installed name."""
     for folder in ("render", "baselines", "benchmarks"):
         sources = sorted((checkout / folder).rglob("*.py"))
         assert sources, f"{folder} has no modules"
@@ -39,7 +39,7 @@ def check_extras(checkout: Path) -> None:
 
 
 def check_locked(checkout: Path) -> None:
-    """The package imports where nothing can be written, and does nothing else (no backend ...)."""
+    """Check that the import needs no write access and has no side effects (no backend ...)."""
     site = Path(str(importlib.util.find_spec("jaxenvs").origin)).parent.parent
     try:
         (site / "written").touch()
@@ -47,7 +47,7 @@ def check_locked(checkout: Path) -> None:
         print(f"{site} cannot be written to: {error.strerror}")
     else:
         (site / "written").unlink()
-        print(f"{site} CAN be written to here: only attempts to write are looked for")
+        print(f"{site} CAN be written to here: only attempts to write are detected")
     runpy.run_path(str(checkout / "tests" / "import_check.py"))
 
 

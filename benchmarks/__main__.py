@@ -1,6 +1,6 @@
 """Run a benchmark from a checkout that is not installed.
 
-    python benchmarks card --minutes 25             # as python -m jaxenvs.benchmarks.card
+    python benchmarks card --minutes 25             # like python -m jaxenvs.benchmarks.card
     python benchmarks resets --ids Grid-DoorKey-8x8-v0
 
 Missing packages that cannot be installed can be put in any folder on PYTHONPATH.
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-INSTALLED = HERE.parent.name == "jaxenvs"  # inside the package, not beside it
+INSTALLED = HERE.parent.name == "jaxenvs"  # inside the package, not next to it
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # by `import jaxenvs`
 

@@ -1,11 +1,11 @@
-"""One record for each family: kernels, bytes and state of a step, and what a new world costs.
+"""Kernels, bytes and state of a step, and the cost of a new world, for each environment class.
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-Kernels and bytes are counted as `gpu_work` does. A new world is measured on the CPU, in processor
-time: drawing candidates, as many as are drawn until one is accepted, over one step of the same
-batch. What the file has already is kept; `fresh` is counted only where it is what `auto`
-means on a GPU, as elsewhere it draws for every environment until the last level is accepted.
+Kernels and bytes are counted like `gpu_work`. The cost of a new world is a ratio of processor times
+on the CPU: all candidates drawn until one is accepted, over one step of the same batch. Figures
+already in the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU;
+elsewhere it would draw for every environment until the last level is accepted.
 """
 
 import argparse
@@ -21,31 +21,32 @@ from jaxtyping import Array
 
 import jaxenvs
 
-from . import contestants, gpu_work, instrument
+from . import gpu_work
+from .harness import contestants, instrument
 from .tables.families import counted
 from .tables.text import line
 
-KERNELS, STATE = 24, 900  # kernels and bytes; more of them need a reason
+KERNELS, STATE = 24, 900  # limits on kernels and bytes of state
 KEPT = (
     *("kernels", "copies", "kernels_per_trip", "written", "read", "state"),
     *("model_us", "model_us_per_trip"),
 )
-TRIPS = 16  # steps, or batches of candidates, of one measurement
+TRIPS = 16  # steps, or batches of candidates, per measurement
 REPEATS = 4  # the fastest counts
 
 
 def sources(env_id: str) -> tuple[str, ...]:
-    """The reset sources worth counting: `fresh` only where levels are cheap."""
-    dear = jaxenvs.spec(env_id).reset_source == "exact"
-    return ("pool", "exact") if dear else ("fresh", "pool", "exact")
+    """Return the reset sources to count: `fresh` only if levels are cheap."""
+    expensive = jaxenvs.spec(env_id).reset_source == "exact"
+    return ("pool", "exact") if expensive else ("fresh", "pool", "exact")
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """What a step launches and moves, by the reset sources that are wanted."""
+    """Count kernels and bytes of a step for each reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # What fills a pool is outside the loop that is counted, and long to compile.
+        # Filling the pool is outside the counted loop and takes long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -53,7 +54,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Processor time of a step and of a candidate on the CPU, and candidates per accepted one."""
+    """Measure processor time of a step and of a candidate, and candidates per accepted level."""
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
         draw_seconds, (states, accepted) = _processor_seconds(draw, none)
@@ -72,13 +73,16 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 
 def _stepper(env_id: str, batch: int) -> Loop:
-    """`TRIPS` steps of a batch that never starts again, observations and rewards stored."""
+    """Return `TRIPS` steps of a batch without auto-reset; observations and rewards are stored."""
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """`TRIPS` batches of candidates with the states that begin in them; how many are accepted."""
+    """Return a loop over `TRIPS` batches of candidates, and its initial states.
+
+    The loop returns the initial states of the last batch and the number of accepted candidates.
+    """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
 
@@ -99,7 +103,7 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Least processor time of a run, all threads, and what the last one carried to its end."""
+    """Return the least processor time of a run over all threads, and the last carry."""
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
     spent = []
@@ -111,7 +115,7 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
 
 
 def excess(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Name what is above the limits that call for a reason: by default or from a pool."""
+    """Describe what exceeds the limits, except with `exact`."""
     found = []
     for record in records:
         for source, work in record["work"].items():
@@ -136,7 +140,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Measure what a record of the file lacks."""
+    """Add the missing figures to a record of the file."""
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)

@@ -1,13 +1,13 @@
-"""Kernels, bytes, model time and state size of one environment step on an H200, without a GPU.
+"""Kernels, bytes, predicted time and state size of an environment step on an H200, without a GPU.
 
-XLA compiles for a described GPU ahead of time; `hlo.py` counts what it made of a scan of random
-actions that stores every observation and reward. Needs `pip install "jax[cuda13]"` (4 GB, best in
-a separate environment) but no GPU:
+XLA compiles a scan of random actions ahead of time for a described GPU; the scan stores every
+observation and reward. `gpu_model` counts kernels and bytes in the HLO. Needs
+`pip install "jax[cuda13]"` (4 GB, best in a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
-`--verbose` lists the kernels with the longest by model time (`kernel_time.py`) first.
-With a GPU, `--here` reads the program that is compiled for it instead.
+`--verbose` lists the kernels, the longest by predicted time first. `--here` compiles for the GPU of
+this machine instead.
 """
 
 import argparse
@@ -34,20 +34,22 @@ from jax.stages import Compiled, Traced
 import jaxenvs
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, hlo, instrument, kernel_time, peers
-from .contestants import Contestant
-from .tables.work import counted
+from .gpu_model import hlo, kernel_time
+from .harness import contestants, instrument
+from .harness.contestants import Contestant
+from .peers import environments as peers
+from .tables.gpu import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
-LENGTH = 61  # steps in the scan; no other loop has this number of trips
+LENGTH = 61  # steps of the scan; no other loop has this number of trips
 AHEAD = "NVIDIA H200, compiled ahead of time"
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
-    """Return the scheduled HLO of a rollout, compiled for one H200 or for the device at hand.
+    """Return the scheduled HLO of a rollout, compiled for an H200 or, with `here`, for this device.
 
-    Raises `RuntimeError` when the CUDA plugin is missing.
+    Raises `RuntimeError` if the CUDA plugin is missing.
     """
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
@@ -56,25 +58,25 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = F
 
 
 def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays for the device at hand."""
+    """Compile a function of arrays for this device."""
     return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays for one H200 that need not be there.
+    """Compile a function of arrays for a described H200.
 
-    Raises `RuntimeError` when the CUDA plugin is missing.
+    Raises `RuntimeError` if the CUDA plugin is missing.
     """
     mesh = described(1, "device")
     whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-@functools.cache  # devices of two descriptions are not the same
+@functools.cache  # two descriptions would have different devices
 def described(count: int, axis: str) -> Mesh:
-    """Return a mesh of H200s of one host that need not be there.
+    """Return a mesh of `count` described H200s of one host.
 
-    Raises `RuntimeError` when the CUDA plugin is missing.
+    Raises `RuntimeError` if the CUDA plugin is missing.
     """
     if not has_compiler():
         raise RuntimeError(FIX)
@@ -86,18 +88,18 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile what was traced with shapes that lie on a described mesh."""
+    """Compile a function traced with shapes on a described mesh."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
 @contextlib.contextmanager
 def _no_cache() -> Iterator[None]:
-    """Compile anew: a program for a GPU that is absent cannot be loaded from the disk cache."""
+    """Disable the disk cache, which cannot load programs for an absent GPU."""
     enabled = jax.config.values["jax_enable_compilation_cache"]
     try:
         jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()  # it looks at the flag only once
+        compilation_cache.reset_cache()  # it reads the flag only once
         yield
     finally:
         jax.config.update("jax_enable_compilation_cache", enabled)
@@ -105,12 +107,12 @@ def _no_cache() -> Iterator[None]:
 
 
 def has_compiler() -> bool:
-    """Whether a CUDA plugin of jax is installed."""
+    """Return whether a CUDA plugin of jax is installed."""
     return any(importlib.util.find_spec(name) for name in PLUGINS)
 
 
 def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
-    """Launches of one step with model times, from the HLO of a rollout of `length` steps."""
+    """Return the launches of a step with predicted times, from the HLO of a rollout."""
     module = hlo.parse(text)
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
@@ -119,11 +121,11 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 
 
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
-    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO.
+    """Compile a rollout and count the work of one step; return the record and the HLO.
 
-    Launches and model times are of a step of the whole batch, bytes of one environment. `kernels`
-    and `model_us` count a loop of unknown trips as one launch, `kernels_per_trip` and
-    `model_us_per_trip` what one of its trips launches.
+    Launches and predicted times refer to a step of the whole batch, bytes to one environment.
+    `kernels` and `model_us` count a loop of unknown trips as one launch; `kernels_per_trip` and
+    `model_us_per_trip` are the additional cost of each trip.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
@@ -141,9 +143,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Of these: counter, keys, actions and storing, nothing of the environment.
+        # Of these: counter, keys, actions and stores of the scan, not of the environment.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        "copies": _launches(k for k in once if origin(k) == "copy"),  # of an array, plainly
+        "copies": _launches(k for k in once if origin(k) == "copy"),  # plain copies of an array
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
         "read": sum(k.count * k.read for k in once) / envs,
@@ -159,7 +161,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Bytes of the batch's state, and of the pool of levels beside it."""
+    """Return the bytes of the batch's state, and of its pool of levels."""
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
     shared = tree_bytes(pool)
@@ -167,7 +169,7 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
 
 
 def origin(kernel: hlo.Kernel) -> str:
-    """`step`, `loop` (counter, keys, actions, storing) or `copy` (of an array)."""
+    """Return `step`, `loop` (counter, keys, actions, stores) or `copy` (of an array)."""
     if kernel.opcode.startswith("copy"):
         return "copy"
     scopes = [contestants.STEP_SCOPE in name for name in kernel.op_names]
@@ -177,7 +179,7 @@ def origin(kernel: hlo.Kernel) -> str:
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
     """Return one line for each kernel, the longest first.
 
-    A line has the model's microseconds of all its launches, origin, bytes per environment, name,
+    A line has the predicted microseconds of all launches, origin, bytes per environment, name,
     shape and primitives.
     """
     lines = []
@@ -203,7 +205,7 @@ def _microseconds(kernels: Iterable[hlo.Kernel]) -> float:
 
 
 def tree_bytes(tree: Any) -> int:
-    """Bytes of all arrays of a pytree."""
+    """Return the bytes of all arrays of a pytree."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
@@ -215,14 +217,18 @@ def _parser() -> Parser:
     instrument.add_sources(parser)
     add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
-    add("--peers", action="store_true", help="also the peers that are installed")
-    add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
-    add("--verbose", action="store_true", help="list every kernel, the longest by model time first")
+    add("--peers", action="store_true", help="also count installed peers")
+    add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs to DIR")
+    add(
+        "--verbose",
+        action="store_true",
+        help="list every kernel, the longest by predicted time first",
+    )
     return parser
 
 
 def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
-    """What the options ask for."""
+    """Yield the contestants that the options name."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():
@@ -237,13 +243,13 @@ def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
 ) -> Iterator[Contestant]:
-    """This library's batches of the ids."""
+    """Yield this library's batches of the ids."""
     for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
 
 def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
-    """Return the figures with what they depend on, ready for JSON."""
+    """Return rounded figures with date, versions and target."""
     figures = [
         {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
         for record in records
@@ -254,15 +260,15 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 
 
 def choose_target(here: bool) -> None:
-    """For a described GPU, let the plugin load without one and run all else on the CPU.
+    """Prepare JAX: for a described GPU, load the plugin without one and run the rest on the CPU.
 
-    Raises `RuntimeError` when the compiler or, if it is to be used, the GPU is missing.
+    Raises `RuntimeError` if the compiler is missing or, with `here`, the GPU.
     """
     if not has_compiler():
         raise RuntimeError(FIX)
     if here:
         if jax.default_backend() != "gpu":
-            raise RuntimeError("gpu_work --here: jax sees no GPU; leave --here out")
+            raise RuntimeError("gpu_work --here: jax finds no GPU; leave --here out")
         return
     os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     if not os.environ.get("JAX_PLATFORMS"):

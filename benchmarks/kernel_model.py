@@ -2,12 +2,11 @@
 
     python -m jaxenvs.benchmarks.kernel_model --fit         # coefficients and held-out errors
 
-The data are the profiles that `results/kernel_times.json` lists: features of each kernel and its
-microseconds per launch. The fit minimises a robust loss of the logarithm of predicted over measured
-time. A prior keeps each coefficient near the hardware's figure.
+The data in `results/kernel_times.json` are features and microseconds per launch of profiled
+kernels. The fit minimises a robust loss of the logarithm of predicted over measured time. A prior
+keeps each coefficient near the hardware's figure.
 """
 
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -17,15 +16,18 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from . import hlo, instrument
-from .kernel_features import Features, features
-from .kernel_time import Coefficients, microseconds, nothing
-from .tables.kernel_model import errors, worst
+from .gpu_model import hlo
+from .gpu_model.features import Features, features
+from .gpu_model.kernel_time import Coefficients, microseconds
+from .harness import instrument
+from .kernels import kept
+from .tables.gpu import ERRORS, WORST
 from .tables.registry import RESULTS
+from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
-DIGITS = 4  # significant ones of a feature
-# From clock, units and bandwidths of an H200; the last ones are guesses.
+DIGITS = 4  # significant digits of a feature
+# From the clock, units and bandwidths of an H200; the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -51,45 +53,48 @@ PRIOR = Coefficients(
     crowd=6.0,
     transpose=1.3,
 )
-# Standard deviation of the logarithm of a coefficient, where it is not 1.
+# Prior standard deviation of the logarithm of a coefficient; by default 1.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-OUTLIER = 0.3  # logarithm of the error from which on it counts less
-CAP = 0.15  # share of its program's time that a kernel's weight can have
-MODELS = ("model", "model_family", "old")  # fitted without a program, its family; former model
-NEAR = 1.5  # factor within which a prediction counts as right
-WORST = 12  # kernels that are listed
-LAUNCH, BANDWIDTH = 2.5, 4.8e6  # of the model before: microseconds and bytes per microsecond
+OUTLIER = 0.3  # error (in logarithms) beyond which it counts less
+CAP = 0.15  # largest share of its program's time that weights a kernel
+MODELS = ("model", "model_family", "old")  # held out: the program, its family; former model
+NEAR = 1.5  # factor within which a prediction counts as correct
+LISTED = 12  # kernels with the largest errors
+LAUNCH, BANDWIDTH = 2.5, 4.8e6  # of the former model: microseconds, bytes per microsecond
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
-
-
-def record(folder: str) -> None:
-    """Collect features and times of all profiles `NAME.json` with `NAME.hlo.gz` in a folder."""
-    programs = {}
-    for path in sorted(Path(folder).glob("*.hlo.gz")):
-        name = path.name.removesuffix(".hlo.gz")
-        profile = json.loads(path.with_name(f"{name}.json").read_text("utf-8"))
-        module = hlo.parse(gzip.decompress(path.read_bytes()).decode())
-        programs[name] = {"step": round(profile["us"], 1), "kernels": list(_rows(module, profile))}
-    about = {"device": "NVIDIA H200", "jax": "0.11.2", "fields": FIELDS, "programs": programs}
-    lines = json.dumps(about).replace('"kernels": [', '"kernels": [\n').replace("], [", "],\n[")
-    DATA.write_text(lines + "\n", "utf-8")
 
 
 FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
+def record(file: Path) -> None:
+    """Collect features and times of the profiles of `card`'s job `profiles` (`.hlo.json.gz`)."""
+    programs = {}
+    for name, of in sorted(kept(file).items()):
+        kernels = list(_rows(hlo.parse(of["hlo"]), of["profile"]))
+        programs[name] = {"step": round(of["profile"]["step"], 1), "kernels": kernels}
+    if not programs:
+        raise ValueError(f"--record {file}: no profiles found there")
+    header = json.loads((file.parent / f"{file.name.split('.')[0]}.json").read_text("utf-8"))
+    about = {"device": header["device"], "jax": header["jax"], "fields": FIELDS}
+    about["programs"] = programs
+    lines = json.dumps(about).replace('"kernels": [', '"kernels": [\n').replace("], [", "],\n[")
+    DATA.write_text(lines + "\n", "utf-8")
+
+
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
-    """Rows of `FIELDS`; copies that are no instruction of the program have no features."""
+    """Yield rows of `FIELDS`; copies that are not instructions of the program have no features."""
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
         for scope in reversed(module.computations.values())
         for instruction in reversed(scope.values())
     }
-    for kernel, (total, launches) in profile["kernels"].items():
+    for kernel, total in profile["microseconds"].items():
+        launches = profile["launches"][kernel]
         if total and launches:
             place = places.get(kernel)
-            seen = features(module, *place) if place else nothing()
+            seen = features(module, *place) if place else Features("memory")
             shape = place[1].shape[:40] if place else ""
             numbers = [_short(number) for number in seen[1:]]
             yield [kernel, shape, _short(total / launches), launches, seen.kind, *numbers]
@@ -116,12 +121,12 @@ class Measured:
         self.weight = np.sqrt(np.minimum(share, CAP)) + 0.02
 
     def of(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Columns of some kernels."""
+        """Return the columns of the chosen kernels."""
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
 def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
-    """Coefficients from some kernels."""
+    """Fit the coefficients to the chosen kernels."""
     seen, time, weight = measured.of(chosen), measured.time[chosen], measured.weight[chosen]
     prior = np.log(PRIOR)
     scale = np.array([KNOWN.get(name, 1.0) for name in Coefficients._fields])
@@ -135,7 +140,7 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Predictions for each group of programs by a fit to the others."""
+    """Predict each group of programs by a fit to the others."""
     groups = np.array([group(name) for name in measured.program])
     predicted = np.zeros_like(measured.time)
     for name in np.unique(groups):
@@ -145,19 +150,17 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 
 
 def family(program: str) -> str:
-    """Environment of a program, without its prototypes and sizes, as one group."""
+    """Return the environment of a program, whatever its size and version."""
     kind = "reset " if program.startswith("reset") else ""
-    return kind + next(FAMILIES[name] for name in FAMILIES if name in program)
+    return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
 
 def report() -> dict[str, Any]:
     """Fit, print coefficients and errors, and return them."""
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
-    print("FITTED = Coefficients(")
     for name, value in fitted._asdict().items():
-        print(f"    {name}={value:.4g},")
-    print(")")
+        print(f"    {name}: float = {value:.4g}")  # as in `Coefficients`
     by_program = held_out(measured, lambda name: name)
     figures = {
         "device": "NVIDIA H200",
@@ -165,13 +168,13 @@ def report() -> dict[str, Any]:
         "rows": rows(measured, by_program, held_out(measured, family)),
         "worst": longest_errors(measured, by_program),
     }
-    print(errors(figures).plain())
-    print(worst(figures).plain())
+    print(tabulated(figures["rows"], ERRORS).plain())
+    print(tabulated(figures["worst"], WORST).plain())
     return figures
 
 
 def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
-    """Measured and predicted time of each program's step, and of all of them."""
+    """Return measured and predicted time of each program's step, then of all programs."""
     seen = measured.columns
     old = LAUNCH + (seen["read"] + seen["written"]) / BANDWIDTH
     found = []
@@ -190,7 +193,7 @@ def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
 
 
 def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, Any]]:
-    """Kernels with the most microseconds outside the factor `NEAR`."""
+    """Return the kernels with the most microseconds outside the factor `NEAR`."""
     ratio = predicted / measured.time
     missed = measured.spent * (np.abs(np.log(ratio)) > np.log(NEAR))
     return [
@@ -202,7 +205,7 @@ def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, 
             "model": round(float(predicted[i]), 1),
             "share": round(float(measured.spent[i] / measured.spent.sum()), 4),
         }
-        for i in np.argsort(-missed)[:WORST]
+        for i in np.argsort(-missed)[:LISTED]
     ]
 
 
@@ -212,7 +215,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = instrument.parser("kernel_model", __doc__)
     add = parser.add_argument
     add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")
-    add("--record", metavar="DIR", help="first collect the measured kernels of profiles there")
+    add("--record", type=Path, metavar="FILE", help="first read new kernels from card's profiles")
     args = parser.parse_args(argv)
     if not (args.fit or args.record):
         parser.error("nothing to do: give --fit")

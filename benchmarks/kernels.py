@@ -1,25 +1,29 @@
-"""Where the time of a step goes on the GPU at hand: every kernel of a rollout, from the profiler.
+"""Time of every kernel of a step on this machine's GPU, from JAX's profiler.
 
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
-`step` is the time of an unprofiled step; kernels that run once in a rollout (XLA fills what the
-scan stores with zeros before its first step) are divided by the steps of the rollout too.
+`step` is the time of a step without the profiler. Kernels that run once in a rollout, such as the
+zero fill of the scan's outputs, are also divided by the steps of the rollout.
 """
 
 import collections
+import gzip
 import itertools
+import json
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from jaxenvs.core.files import replacing
 from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, exclusive, instrument, throughput, timing
-from .contestants import Contestant
+from .harness import contestants, device_lock, instrument, timing
+from .harness.contestants import Contestant
 from .tables.plain import plain
 
 LENGTH = 100  # steps of a rollout
@@ -28,7 +32,7 @@ HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Microseconds and launches of every kernel on the streams of the GPUs of a profile."""
+    """Sum microseconds and launches of every kernel on the GPU streams of a profile."""
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:
@@ -46,13 +50,8 @@ class Profile(NamedTuple):
     hlo: str
 
 
-def measure(contestant: Contestant) -> dict[str, Any]:
-    """Time a rollout, then profile it; times and launches are of one step."""
-    return profile(contestant).record
-
-
 def profile(contestant: Contestant) -> Profile:
-    """Compile a rollout, time it and profile it."""
+    """Compile a rollout, time it and profile it; times and launches are per step."""
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key).compile()
     shapes = jax.eval_shape(contestant.reset, key)
@@ -60,7 +59,7 @@ def profile(contestant: Contestant) -> Profile:
     traced = jax.jit(contestant.rollout(length), donate_argnums=1).lower(key, shapes)
     rollout = traced.compile()
 
-    with exclusive.held():
+    with device_lock.held():
         seconds, times, launches = _traced(lambda state: rollout(key, state)[0], reset(key))
     record = {
         "id": contestant.env_id,
@@ -75,10 +74,26 @@ def profile(contestant: Contestant) -> Profile:
     return Profile(record, rollout.as_text() or "")
 
 
+def keep(file: Path, programs: dict[str, Any]) -> None:
+    """Add profiles and HLO of programs to a file, replacing programs of the same name."""
+    content = json.dumps({**kept(file), **programs})
+    with replacing(file) as temporary:
+        temporary.write_bytes(gzip.compress(content.encode()))
+
+
+def kept(file: Path) -> dict[str, Any]:
+    """Read the programs of a file; empty if it is missing or damaged."""
+    try:
+        found = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Return the seconds of a program without the profiler, and what `durations` returns of it."""
+    """Return the seconds of a program without the profiler, and its `durations`."""
     state = jax.block_until_ready(step(step(state)))
     start = time.perf_counter()
     state = jax.block_until_ready(step(state))
@@ -110,9 +125,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--reset-source", nargs="+", default=["fresh"], choices=RESET_SOURCES)
     args = parser.parse_args(argv)
     if jax.default_backend() != "gpu":
-        raise RuntimeError("kernels: jax sees no GPU; gpu_work counts kernels without one")
+        raise RuntimeError("kernels: jax finds no GPU; gpu_work counts kernels without one")
     records = []
     for env_id, batch, source in itertools.product(args.ids, args.batches, args.reset_source):
-        records.append(measure(contestants.ours(env_id, batch, source)))
+        records.append(profile(contestants.ours(env_id, batch, source)).record)
         _show(records[-1])
-    instrument.write(args.json, {**throughput.about(), "rows": records})
+    instrument.write(args.json, {**instrument.about(), "rows": records})

@@ -1,124 +1,80 @@
-"""PPO on CartPole: steps per second of training, beside PureJaxRL, rejax and Stable-Baselines3.
+"""PPO on CartPole compared with PureJaxRL, rejax and Stable-Baselines3: speed and returns.
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-And what is learned, with 16 seeds each, and with 64 where seeds differ much:
+Returns over 16 seeds, and over 64 where seeds differ much:
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
-Each learner runs in a separate process, and they train in turns, one at a time, all on the same
-core. A training is everything from a seed to trained weights; the first of each process also
-compiles, and stands apart. Seconds are processor time, which equals wall time on a core that
-nothing else uses; wall time is recorded, too. A ratio is the median over neighbouring
-turns. Learners that are missing are named.
+Each learner has a separate process, and they train in turns, one at a time, all on the same core. A
+training goes from a seed to trained weights; the first one of each process also compiles and is
+reported apart. Seconds are processor time, which equals wall time on an otherwise idle core; wall
+time is recorded too. A ratio is the median over neighbouring turns. Missing learners are listed.
 """
 
 import dataclasses
+import functools
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from jaxenvs.commands.parser import number
 
-from . import contestants, instrument, learner_peers, throughput
-from .learner_peers import EQUAL, OWN, Setting
+from .harness import contestants, instrument, trainings
+from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-TORCH = "stable-baselines3"  # whose trainings are shorter
+TORCH = "stable-baselines3"  # its trainings are shorter
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
-
-
-@dataclasses.dataclass
-class Record:
-    """One learner with one setting."""
-
-    learner: str
-    setting: Setting
-    first_seconds: float  # the first training, with all that is compiled
-    seconds: list[float] = dataclasses.field(default_factory=list)  # of each other one
-    walls: list[float] = dataclasses.field(default_factory=list)  # the same by the clock
-    last_returns: list[float | None] = dataclasses.field(default_factory=list)  # of each seed
-    evaluations: list[float | None] = dataclasses.field(default_factory=list)  # of each seed
-
-    def add(self, told: dict[str, Any]) -> None:
-        """Note what was learned in one more training."""
-        self.last_returns.append(told["last_return"])
-        self.evaluations.append(told["evaluation"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, the raw times included; the first training also compiled."""
-        usual, steps = statistics.median(self.seconds), self.setting.steps
-        return dataclasses.asdict(self) | {
-            "steps_per_second": round(steps / usual),
-            "first_steps_per_second": round(steps / self.first_seconds),
-            "compile_seconds": round(self.first_seconds - usual, 1),
-        }
-
-
-class Learner:
-    """A process that trains on request; it has trained once when it is made.
-
-    Raises `ImportError` or `LookupError` where the learner is missing, `BrokenProcessPool` where
-    the process dies.
-    """
-
-    def __init__(self, name: str, setting: Setting, clone: Path | None) -> None:
-        self.process = ProcessPoolExecutor(1, get_context("spawn"), learner_peers.on_cpu)
-        self._asked, self.seed = (name, setting, clone), 0
-        first = self.train()
-        self.record = Record(name, setting, first["seconds"])
-        self.record.add(first)
-
-    def train(self) -> dict[str, Any]:
-        """Train with the next seed; return the seconds and the return of the last episodes."""
-        told = self.process.submit(learner_peers.train, *self._asked, self.seed)
-        self.seed += 1
-        return told.result()
-
-    def close(self) -> None:
-        """End the process."""
-        self.process.shutdown()
+COMMAND = (sys.executable, str(Path(__file__).parent), "peers.ppo")
 
 
 def measure(
     group: dict[str, Setting], clone: Path | None, repeats: int, missing: list[dict[str, str]]
-) -> list[Record]:
-    """Let the learners of a group train in turns; note who was missing."""
-    learners: list[Learner] = []
-    try:
-        for name, setting in group.items():
-            try:
-                learners.append(Learner(name, setting, clone))
-            except (BrokenProcessPool, ImportError, LookupError) as error:
-                missing.append({"learner": name, "reason": str(error.args[0])})
-        for _ in range(repeats):
-            for learner in learners:
-                told = learner.train()
-                learner.record.seconds.append(told["seconds"])
-                learner.record.walls.append(told["wall"])
-                learner.record.add(told)
-    finally:
-        for learner in learners:
-            learner.close()
-    return [learner.record for learner in learners]
+) -> list[dict[str, Any]]:
+    """Train the learners of a group in turns; return a row for each, and add to `missing`."""
+
+    def start(label: str, setting: Setting) -> trainings.Learner:
+        asked = {"learner": label, "setting": vars(setting), "clone": clone and str(clone)}
+        return trainings.Learner(label, COMMAND, asked)
+
+    builders = {name: functools.partial(start, setting=s) for name, s in group.items()}
+    made = trainings.take_turns(builders, 1 + repeats, missing)
+    return [row(name, group[name], found) for name, found in made.items()]
+
+
+def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a learner; its first training also compiled."""
+    first, *others = made
+    seconds = [training["seconds"] for training in others]
+    usual = statistics.median(seconds)
+    return {
+        "learner": name,
+        "setting": dataclasses.asdict(setting),
+        "first_seconds": first["seconds"],
+        "seconds": seconds,
+        "walls": [training["wall"] for training in others],
+        "last_returns": [training["last_return"] for training in made],
+        "evaluations": [training["evaluation"] for training in made],
+        "steps_per_second": round(setting.steps / usual),
+        "first_steps_per_second": round(setting.steps / first["seconds"]),
+        "compile_seconds": round(first["seconds"] - usual, 1),
+    }
 
 
 def groups(
     settings: Sequence[str], names: Sequence[str], steps: int, torch_steps: int
 ) -> Iterator[dict[str, Setting]]:
-    """Of the chosen settings those that are equal for all, then what each comes with."""
+    """Yield the chosen settings by learner: those equal for all, then each learner's own."""
 
     def lasting(name: str, setting: Setting) -> Setting:
         return setting.lasting(torch_steps if name == TORCH else steps)
@@ -131,14 +87,14 @@ def groups(
 
 
 def about(clone: Path | None) -> dict[str, Any]:
-    """What the figures depend on beside their settings; of a clone its commit."""
+    """Return the header of the figures, with the commit of a clone of PureJaxRL."""
     versions = contestants.versions(PACKAGES)
     if clone is not None:
-        asked = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]
-        told = subprocess.run(asked, capture_output=True, text=True, check=False)
-        versions["purejaxrl"] = told.stdout.strip() or "unknown"
-    trainings = {"device": "cpu", "compilation_cache": False, "versions": versions}
-    return {**throughput.about(), **trainings}
+        command = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        versions["purejaxrl"] = done.stdout.strip() or "unknown"
+    apart = {"device": "cpu", "compilation_cache": False, "versions": versions}
+    return {**instrument.about(), **apart}
 
 
 @instrument.program
@@ -151,19 +107,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
     some = number(1, 2**31 - 1)
     add("--steps", type=some, default=500_000, help="steps of a training (default: %(default)s)")
-    add("--torch-steps", type=some, default=25_000, help="those of torch (default: %(default)s)")
+    add("--torch-steps", type=some, default=25_000, help="steps with torch (default: %(default)s)")
     add("--repeats", type=some, default=3, help="trainings after the first (default: %(default)s)")
     args = parser.parse_args(argv)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
-    records: list[Record] = []
+    instrument.use_one_core()
+    rows: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
-    told = about(args.purejaxrl)
+    figures = about(args.purejaxrl)
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
-        records += measure(group, args.purejaxrl, args.repeats, missing)
-        told |= {"load_after": os.getloadavg()[0], "missing": missing}
-        figures = {**told, "rows": [record.as_dict() for record in records]}
-        instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
-    figures = [record.as_dict() for record in records]
-    print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
+        rows += measure(group, args.purejaxrl, args.repeats, missing)
+        figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
+        instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
+    print(compared(rows).plain(), scores(rows).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)

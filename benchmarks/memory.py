@@ -1,10 +1,10 @@
-"""Memory that a batch needs on a device: state, pool, and what a step and a reset take besides.
+"""Device memory of a batch: state, pool, and the peaks of a step and a reset.
 
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
-The figures are the compiler's account of two programs, for a described H200 (see gpu_work) or, with
-`--here`, for the device at hand: making all worlds, and a scan of random steps with the state
-donated. What the scan stores of every step is the learner's and is not counted.
+The compiler reports the memory of two programs: making all worlds, and a scan of random steps with
+donated state. They are compiled for a described H200 (see `gpu_work`) or, with `--here`, for this
+device. Observations and rewards stored by the scan belong to the learner and are not counted.
 """
 
 import sys
@@ -14,16 +14,17 @@ from typing import Any
 import jax
 from jax.stages import Compiled
 
-from . import gpu_work, instrument
-from .contestants import Contestant
+from . import gpu_work
+from .harness import instrument
+from .harness.contestants import Contestant
+from .tables.gpu import MEMORY
 from .tables.text import tabulated
-from .tables.work import MEMORY
 
-STEPS = 8  # of the scan
+STEPS = 8  # steps of the scan
 
 
 def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
-    """Compile both programs and read what they need: bytes of the whole batch."""
+    """Compile both programs and return their bytes for the whole batch."""
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)
@@ -38,14 +39,14 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # At most while stepping: state, pool, one observation, temporaries.
+        # Peak while stepping: state, pool, one observation, temporaries.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
-        "reset": peak(compiled(contestant.reset, (key,), None)),  # at most while worlds are made
+        "reset": peak(compiled(contestant.reset, (key,), None)),  # peak while worlds are made
     }
 
 
 def peak(compiled: Compiled) -> int:
-    """Bytes that a program needs: arguments, results (in their place or not) and temporaries."""
+    """Return the bytes of a program: arguments, results that do not alias them, temporaries."""
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)

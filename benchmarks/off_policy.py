@@ -1,20 +1,20 @@
-"""Off-policy learners beside Stable-Baselines3 and SBX: returns of each seed, and steps per second.
+"""Off-policy learners compared with Stable-Baselines3 and SBX: returns by seed, steps per second.
 
     python -m jaxenvs.benchmarks.off_policy --sbx-python venv/bin/python --json off_policy.json
 
-`--sbx-python` is a Python that has stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and
-CrossQ learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar, with equal settings and steps:
-those of RL Baselines3 Zoo, but two layers of 64 (`--sizes`), and 8,000 steps of Pendulum.
+`--sbx-python` is a Python with stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and CrossQ
+learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and steps are equal for all
+and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
 
-Each learner runs in a separate process, and they train in turns, one at a time, all on the same
-core. Steps per second are those of the processor after everything is compiled, from a quarter of
-the training on; wall time is recorded, too. With 16 environments a round makes 16 steps, and there
-are as many gradient steps for a round as with one.
+Each learner has a separate process, and they train in turns, one at a time, all on the same core.
+Steps per second are per second of processor time, measured from a quarter of the training on, when
+everything is compiled; wall time is recorded too. With 16 environments an iteration makes 16 steps
+and the same number of gradient steps as with one environment.
 """
 
 import argparse
-import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -28,7 +28,8 @@ from typing import Any
 
 from jaxenvs.commands.parser import number
 
-from . import contestants, instrument, off_policy_peers, throughput
+from .harness import contestants, instrument, trainings
+from .peers import off_policy as off_policy_peers
 from .tables.training import off_policy
 
 PEERS = Path(off_policy_peers.__file__)
@@ -45,10 +46,10 @@ print(json.dumps({name: there.get(name, "not installed") for name in names}))
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What every learner is told."""
+    """Settings of all learners."""
 
     algorithm: str
-    env: str  # of Gymnasium, and an alias here
+    env: str  # Gymnasium's id, an alias here
     steps: int
     learning_rate: float
     gamma: float
@@ -57,28 +58,25 @@ class Setting:
     hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
-    rollout_steps: int = 1  # rounds between two updates
-    gradient_steps: int = 1  # of an update
-    target_steps: int = 0  # between copies of the weights, where values are learned
+    rollout_steps: int = 1  # iterations between two updates
+    gradient_steps: int = 1  # per update
+    target_steps: int = 0  # steps between updates of the target network (DQN, QR-DQN)
     epsilon_end: float = 0.0
     epsilon_share: float = 0.0
     quantiles: int = 0
 
     @property
     def name(self) -> str:
-        """Of the command line and the tables."""
+        """Name in options and tables."""
         return f"{self.algorithm} {self.env}"
 
     @property
     def mark(self) -> int:
-        """Steps after which the clock counts."""
+        """Steps after which the speed is measured."""
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """The same with other environments and steps; an update keeps its rounds.
-
-        A short trial also begins to learn early.
-        """
+        """Return the setting with other environments and steps; a short trial warms up less."""
         steps = self.steps if steps is None else steps
         return dataclasses.replace(
             self,
@@ -106,55 +104,6 @@ SETTINGS = (
 )
 
 
-class Learner:
-    """A process that trains on request; `LookupError` where its package is missing."""
-
-    def __init__(self, name: str, setting: Setting, python: str) -> None:
-        self.name, self.setting = name, setting
-        self.trainings: list[dict[str, Any]] = []
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        command = [sys.executable if name == "jaxenvs" else python, str(PEERS)]
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
-        self._process: Any = subprocess.Popen(command, env=environment, **pipes)
-        self._send({"learner": name, "setting": {**vars(setting), "mark": setting.mark}})
-        if reason := self._answer()["missing"]:
-            self.close()
-            raise LookupError(reason)
-
-    def train(self, seed: int) -> None:
-        """Train with a seed and keep what it tells."""
-        self._send(seed)
-        self.trainings.append({"seed": seed, **self._answer()})
-
-    def close(self) -> None:
-        """End the process."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, each training included; speed is the median over the seeds."""
-        speeds = [told["warm_steps"] / told["warm_seconds"] for told in self.trainings]
-        return {
-            "learner": self.name,
-            "setting": {**dataclasses.asdict(self.setting), "name": self.setting.name},
-            "steps_per_second": round(statistics.median(speeds), 1),
-            "trainings": self.trainings,
-        }
-
-    def _send(self, asked: Any) -> None:
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-
-    def _answer(self) -> dict[str, Any]:
-        line = self._process.stdout.readline()
-        if not line:
-            code = self._process.wait()
-            raise RuntimeError(f"{self.name}, {self.setting.name}: its process ended with {code}")
-        return json.loads(line)
-
-
 def measure(
     setting: Setting,
     names: Sequence[str],
@@ -162,38 +111,45 @@ def measure(
     seeds: int,
     missing: list[dict[str, str]],
 ) -> list[dict[str, Any]]:
-    """Let the learners train in turns, seed by seed; note who was missing."""
-    learners: list[Learner] = []
-    try:
-        for name in names:
-            try:
-                if name != "jaxenvs" and python is None:
-                    raise LookupError("give --sbx-python, a Python that has it")
-                learners.append(Learner(name, setting, python or ""))
-            except (LookupError, OSError) as error:
-                missing.append({"learner": f"{name}, {setting.name}", "reason": str(error)})
-        for seed in range(seeds):
-            for learner in learners:
-                learner.train(seed)
-    finally:
-        for learner in learners:
-            learner.close()
-    return [learner.as_dict() for learner in learners]
+    """Train the learners in turns, seed by seed; return a row for each, and add to `missing`."""
+
+    def start(label: str, name: str) -> trainings.Learner:
+        if name != "jaxenvs" and python is None:
+            raise LookupError("give --sbx-python, a Python with this package")
+        command = [sys.executable if name == "jaxenvs" else python or "", str(PEERS)]
+        asked = {"learner": name, "setting": {**vars(setting), "mark": setting.mark}}
+        return trainings.Learner(label, command, asked)
+
+    labels = {f"{name}, {setting.name}": name for name in names}
+    builders = {label: functools.partial(start, name=name) for label, name in labels.items()}
+    made = trainings.take_turns(builders, seeds, missing)
+    return [row(labels[label], setting, found) for label, found in made.items()]
+
+
+def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the trainings of a learner with its median speed over the seeds."""
+    speeds = [training["warm_steps"] / training["warm_seconds"] for training in made]
+    return {
+        "learner": name,
+        "setting": {**dataclasses.asdict(setting), "name": setting.name},
+        "steps_per_second": round(statistics.median(speeds), 1),
+        "trainings": made,
+    }
 
 
 def about(python: str | None) -> dict[str, Any]:
-    """What the figures depend on beside their settings; versions of the peers are of their own."""
-    told = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
+    """Return the header of the figures; the peers' Python has its own versions."""
+    made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
         found = subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True)
         if found.returncode:
             raise LookupError(f"--sbx-python {python}: {found.stderr.strip().splitlines()[-1]}")
-        told["peers"] = json.loads(found.stdout)
-    return {**throughput.about(), **told}
+        made["peers"] = json.loads(found.stdout)
+    return {**instrument.about(), **made}
 
 
 def size(text: str) -> dict[str, Any]:
-    """Fields of a setting from WIDTHxBATCH."""
+    """Parse WIDTHxBATCH into fields of a setting."""
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a width and a batch, such as 64x256")
     width, batch = map(int, text.split("x"))
@@ -211,19 +167,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--settings", nargs="+", default=names, choices=names, help="default: all")
     add("--envs", nargs="+", type=some, default=[1, 16], help="environments (default: 1 16)")
     add("--seeds", type=some, default=10, help="trainings of each (default: %(default)s)")
-    sizes = "widths of both layers and steps of a gradient step (default: those of the setting)"
+    sizes = "width of both layers and batch size (default: those of the setting)"
     add("--sizes", nargs="+", type=size, metavar="WIDTHxBATCH", default=[{}], help=sizes)
     add("--steps", type=some, help="steps of each training (default: those of the setting)")
     args = parser.parse_args(argv)
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
-    told, rows, missing = about(args.sbx_python), [], []
+    instrument.use_one_core()
+    figures, rows, missing = about(args.sbx_python), [], []
     for setting in (each for each in SETTINGS if each.name in args.settings):
         for sized, num_envs in itertools.product(args.sizes, args.envs):
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
-            told |= {"load_after": os.getloadavg()[0], "missing": missing}
-            # Now: a run that is cut short leaves what it has.
-            instrument.write(args.json, {**told, "rows": rows})
+            figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
+            instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
     print(off_policy({"rows": rows}).plain())
     for note in missing:
         print(f"{note['learner']}: {note['reason']}", file=sys.stderr)

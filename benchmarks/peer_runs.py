@@ -3,79 +3,50 @@
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
 
-Each run replaces one file of the tables in README and in benchmarks/README.md. A file is kept as it
-is when a peer of its run is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+Each run replaces one JSON of the tables in README and benchmarks/README.md, unless one of its peers
+is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
 """
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from jaxenvs.commands.parser import Parser
 
-from . import instrument
+from .harness import instrument
 
 SCRATCH = "runs/peers"  # bench.json and bench.png of each run
 
 
-class Run(NamedTuple):
-    """One run, in a separate process."""
-
-    ids: tuple[str, ...]
-    batches: tuple[int, ...]
-    options: tuple[str, ...]  # of `jaxenvs bench`
-    without: tuple[str, ...]  # peers that are left out
-
-
-GRIDS = ("Grid-DoorKey-8x8-v0", "Grid-KeyCorridorS3R3-v0")
-MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0")
-RUNS = {  # by the file of their figures
-    "bench_doorkey": Run(
-        GRIDS[:1],
-        (64, 1024, 8192),
-        ("--reset-source", "auto", "pool", "--repeats", "9"),
-        ("EnvPool",),
-    ),
-    "bench_envpool": Run(
-        GRIDS + MISSIONS,
-        (1024,),
-        ("--obs", "image", "dict", "--repeats", "9"),
-        ("NAVIX", "XLand-MiniGrid"),
-    ),
-    "bench_craft_symbolic": Run(
-        ("Craft-Classic-Symbolic-v0",),
-        (1024, 256),
-        ("--reset-source", "exact", "none"),
-        ("craftax (own reset)",),
-    ),
-    "bench_craft_full": Run(
-        ("Craft-Ids-v0",),
-        (1024, 256),
-        ("--reset-source", "exact", "--obs", "ids", "symbolic"),
-        ("craftax (own reset)", "craftax (no reset)", "crafter"),
-    ),
+RUNS = {  # name of the JSON -> options of `jaxenvs bench`
+    "bench_doorkey": "--ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --reset-source auto pool "
+    "--repeats 9 --without EnvPool",
+    "bench_envpool": "--ids Grid-DoorKey-8x8-v0 Grid-KeyCorridorS3R3-v0 BabyAI-GoToLocal-v0 "
+    "BabyAI-BossLevel-v0 --batches 1024 --obs image dict --repeats 9 "
+    "--without NAVIX XLand-MiniGrid",
+    "bench_craft_symbolic": "--ids Craft-Classic-Symbolic-v0 --batches 1024 256 "
+    "--reset-source exact none --without 'craftax (own reset)'",
+    "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
+    "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
+QUICK = ("--quick", "--repeats", "1", "--batches", "64")  # overrides the options above
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:
-    """Arguments of `jaxenvs bench` for a run; a quick one has one small batch."""
-    run = RUNS[name]
-    batches = [] if quick else ["--batches", *map(str, run.batches)]
-    short = ["--quick", "--repeats", "1"] if quick else []
-    without = ["--without", *run.without]
+    """Return the arguments of `jaxenvs bench`; a quick run has one small batch."""
     folder = str(Path(SCRATCH) / name)
-    return ["--ids", *run.ids, *batches, *run.options, *short, *without, "--out", folder]
+    return [*shlex.split(RUNS[name]), *(QUICK if quick else ()), "--out", folder]
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:
-    """Run one, and write its figures to `out` if no peer was missing.
+    """Make a run and write its figures to `out` if no peer was missing.
 
-    Raises `RuntimeError` for a run that failed or lacks a peer.
+    Raises `RuntimeError` if the run failed or lacks a peer.
     """
     program = [sys.executable, "-m", "jaxenvs.benchmarks.throughput", *arguments(name, quick)]
     done = subprocess.run(program, env={**os.environ, "JAX_PLATFORMS": "cpu"}, check=False)
@@ -98,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))
     add("--out", type=Path, help="folder of the figures (default: none, see runs/peers)")
-    add("--quick", action="store_true", help="one small batch each, to see every peer step")
+    add("--quick", action="store_true", help="one small batch each, to check that every peer steps")
     args = made.parse_args(argv)
     if args.quick and args.out:
         raise ValueError("--quick has no figures to publish: leave out --out")

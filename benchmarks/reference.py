@@ -1,18 +1,18 @@
-"""Reference returns for the page of each id: random play, and what recorded runs reached.
+"""Reference returns for the page of each id: random play and recorded runs.
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
     python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
-    python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
-    python -m jaxenvs.benchmarks.reference --retry 1000000  where no recorded run has learned
+    python -m jaxenvs.benchmarks.reference --train 300000  PPO on ids without a recorded PPO run
+    python -m jaxenvs.benchmarks.reference --retry 1000000  on ids where no run has learned
 
-Random play draws uniformly from the legal actions, as an untrained policy does. It is the first
-episode of each of 1,024 environments, so that long episodes count as much as short ones. `--train`
-runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
-they are fewer, and records each run as it ends; started again, it continues with the ids that are
-left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
-run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or,
-where there is no such preset, with scaled rewards.
+Random play draws uniformly from the legal actions, like an untrained policy. It plays the first
+episode of each of 1,024 environments, so long and short episodes have equal weight. `--train` runs
+`jaxenvs train` with one seed on each id, for STEPS or the steps of its preset if they are fewer,
+and records each run as it ends; a restart continues with the remaining ids. These are short runs,
+not the best possible ones. `--retry` does the same on ids where no recorded run has learned
+(`jaxenvs/commands/learned.py`), with a novelty bonus (`--preset noveld`) or, without such a preset,
+with scaled rewards.
 """
 
 import argparse
@@ -21,10 +21,11 @@ import itertools
 import json
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,62 +38,32 @@ from jaxenvs.baselines.core.episodes import first_episodes
 from jaxenvs.baselines.evaluation import record
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.presets import names, preset
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.commands.fields import FLAG
 from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_same_task
 from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
-from .recorded_learners import learners
+from .harness import instrument
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
 RETRIES = RESULTS / "retries.json"
-NOVELTY = "noveld"  # preset of a second try
+NOVELTY = "noveld"  # preset of a second attempt
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
-LAST = 200  # training episodes of each seed in the return of a run that was not evaluated
+LAST = 200  # last training episodes of each seed, for runs without evaluation
 SEED = 0
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Play or train, and write the table after each id; return the exit code."""
-    parser = Parser(COMMAND, __doc__)
-    some = number(1, 2**31 - 1)
-    parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
-    parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
-    parser.add_argument("--train", type=some, metavar="STEPS", help="PPO instead of random play")
-    parser.add_argument(
-        "--retry", type=some, metavar="STEPS", help="PPO with more, where it has not learned"
-    )
-    parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of trainings")
-    parser.add_argument("--jobs", type=some, default=1, help="trainings at a time")
-    parser.add_argument("--device", default="", help="where the trainings run, in words")
-    options = parser.parse_args(argv)
-    if not RESULTS.is_dir():
-        print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
-        return 2
-    ids = jaxenvs.registry.list() if options.ids is None else options.ids
-    try:
-        ids = [jaxenvs.spec(id).id for id in ids]
-    except LookupError as error:
-        print(f"reference: {error}", file=sys.stderr)
-        return 2
-    table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
-    random = table.get("random", {})
-    if options.train or options.retry:
-        return _train(ids, random, options)
-    write(options.out, random)
-    for id in ids:
-        random[id] = random_play(id)
-        write(options.out, random)
-        print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
-    return 0
+RAY = Path(__file__).with_name("results") / "ray.json"
+MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # modes of `scaling_ray`
+GYM_CARTPOLE = "gym:CartPole-v1"  # with steps of 5 ms, see `scaling_ray`
+_SEED = re.compile(r" --seed [\d{},]+")
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
-    """Record short runs of ids; the exit code is 1 if one of them failed."""
+    """Record short runs of ids; return the exit code, 1 if one of them failed."""
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
 
@@ -117,7 +88,7 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Whether PPO alone has been tried, nothing else has, and nothing was learned."""
+    """Return whether only plain PPO has been tried, and has not learned."""
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
 
@@ -125,7 +96,7 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids, `again` with more: id, run and what went wrong, as they end."""
+    """Train PPO on ids (`again`: a second attempt); yield id, run and error as they end."""
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
@@ -147,7 +118,7 @@ def short_runs(
 def random_play(id: str) -> dict[str, Any]:
     """Return the mean return of random play with its error, successes and mean length.
 
-    `succeeded` is None where the environment does not define success.
+    `succeeded` is None if the environment does not define success.
     """
     env = jaxenvs.make(id)
     space = env.action_space
@@ -192,7 +163,7 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs of each id, PPO alone first.
 
-    A bound for search (DAVI) has no return and is left out, as are runs of other packages.
+    Heuristics for search (DAVI) have no return and are left out, as are runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
@@ -208,11 +179,10 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def kept(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a recorded run as the table has it: its command, mean returns and successes.
+    """Return a recorded run as the table shows it: its command, mean returns and successes.
 
-    A return is the mean of a seed's evaluation, or of its last 200 training episodes where there
-    was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
-    that the id alone has not.
+    A return is the mean of a seed's evaluation, or of its last 200 training episodes if it has
+    none. `succeeded` and `episodes` are sums over all seeds. `apart` lists changes of the task.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -234,7 +204,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """What a command adds: a bonus, scaled rewards, "clairvoyant" (plans), the task's fields."""
+    """List the additions of a command: bonus, scaled rewards, "clairvoyant", task fields."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
@@ -256,8 +226,104 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
             yield from rows
 
 
+def learners(
+    records: Iterable[dict[str, Any]], trained: dict[str, Any], ray: Path = RAY
+) -> list[dict[str, Any]]:
+    """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
+
+    `records` come from `baselines/results`, `trained` has the runs in `reference.json`. A learner
+    without a recorded run has only option, title and zero ids.
+    """
+    known = [record for record in records if "jaxenvs" in record["versions"]]
+    known += _on_ray(json.loads(ray.read_text("utf-8")))
+    rows = [
+        _row(name, row.title, [r for r in known if r.get("algorithm", "ppo") == name])
+        for name, row in ALGORITHMS.items()
+    ]
+    runs = [run for of_an_id in trained.values() for run in of_an_id]
+    for name, title in BONUSES.items():
+        commands = {run["command"] for run in runs if title in run["apart"]}
+        found = [record for record in known if record["command"] in commands]
+        rows.append(_row(f"--novelty {name}", f"{title}, a bonus", found))
+    return rows
+
+
+def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+    row = {"option": option, "learner": title, "ids": len({record["id"] for record in records})}
+    if not records:
+        return row
+    run = _largest(records)
+    return {
+        **row,
+        "id": run["id"],
+        "observation": observation(run),
+        "seeds": run["seeds"],
+        "steps": run["steps"],
+        "return": _mean_return(records, run),
+        "made": f"{run['device']}, {run['date']}",
+    }
+
+
+def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the run with the most seeds, of those with the most steps.
+
+    Runs that differ only in their seeds count as one run.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for row in records:
+        group = groups.setdefault(_of_any_seed(row), {**row, "seeds": 0})
+        group["seeds"] += row["seeds"]
+    return max(groups.values(), key=lambda run: (run["seeds"], run["steps"]))
+
+
+def _of_any_seed(record: dict[str, Any]) -> str:
+    return _SEED.sub("", record["command"])
+
+
+def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
+    """Return the mean return over the seeds of a run; None for DAVI and world models."""
+    found: list[float] = []
+    for row in records:
+        if _of_any_seed(row) == _of_any_seed(run):
+            evaluation = row["evaluation"]
+            if evaluation is None:
+                found += row["last_returns"]
+            else:
+                found += [seed["mean_return"] for seed in evaluation.get("per_seed", [])]
+    return round(statistics.fmean(found), 4) if found else None
+
+
+def observation(run: dict[str, Any]) -> str:
+    """Return the observation of a run: the field `obs` if it exists, else the shape."""
+    if run["id"] == GYM_CARTPOLE:
+        return "4 float32"
+    if asked := re.search(r"\bobs=(\w+)", run["command"]):
+        return f"`{asked[1]}`"
+    env = jaxenvs.make(run["id"])
+    if known := getattr(env, "obs", None):
+        return f"`{known}`"
+    space = env.observation_space
+    return f"{' x '.join(map(str, space.shape))} {space.dtype}"
+
+
+def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield records of the evaluated runs on Ray without killed processes."""
+    for run in found["faults"]:
+        if not run["killing"]:
+            yield {
+                "id": GYM_CARTPOLE,
+                "algorithm": MODES[run["mode"]],
+                "command": f"--mode {run['mode']} --seed {run['seed']}",
+                "seeds": 1,
+                "steps": run["steps"],
+                "device": f"{found['machine']['cores']} cores",
+                "date": found["recorded"].partition(";")[0],
+                "evaluation": {"per_seed": [run["evaluation"]]},
+            }
+
+
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write the table, an id or a learner to a line, in the order of the registry."""
+    """Write the table, one id or learner per line, in the order of the registry."""
     made = table(random, RESULTS)
     parts = [_object(name, made[name]) for name in ("random", "trained")]
     rows = ",\n".join(map(json.dumps, made["learners"]))
@@ -270,5 +336,31 @@ def _object(name: str, rows: dict[str, Any]) -> str:
     return f"{json.dumps(name)}: {{\n{lines}\n}}"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line, writing the table after each id; return the exit code."""
+    parser = Parser(COMMAND, __doc__)
+    some = number(1, 2**31 - 1)
+    add = parser.add_argument
+    add("--ids", nargs="*", metavar="ID", help="these ids (default: all)")
+    add("--out", type=Path, default=REFERENCE, help="table to write")
+    add("--train", type=some, metavar="STEPS", help="train PPO instead of random play")
+    add("--retry", type=some, metavar="STEPS", help="train again where no run has learned")
+    add("--runs", type=Path, default=Path("runs/short"), help="folder of the trainings")
+    add("--jobs", type=some, default=1, help="trainings at a time")
+    add("--device", default="", help="description of the device of the trainings")
+    options = parser.parse_args(argv)
+    if not RESULTS.is_dir():
+        raise ValueError(f"reference: {RESULTS} is missing; run from a checkout")
+    ids = jaxenvs.registry.list() if options.ids is None else options.ids
+    ids = [jaxenvs.spec(id).id for id in ids]
+    table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
+    random = table.get("random", {})
+    if options.train or options.retry:
+        return _train(ids, random, options)
+    write(options.out, random)
+    for id in ids:
+        random[id] = random_play(id)
+        write(options.out, random)
+        print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
+    return 0

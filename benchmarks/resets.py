@@ -1,11 +1,10 @@
-"""What new worlds cost: time of a step by reset source and by how many episodes end in it.
+"""Cost of new levels: time of a step by reset source and by the number of episodes that end in it.
 
     python -m jaxenvs.benchmarks.resets --ids Grid-DoorKey-8x8-v0 --limits 0 640 100 10
 
-The environments' clocks start staggered over the time limit, so that about num_envs / limit
-episodes end in every step instead of all of them at once; limit 0 is a limit that no episode
-reaches. For `exact`, `trips` is how often its loop ran in a step, counted from the episodes that
-ended.
+The clocks of the environments start staggered over the time limit, so about num_envs / limit
+episodes end in every step instead of all at once. With limit 0 no episode ends by time. `trips` is
+the number of iterations of the loop of `exact` per step, computed from the episodes that ended.
 """
 
 import argparse
@@ -21,21 +20,21 @@ from jaxtyping import Array
 
 import jaxenvs
 
-from . import contestants, exclusive, instrument, throughput, timing
-from .contestants import Contestant
+from .harness import contestants, device_lock, instrument, timing
+from .harness.contestants import Contestant
 from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # steps
-CHUNKS = 64  # environments over those that `exact` serves at a time, as make_vec chooses
+CHUNKS = 64  # a chunk of `exact` is batch // CHUNKS, as `make_vec` chooses
 
 
 class Runner(timing.BatchRunner):
-    """A batch of staggered clocks that also counts who ended."""
+    """Runner of a batch with staggered clocks that also counts ended episodes."""
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)
-        with exclusive.held():
+        with device_lock.held():
             self.state, stored = self.rollout(self.key, self.state)
             done = np.asarray(stored[0][1])
         self.ended = float(done.sum(axis=1).mean())
@@ -43,9 +42,9 @@ class Runner(timing.BatchRunner):
 
 
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
-    """How often `exact` runs its loop in each step, of who ended (steps, envs).
+    """Return the iterations of `exact`'s loop in each step, given `done` [steps, envs].
 
-    Environment `group * chunk + lane` is served by its lane, one in a trip.
+    Lane `i` serves the environments `group * chunk + i`, one in each iteration.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -53,29 +52,28 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """This library's batch under a time limit, its environments at all times of an episode."""
-    fields = contestants.obs_field(env_id)
-    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=source, chunk=chunk, **fields)
-    params = venv.default_params.replace(max_steps_in_episode=limit or NEVER)
+    """Return this library's batch with a time limit and clocks spread over an episode."""
+    env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
+    params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
+    batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    clocks = jax.random.permutation(jax.random.key(0), clocks)  # or those that end share a lane
+    # Shuffled, or the environments that end together would share a lane.
+    clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:
-        state = venv.reset(key, params).state
+        state = batch.reset(key)
         set_clock = jax.vmap(lambda one, time: one.replace(time=time))
         return state.replace(env=set_clock(state.env, clocks))
 
     def step(key: Array, state: Any, action: Array) -> tuple:
-        stepped = venv.step(key, state, action, params)
-        return stepped.state, (stepped.obs, stepped.done), stepped.reward, stepped.done
+        state, obs, reward, done = batch.step(key, state, action)
+        return state, (obs, done), reward, done
 
-    plain = contestants.ours(env_id, num_envs, source)
-    refresh = lambda key, state: venv.refresh(key, state, params)  # noqa: E731
-    return dataclasses.replace(plain, reset=reset, step=step, refresh=refresh)
+    return dataclasses.replace(batch, reset=reset, step=step)
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time every source under every limit; sources take turns."""
+    """Time every source with every limit; sources take turns."""
     chunk = max(8, args.batch // CHUNKS)
     records = []
     for env_id in args.ids:
@@ -103,9 +101,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--batch", type=int, default=4096, help="environments in the batch")
     add("--limits", nargs="+", type=int, default=[0, 640, 100, 10], help="time limits; 0: none")
     add("--reset-source", nargs="+", default=SOURCES, choices=SOURCES, help="default: all three")
-    add("--seconds", type=float, default=0.2, help="length of one repeat")
-    add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
+    instrument.add_repeats(parser, seconds=0.2, repeats=5)
     args = parser.parse_args(argv)
     records = measure(args)
     print(gpu.resets(records).plain())
-    instrument.write(args.json, {**throughput.header(args), "rows": records})
+    instrument.write(args.json, {**instrument.header(args), "rows": records})

@@ -1,10 +1,10 @@
-"""Rule worlds in which each environment has its own task, beside XLand-MiniGrid.
+"""Rule worlds with a separate task for each environment, compared with XLand-MiniGrid.
 
     python -m jaxenvs.benchmarks.rule_worlds --sets medium-1m      steps per processor-second
     python -m jaxenvs.benchmarks.rule_worlds --work                kernels and bytes on an H200
 
-Tasks are drawn as those of the sets. They are arguments of the program and not part of the state.
-Both sides begin the next episode in the step that ends one.
+Tasks follow the distribution of XLand's task sets. They are arguments of the program, not part of
+the state. Both sides start the next episode in the step that ends one.
 """
 
 import argparse
@@ -19,28 +19,28 @@ from jaxtyping import Array
 import jaxenvs
 from jaxenvs.xland import SETS, Ruleset, XLand, sample_ruleset
 
-from . import contestants, gpu_work, instrument, timing
-from .contestants import NO_RESET, Contestant
-from .tables.work import counted
+from . import gpu_work
+from .harness import contestants, instrument, timing
+from .harness.contestants import NO_RESET, Contestant
+from .tables.gpu import counted
 
 ID = "XLand-R4-13x13-v0"
 SOURCES = ("fresh", "exact", NO_RESET)
 
 
 def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
-    """Draw a task for each environment, as in the set of this name."""
+    """Draw a task for each environment from the distribution of the task set `name`."""
     recipe = SETS[name].recipe._asdict()
     return jax.vmap(lambda key: sample_ruleset(key, **recipe))(jax.random.split(key, num_envs))
 
 
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
-    """This library's batch; its state is accompanied by the params, which hold the tasks."""
+    """Return this library's batch; its state includes the params, which hold the tasks."""
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
-    plain = contestants.ours(env_id, num_envs, source, **sizes)
-    how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": plain.reset_source}
-    venv = jaxenvs.make_vec(env_id, num_envs, **how, **sizes)
-    env: XLand = venv.env  # type: ignore[assignment]  # of such an id
+    venv = contestants.batched(env_id, num_envs, source, **sizes)
+    env: XLand = venv.env  # type: ignore[assignment]
+    reset_source = contestants.source_of(venv)
 
     def reset(key: Array) -> Any:
         params = env.params_for(tasks(key, name, num_envs))
@@ -51,11 +51,11 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
         stepped = venv.step(key, inner, action, params)
         return (stepped.state, params), stepped.obs, stepped.reward, stepped.done
 
-    return Contestant("jaxenvs", env_id, num_envs, 6, reset, step, "image", plain.reset_source)
+    return Contestant("jaxenvs", env_id, num_envs, 6, reset, step, "image", reset_source)
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """The package's batch, whose auto-reset takes the task from the params."""
+    """Return XLand-MiniGrid's batch, whose auto-reset takes the task from the params."""
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")
@@ -79,13 +79,13 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Bytes of state of one environment, without its task."""
+    """Return the bytes of state of one environment, without its task."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 
 
 def count(args: argparse.Namespace) -> dict[str, Any]:
-    """Kernels and bytes of a step on an H200, for every set: ours from each source, the package."""
+    """Count kernels and bytes of a step on an H200 for every task set and contestant."""
     gpu_work.choose_target(here=False)
     rows = []
     for name in args.sets:
@@ -98,7 +98,7 @@ def count(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Steps per processor-second of both sides, which take turns."""
+    """Measure steps per processor-second of both sides in turns."""
     rows = []
     for name in args.sets:
         batches = (ours(name, args.batch), package(name, args.batch))
@@ -123,8 +123,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])
     add("--batch", type=int, help="environments (default: 1,024; 4,096 with --work)")
     add("--work", action="store_true", help="count kernels and bytes of a step on an H200")
-    add("--seconds", type=float, default=2.0, help="length of one repeat")
-    add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
+    instrument.add_repeats(parser, seconds=2.0, repeats=5)
     args = parser.parse_args(argv)
     args.batch = args.batch or (4096 if args.work else 1024)
     instrument.write(args.json, (count if args.work else compare)(args))

@@ -1,8 +1,8 @@
-"""Training on several devices: steps per second, kernels, and what devices exchange per update.
+"""Training on several devices: steps per second, kernels, and collectives per update.
 
     python -m jaxenvs.benchmarks.scaling                    # 1, 2, 4 and 8 simulated CPU devices
-    python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s that are not there
-    python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # on what is here
+    python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s, without a GPU
+    python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # real devices
 
 The learner is PPO with the preset of the id. Each measurement, simulated or real, has a separate
 process; they take turns. `--described` needs `pip install "jax[cuda13]" ".[train]"`, no GPU.
@@ -32,7 +32,9 @@ from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
-from . import exclusive, gpu_work, hlo, instrument
+from . import gpu_work
+from .gpu_model import hlo
+from .harness import device_lock, instrument
 from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -40,11 +42,11 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "coll
 
 @dataclasses.dataclass(frozen=True)
 class Described(Devices):
-    """H200s that need not be there."""
+    """H200s of which only a description is needed."""
 
     @property
     def mesh(self) -> Mesh:
-        """A mesh that programs can be compiled for, not run on."""
+        """Mesh for which programs can be compiled but not run."""
         return gpu_work.described(self.count, DEVICES)
 
 
@@ -56,7 +58,7 @@ def learner(
     algorithm: str = "ppo",
     **given: Any,
 ) -> Learner:
-    """A learner with the preset of an id, on `num_envs` environments over all devices."""
+    """Return a learner with a preset; `num_envs` counts the environments of all devices."""
     tuned = presets.preset(id, preset, algorithm)
     kind = registry.ALGORITHMS[algorithm].load().Settings
     settings = kind(**{**tuned.settings, "num_envs": num_envs, **given})
@@ -64,7 +66,7 @@ def learner(
 
 
 def compile_chunk(agent: Learner) -> str:
-    """HLO of one call of the training program on described devices."""
+    """Return the HLO of one call of the training program on described devices."""
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
 
@@ -80,7 +82,7 @@ def compile_chunk(agent: Learner) -> str:
 
 
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
-    """Launches of one update, its collectives, and those of a minibatch, of compiled HLO."""
+    """Count kernels and collectives of an update, and collectives of a minibatch, in HLO text."""
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))
     loops = [
@@ -98,7 +100,7 @@ def exchanges(text: str, minibatches: int) -> dict[str, Any]:
 
 
 def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
-    """How often each kind of exchange happens in a run of a computation."""
+    """Count the collectives of one run of a computation by kind."""
     found: collections.Counter[str] = collections.Counter()
     for kernel in hlo.kernels(module, computation):
         kind = kernel.opcode.removesuffix("-start")
@@ -108,7 +110,7 @@ def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
 
 
 def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
-    """Compile an update for `count` H200s and count."""
+    """Compile an update for `count` H200s and count kernels and collectives."""
     agent = learner(id, num_envs, Described(count))
     minibatches = agent.settings.epochs * agent.settings.minibatches
     found = exchanges(compile_chunk(agent), minibatches)
@@ -127,17 +129,17 @@ def measure(
     algorithm: str = "ppo",
     **given: Any,
 ) -> dict[str, Any]:
-    """Train for some seconds on the devices of this process; `given` are further settings."""
+    """Train for some seconds on this process's devices; `given` overrides settings."""
     agent = learner(id, num_envs, Devices(count), preset, algorithm, **given)
     keys = jnp.stack([jax.random.key(0)])
     begun = time.perf_counter()
     start = loop.start.lower(agent, keys).compile()
-    with exclusive.held():
+    with device_lock.held():
         runners = jax.block_until_ready(start(keys))
     run = loop.run_chunk.lower(agent, runners).compile()
     compiled = time.perf_counter() - begun
     times: list[float] = []
-    with exclusive.held():
+    with device_lock.held():
         runners, _ = jax.block_until_ready(run(runners))
         while sum(times) < seconds:
             begun = time.perf_counter()
@@ -149,7 +151,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # of each of these times
+        "steps": steps,  # of each time in times_s
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
@@ -157,7 +159,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices in each round, every time in a separate process."""
+    """Measure each number of devices in each round, each in a separate process."""
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:
@@ -170,20 +172,20 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Measure in a process that has `count` devices: simulated ones unless `here`."""
+    """Measure in a process with `count` devices, simulated unless `here`."""
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()
 
 
 def simulated(count: int) -> None:
-    """Give this process, before it computes, `count` CPU devices and no others."""
+    """Give this process `count` CPU devices and no others; call it before JAX starts."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", count)
 
 
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One record for each number of devices and environments: medians over the rounds."""
+    """Return medians over the rounds, a record for each number of devices and environments."""
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault((record["num_envs"], record["devices"]), []).append(record)
@@ -196,7 +198,7 @@ def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
                 "times_s": [seconds for record in group for seconds in record["times_s"]],
-                "compile_seconds": round(group[0]["compile_seconds"], 1),  # later ones: from disk
+                "compile_seconds": round(group[0]["compile_seconds"], 1),  # later: cached
             }
         )
     return found
@@ -207,7 +209,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--id", default="Grid-DoorKey-8x8-v0", help="environment to train on")
     add("--devices", nargs="+", type=int, default=[1, 2, 4, 8], help="numbers of devices")
-    add("--num-envs", nargs="+", type=int, default=[256], help="environments of all devices")
+    add("--num-envs", nargs="+", type=int, default=[256], help="environments over all devices")
     add("--seconds", type=float, default=10.0, help="length of a measurement, without compilation")
     add("--rounds", type=int, default=3, help="measurements of each number of devices")
     add("--here", action="store_true", help="use this machine's devices, not simulated ones")

@@ -1,18 +1,20 @@
-"""Training under Ray with 1, 2, 4 and 8 actors: samples per second, return over time, kill -9.
+"""Training under Ray with 1, 2, 4 and 8 actors: samples/s, return over time, `kill -9`.
 
     python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
 
-It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs take turns; each is the command
-`jaxenvs train`, which gets a Ctrl-C when its time is up. The batch of an update is the same for any
-number of actors: fragments of fewer are longer. Seconds count from the first update.
+It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs take turns; each is a `jaxenvs train`
+that is interrupted (SIGINT) at the end of its time. The batch of an update is the same for any
+number of actors, as fewer actors collect longer fragments. Seconds count from the first update.
 """
 
+import contextlib
 import itertools
 import json
 import math
 import os
 import platform
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,13 +28,15 @@ from jaxenvs.baselines.evaluation.curve import figure, points
 from jaxenvs.commands.parser import Parser
 from jaxenvs.core.extras import version
 
+from .harness import instrument
+
 WORLDS = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
     "Crafter-v0": "crafter, whose step computes",
 }
 ACTORS = (1, 2, 4, 8)
-ENVS = 4  # of each actor
-BATCH = 512  # steps of an update
+ENVS = 4  # per actor
+BATCH = 512  # steps per update
 COMMON = (
     *("--hidden", "64", "64", "--embed", "8", "--learning-rate", "1e-3", "--gamma", "0.98"),
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
@@ -47,17 +51,17 @@ SETTINGS = {  # by mode
     "async": (*COMMON, *PPO, "--mode", "async"),
     "apex": (*COMMON, *APEX),
 }
-KINDS = {  # of processes that are killed, by mode
+KINDS = {  # kinds of processes that are killed, by mode
     "sync": ("ray::Actor", "ray::Learner"),
     "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
 }
-EPISODES = 20  # that a point of the curves averages
-FAULT_STEPS = 100_000  # of the runs with and without kill -9: the compiled learner needs as many
+EPISODES = 20  # averaged in a point of the curves
+FAULT_STEPS = 100_000  # of the runs with and without `kill -9`; the compiled learner needs them
 FAULT_SEEDS = (0, 1)
 
 
 def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
-    """Start a run."""
+    """Start a run of `jaxenvs train`."""
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
@@ -67,7 +71,7 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """The log so far, each value of its one seed."""
+    """Return the log so far, with the values of the only seed."""
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]
@@ -82,7 +86,7 @@ def wait_for(
 ) -> None:
     """Wait until `ready()`; raise `RuntimeError` if the run ends or the time is up first.
 
-    The error has what the run `printed`, as far as somebody else has read it, and the rest.
+    The error shows the output of the run: `printed` if another thread reads it, else all of it.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -94,7 +98,7 @@ def wait_for(
 
 
 def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, Any]:
-    """Samples per second, and the curve, of a run of so many seconds."""
+    """Run for `seconds` and return samples per second and the learning curve."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         flags = ("--no-anneal", "--total-steps", "100000000")
@@ -119,23 +123,23 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
 
 
 def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
-    """What goes from process to process, and how often."""
+    """Return the sizes and rates of the exchange between processes."""
     seconds = log[-1]["seconds"] - log[0]["seconds"]
-    mean = {
-        name: sum(record[name] for record in log) / len(log) for name in ("lag", "learn_seconds")
-    }
+    lag, learn_seconds = (
+        statistics.fmean(record[name] for record in log) for name in ("lag", "learn_seconds")
+    )
     return {
         "updates_per_second": round((len(log) - 1) / seconds, 3),
         "fragment_bytes_per_update": log[-1]["fragment_bytes"],
         "weight_bytes": log[-1]["weight_bytes"],
-        "lag_mean": round(mean["lag"], 3),
+        "lag_mean": round(lag, 3),
         "lag_max": max(record["lag_max"] for record in log),
-        "learn_seconds": round(mean["learn_seconds"], 4),
+        "learn_seconds": round(learn_seconds, 4),
     }
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Seconds since the first update, steps, and the mean return of the latest episodes."""
+    """Return points of [seconds since the first update, steps, mean return of recent episodes]."""
     by_seed = [record | {name: [record[name]] for name in ("return", "episodes")} for record in log]
     found = [
         [round(record["seconds"] - log[0]["seconds"], 2), record["steps"], round(float(mean), 3)]
@@ -146,15 +150,13 @@ def curve(log: list[dict[str, Any]]) -> list[list[float]]:
 
 
 def below(root: int) -> Iterator[tuple[int, str]]:
-    """Processes that a process started, however far down, and what they call themselves."""
+    """Yield the process ids and command lines of a process's descendants."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with contextlib.suppress(OSError):  # it has just ended
             process = int(folder.name)
             parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             names[process] = (folder / "cmdline").read_text().replace("\0", " ")
-        except OSError:  # it has just ended
-            continue
     for process in names:
         above = process
         while above in parents and above != root:
@@ -164,24 +166,22 @@ def below(root: int) -> Iterator[tuple[int, str]]:
 
 
 def running(processes: set[int]) -> list[int]:
-    """Those that have not ended; what init has not yet buried has."""
+    """Return the processes that have not ended; zombies have."""
     found = []
     for process in processes:
-        try:
+        with contextlib.suppress(OSError):
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        found += [process] if state != "Z" else []
+            found += [process] if state != "Z" else []
     return found
 
 
 def is_called(title: str, name: str) -> bool:
-    """Whether a process with such a title is an actor of Ray's of this name."""
+    """Return whether a process title belongs to a Ray actor of this name."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
-    """A whole run; `killing` processes of each kind on the way, an actor and the learner last."""
+    """Run to the end, `killing` one process of each kind on the way; return the outcome."""
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -233,7 +233,7 @@ def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[st
 
 
 def draw(file: Path, runs: list[dict[str, Any]]) -> None:
-    """Write the picture: a panel for each environment, a line for each number of actors."""
+    """Draw a panel for each environment, with a line for each number of actors."""
     picture, panels = figure((9.0, 3.6), 1, 2)
     for panel, (world, title) in zip(panels, WORLDS.items(), strict=True):
         shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
@@ -247,25 +247,8 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     picture.savefig(file, format="png")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, and write what was found after each run."""
-    parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
-    parser.add_argument("--out", type=Path, default=Path("ray.json"))
-    parser.add_argument("--picture", type=Path)
-    parser.add_argument("--only-draw", action="store_true", help="only draw the results in --out")
-    given = parser.parse_args(argv)
-    if not given.only_draw:
-        measure(given.out, given.seconds, given.worlds, given.modes)
-    if given.picture:
-        draw(given.picture, json.loads(given.out.read_text())["runs"])
-    return 0
-
-
 def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
-    """All runs that `out` does not hold yet, one after another."""
+    """Make all runs that `out` lacks, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -293,5 +276,19 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
             keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed, mode=mode)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; results are written after each run."""
+    parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
+    add = parser.add_argument
+    add("--seconds", type=float, default=60.0, help="seconds of each run")
+    add("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    add("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
+    add("--out", type=Path, default=Path("ray.json"))
+    add("--picture", type=Path)
+    add("--only-draw", action="store_true", help="only draw the results in --out")
+    given = parser.parse_args(argv)
+    if not given.only_draw:
+        measure(given.out, given.seconds, given.worlds, given.modes)
+    if given.picture:
+        draw(given.picture, json.loads(given.out.read_text())["runs"])

@@ -1,10 +1,10 @@
-"""Nodes per second of A* on the 15-puzzle, time of its compilation, and bytes of a node.
+"""Nodes per second of A* on the 15-puzzle, compile time, and bytes per node.
 
     python -m jaxenvs.benchmarks.searching --batch-sizes 1000 10000 --json search.json
 
-Levels are drawn at random by --seed; each is searched until its solution is proven the best, or the
-node budget ends. The time is that of the compiled program, medians over the repeats; a node is a
-board that the search had not met before, or met dearer.
+Random levels (--seed) are searched until the solution is proven optimal or the node budget is used
+up. Times exclude compilation and are medians over the repeats. A node is a board that the
+search reaches for the first time, or at a lower cost than before.
 """
 
 import statistics
@@ -17,15 +17,15 @@ import jax
 import jaxenvs
 from jaxenvs import search
 
-from . import exclusive, instrument, throughput
-from .tables.puzzles import SEARCHED
+from .harness import device_lock, instrument
+from .tables.cpu import SEARCHED
 from .tables.text import tabulated
 
 
 def measure(
     env_id: str, batch_size: int, levels: int, node_budget: int, seed: int, repeats: int
 ) -> dict[str, Any]:
-    """Search every level and return the sums, with the median speed of the repeats."""
+    """Search every level; return sums over the levels and the median speed of the repeats."""
     puzzle = jaxenvs.make(env_id)
     keys = jax.random.split(jax.random.key(seed), levels)
     drawn = [jax.jit(puzzle.sample_level)(key) for key in keys]
@@ -39,7 +39,7 @@ def measure(
     compiled = jax.jit(run).lower(drawn[0]).compile()
     compile_seconds = time.perf_counter() - start
     seconds, results = [], []
-    with exclusive.held():
+    with device_lock.held():
         jax.block_until_ready(compiled(drawn[0]))
         for _ in range(repeats):
             start = time.perf_counter()
@@ -50,13 +50,13 @@ def measure(
         "env_id": env_id,
         "batch_size": batch_size,
         "levels": levels,
-        "solved": sum(bool(result.optimal) for result in results),  # with a proof
+        "solved": sum(bool(result.optimal) for result in results),  # with proof of optimality
         "nodes": nodes,
         "expanded": sum(int(result.expanded) for result in results),
         "nodes_per_second": nodes / statistics.median(seconds),
         "compile_seconds": compile_seconds,  # lowering and compiling
-        "bytes_per_node": search.bytes_per_node(0),  # beside the packed board
-        "seconds": seconds,  # of each repeat, all levels together
+        "bytes_per_node": search.bytes_per_node(0),  # in addition to the packed board
+        "seconds": seconds,  # of each repeat over all levels
     }
 
 
@@ -75,4 +75,4 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = (args.levels, args.node_budget, args.seed, args.repeats)
     records = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
     print(tabulated(records, SEARCHED).plain())
-    instrument.write(args.json, {**throughput.about(), "rows": records})
+    instrument.write(args.json, {**instrument.about(), "rows": records})

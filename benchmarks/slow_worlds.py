@@ -1,10 +1,10 @@
-"""Environments of Gymnasium whose step is slow: the case that actors are for.
+"""Gymnasium environments with slow steps, the use case of Ray actors.
 
     gym:jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0   CartPole-v1 that sleeps 5 ms in every step
-    gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3, which computes (needs it)
+    gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3 (must be installed)
 
-Deliberate difference of Crafter: what is seen are the blocks of the 9 x 7 view and the inventory,
-not the picture (which is drawn all the same).
+Deliberate difference from crafter: the observation is the blocks of the 9 x 7 view and the
+inventory, not the picture (which is drawn nevertheless).
 """
 
 import time
@@ -14,14 +14,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-PAUSE = 0.005  # seconds of a step of SlowCartPole
+PAUSE = 0.005  # seconds that a step of SlowCartPole sleeps
 VIEW = (9, 7)  # cells of Crafter's local view: columns, rows
-BLOCKS = 19  # kinds of cells in Crafter's semantic view, 0 beyond the edge
+BLOCKS = 19  # kinds of cells in Crafter's semantic view; 0 is outside the map
 ITEMS = 16
 
 
 class SlowCartPole(gymnasium.Wrapper):
-    """CartPole-v1 that sleeps in every step."""
+    """CartPole-v1 that sleeps `PAUSE` seconds in every step."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # of the class
 
@@ -38,11 +38,11 @@ class Crafter(gymnasium.Env):
     """crafter.Env (Hafner, 2021) with the interface of Gymnasium.
 
     Observation: `cells` (9, 7, 1) uint8 and `items` (16,) uint8. Reward: crafter's. Episode ends:
-    at death; the time limit of 10,000 steps cuts it.
+    at death; truncated after 10,000 steps.
     """
 
     def __init__(self, **_: Any) -> None:
-        """Its package is needed."""
+        """Import crafter."""
         import crafter  # type: ignore[import-not-found]
 
         self._make = crafter.Env
@@ -57,14 +57,14 @@ class Crafter(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """A new world; crafter tells what is seen after a step only, so that one is a `noop`."""
+        """Start a new world with a `noop`, as crafter has no view before the first step."""
         super().reset(seed=seed)
         self._env = self._make(seed=int(self.np_random.integers(2**31)))
         self._env.reset()
         return self._look(self._env.step(0)[3]), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step of crafter's."""
+        """Step crafter."""
         _, reward, done, info = self._env.step(int(action))
         dead = info["discount"] == 0
         return self._look(info), float(reward), bool(dead), bool(done and not dead), {}

@@ -1,8 +1,8 @@
-"""Kernels and bytes of a whole update of PPO on an H200, compiled without a GPU.
+"""Kernels and bytes of a whole PPO update on an H200, compiled without a GPU.
 
     python -m jaxenvs.benchmarks.update_work --json benchmarks/results/update_work.json
 
-It counts as `gpu_work` does, in the training program: world, policy, learning. A conditional
+It counts like `gpu_work`, in the training program: environment, policy and learning. A conditional
 counts as its branch with the most launches, a loop of unknown trips as one trip. Needs
 `pip install "jax[cuda13]" ".[train]"`, no GPU.
 """
@@ -15,9 +15,11 @@ import jaxenvs
 from jaxenvs.baselines import presets, registry
 from jaxenvs.baselines.on_policy import ppo
 
-from . import gpu_work, hlo, instrument, scaling
+from . import gpu_work, scaling
+from .gpu_model import hlo
+from .harness import instrument
+from .tables.gpu import UPDATES
 from .tables.text import tabulated
-from .tables.work import UPDATES
 
 IDS = (
     "Grid-DoorKey-8x8-v0",
@@ -28,9 +30,9 @@ IDS = (
 
 
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
-    """Compile an update with a preset, and settings that differ from it, and count."""
+    """Compile an update with a preset, overridden by `changed`, and count its work."""
     env = jaxenvs.make(id)
-    source = "stock" if env.reset_source == "exact" else None  # as on a GPU, which may be absent
+    source = "stock" if env.reset_source == "exact" else None  # as on a GPU
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)
     agent = registry.build("ppo", env, settings, scaling.Described(1))
@@ -61,5 +63,5 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
+        instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
     print(tabulated(rows, UPDATES).plain())

@@ -1,7 +1,7 @@
-"""Draw the pictures of this folder again: `python docs/draw.py RUN`, RUN a trained run.
+"""Redraw the pictures of this folder: `python docs/draw.py [RUN]`.
 
-The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey-8x8-v0; without a
-RUN all the others are drawn.
+RUN is a trained run in Grid-DoorKey-8x8-v0, whose policy the pictures of `watch` show. Without it
+all other pictures are drawn.
 """
 
 import itertools
@@ -31,25 +31,25 @@ from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
 HERE = Path(__file__).parent
-PLAYED = {  # puzzles whose first board shows little: a seed, and random actions
+PLAYED = {  # puzzles whose first board shows little: seed, number of random actions
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
     "Puzzle-TSP-20-v0": (3, 6),
 }
 CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 7
-MISSION_WIDTH, MISSION_LINES = 42, 3  # characters of a line; lines
+MISSION_WIDTH, MISSION_LINES = 42, 3  # characters per line; lines
 LINE = 14  # pixels of a line of text
-TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of rule worlds
+TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of XLand tasks
 TASK_WORLDS = ("R1-9x9", "R2-11x11", "R4-13x13", "R6-13x13", "R9-16x16")
 TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
-WALK = "tab left up up left up space"  # in the level of seed 1: to the door
-WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels of a cell
-FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; share of light in the dark
+WALK = "tab left up up left up space"  # keys that open the door in the level of seed 1
+WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
+FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; brightness of dark cells
 SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
-CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # of a game, after its seed
-CRAFT_STEPS = 609  # of it
+CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # keys of a game, after its seed
+CRAFT_STEPS = 609  # of that game
 
 
 def craft_sheet() -> np.ndarray:
@@ -62,7 +62,7 @@ def craft_sheet() -> np.ndarray:
 
 
 def floors_sheet() -> np.ndarray:
-    """Return the nine floors of one world of the full game; what is dark there is dim here."""
+    """Return the nine floors of one world of the full game; dark cells are dim."""
     size, draws = FLOOR_CELL, floors.draw(jax.random.key(0))
     level = jax.device_get(jax.jit(floors.build)(draws, np.bool_(False)))
     cells = layers.grounds(FULL, size)[level.map.astype(np.int32) * len(Item) + level.items]
@@ -87,7 +87,7 @@ def craft_sprites() -> np.ndarray:
 
 
 def puzzle_sheet() -> np.ndarray:
-    """Return one board of each class of puzzles, with its id below."""
+    """Return one board of each class of puzzles, with its id below it."""
     boards = []
     for id in registry.representatives("Puzzle"):
         seed, actions = PLAYED.get(id, (3, 0))
@@ -102,7 +102,7 @@ def puzzle_sheet() -> np.ndarray:
 
 
 def contact_sheet() -> np.ndarray:
-    """Return a level of each class of Grid and of each module of BabyAI, with its mission below."""
+    """Return a level of each class of Grid and each module of BabyAI, with its mission below it."""
     babyai = reversed(registry.representatives("BabyAI"))
     of_modules = {registry.spec(id).env_class.__module__: id for id in babyai}
     boards = []
@@ -114,7 +114,7 @@ def contact_sheet() -> np.ndarray:
 
 
 def task_sheet() -> np.ndarray:
-    """Return tasks of each set in worlds of all layouts, each with its sentences below."""
+    """Return tasks of each set in levels of all layouts, each with its sentences below it."""
     rows, worlds = [], itertools.cycle(TASK_WORLDS)
     for number, name in enumerate(TASK_SETS):
         boards, most = [], 0
@@ -146,7 +146,7 @@ def lines(said: str) -> list[str]:
 def sheet(
     boards: list[tuple[str, Env, Any, str]], columns: int, label: int, cell: int = CELL
 ) -> np.ndarray:
-    """Return boards in rows, each with its id and a text below."""
+    """Return boards in rows, each with its id and a text below it."""
     pygame.font.init()
     font = pygame.font.Font(None, 18)
     rows = -(-len(boards) // columns)
@@ -170,7 +170,7 @@ def sheet(
 
 
 def main(run: str | None = None) -> None:
-    """Draw all pictures, or those that need no run."""
+    """Draw all pictures, or without `run` the pictures that need none."""
     gif.write_png(HERE / "grid.png", contact_sheet())
     gif.write_png(HERE / "craft.png", craft_sheet())
     gif.write_png(HERE / "craft-sprites.png", craft_sprites())

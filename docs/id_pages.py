@@ -1,7 +1,7 @@
-"""Pages of environments: one for each id, a list for each family, one of all families.
+"""Write the pages of environments: one for each id, a list for each family, one of all families.
 
-`jaxenvs.commands.page` has the content of a page; its animation is random play from the level of
-one seed. IDS in the environment, ids with spaces between, leaves out all others (`make docs`).
+`jaxenvs.commands.page` has the content of a page; its animation is random play in the level of one
+seed. The environment variable IDS, ids separated by spaces, selects the ids (`make docs`).
 """
 
 import inspect
@@ -33,24 +33,28 @@ ORIGINALS = {  # by the package whose rules are reproduced (`Env.package`)
     "xminigrid": "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid)",
 }
 SEED = 3  # of the level
-SIDE = 240  # pixels of the longer side of a picture in a list, at most; half of them on the page
-STEPS, FILM_SIDE, FILM_BYTES = 32, 320, 100_000  # of an animation; its bytes at most
+SIDE = 240  # most pixels of the longer side of a picture in a list, which is shown at half the size
+STEPS, ANIMATION_SIDE, ANIMATION_BYTES = (
+    32,
+    320,
+    100_000,
+)  # limits of an animation
 _SPECIAL = re.compile(r"([\\*_>\[\]#|])")
 
 
 def ids(family: str | None = None) -> list[str]:
-    """The ids that have a page."""
+    """Return the ids that have a page."""
     wanted = os.environ.get("IDS", "").split()
     return [id for id in registry.list(family) if not wanted or id in wanted]
 
 
 def families() -> list[str]:
-    """The families that have a page."""
+    """Return the families that have a page."""
     return [family for family in registry.families() if ids(family)]
 
 
 def modules() -> dict[str, list[str]]:
-    """The ids by the module of their class."""
+    """Return the ids by the module of their class."""
     groups: dict[str, list[str]] = defaultdict(list)
     for id in ids():
         groups[jaxenvs.spec(id).env_class.__module__].append(id)
@@ -59,19 +63,23 @@ def modules() -> dict[str, list[str]]:
 
 def rendered(content: Page) -> str:
     """Return a page as Markdown."""
-    lines = [f"# {content.id}", "", _beside(content.id), ""]
-    lines += [f"![Random play in the level of seed {SEED}]({content.id}.gif)"]
+    lines = [f"# {content.id}", "", _neighbours(content.id), ""]
+    lines += [
+        f"![Random play in the level of seed {SEED}]({content.id}.gif)",
+        "",
+        *_commands(content),
+    ]
     for section in content.sections:
         lines += ["", f"## {section.title}"]
         for text in section.text:
             lines += ["", escaped(text)]
         if section.rows:
             lines += ["", *_table(section.head, section.rows)]
-    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id), *_commands(content)])
+    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id)])
 
 
-def _beside(id: str) -> str:
-    """Links to the list, the family, and the ids before and after."""
+def _neighbours(id: str) -> str:
+    """Return links to the list, the family, and the previous and next id."""
     family = jaxenvs.spec(id).family
     before, _, after = f" {' '.join(ids(family))} ".partition(f" {id} ")
     links = ["[All](index.md)", f"[{family}]({family}/index.md)"]
@@ -81,14 +89,14 @@ def _beside(id: str) -> str:
 
 
 def _sizes(id: str) -> list[str]:
-    """Compare the ids of one class."""
+    """Return a table of the ids of one class; no lines if there is one id."""
     kind = jaxenvs.spec(id).env_class
     variants = [other for other in registry.list() if jaxenvs.spec(other).env_class is kind]
     if len(variants) == 1:
         return []
     rows = [_size(other, other == id) for other in variants]
     head = ("id", "fields", "board", "steps", "bytes of state", "random return")
-    return ["## Its sizes and variants", "", *_table(head, rows), ""]
+    return ["## Sizes and variants", "", *_table(head, rows), ""]
 
 
 def _size(id: str, is_here: bool) -> tuple[str, ...]:
@@ -106,7 +114,7 @@ def _size(id: str, is_here: bool) -> tuple[str, ...]:
 
 
 def _use(id: str) -> list[str]:
-    """A snippet of Python, and the original."""
+    """Return a snippet of Python and, where rules are reproduced, the original."""
     spec = jaxenvs.spec(id)
     code = [
         "import jax",
@@ -116,7 +124,7 @@ def _use(id: str) -> list[str]:
         "obs, state = env.reset(jax.random.key(0))",
         "action = env.action_space.sample(jax.random.key(1))",
         "step = env.step(jax.random.key(2), state, action)",
-        "picture = jaxenvs.render(env, step.state)  # which a notebook shows",
+        "picture = jaxenvs.render(env, step.state)  # a NumPy array; notebooks display it",
     ]
     lines = ["## In Python", "", "```python", *code, "```", ""]
     if original := ORIGINALS.get(spec.env_class.package):
@@ -140,7 +148,7 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Escape Markdown's special characters outside of code."""
+    """Escape the special characters of Markdown outside code."""
     parts = re.split(r"(`[^`]*`)", text)
     for i in range(0, len(parts), 2):  # a backslash would be shown before <
         parts[i] = _SPECIAL.sub(r"\\\1", parts[i]).replace("<", "&lt;")
@@ -148,13 +156,14 @@ def escaped(text: str) -> str:
 
 
 def _commands(content: Page) -> list[str]:
+    """Return a block of the commands for an id."""
     id, env = content.id, jaxenvs.make(content.id)
     lines = [f"jaxenvs play {id}", f"jaxenvs check {id}", f"jaxenvs train {id}"]
     if env.fully_observed:
         lines.append(f"jaxenvs train {id} --algo alphazero")
     if isinstance(env, Puzzle):
         lines.append(f"jaxenvs solve {id} --watch")
-    return ["## At the command line", "", "```", *lines, "```", ""]
+    return ["```", *lines, "```"]
 
 
 def overview() -> str:
@@ -189,43 +198,43 @@ def listing(family: str) -> str:
 
 
 def _by_ppo(runs: list[dict[str, Any]]) -> str:
-    """Return and steps of the longest run of PPO that learned, alone rather than with additions."""
+    """Return and steps of the longest PPO run that learned, preferably without additions."""
 
-    def merit(run: dict[str, Any]) -> tuple[bool, bool, int]:
+    def rank(run: dict[str, Any]) -> tuple[bool, bool, int]:
         return run["learned"], run["learned"] and is_plain(run), run["steps"]
 
     same = [run for run in runs if run["algorithm"] == "ppo" and is_same_task(run)]
     if not same:
         return "not recorded"
-    best = max(same, key=merit)
-    told = f"{np.mean(best['returns']):.4g}" if merit(best)[0] else "not learned"
-    return f"{told}{with_additions(best)} ({best['steps'] / 1e6:.2g} M)"
+    best = max(same, key=rank)
+    outcome = f"{np.mean(best['returns']):.4g}" if rank(best)[0] else "not learned"
+    return f"{outcome}{with_additions(best)} ({best['steps'] / 1e6:.2g} M)"
 
 
 def picture(id: str) -> bytes:
-    """Return the PNG of a level, the same at every build."""
+    """Return a PNG of a level, identical in every build."""
     env = jaxenvs.make(id)
     size = drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
     state = env.reset(jax.random.key(SEED)).state
     return png.encoded(np.asarray(drawing.painter(env, size)(state, None)))
 
 
-def film(id: str) -> bytes:
-    """Return a GIF of random legal play, the same at every build, cut to a small size."""
+def animation(id: str) -> bytes:
+    """Return a GIF of random legal actions, identical in every build, shortened to a few bytes."""
     from jaxenvs.render import frames, gif
 
     env = jaxenvs.make(id)
     states = jax.device_get(_played(env)(jax.random.key(SEED)))
-    size = drawing.fitting_tile_size(drawing.board_shape(env), FILM_SIDE, FILM_SIDE, 32)
+    size = drawing.fitting_tile_size(drawing.board_shape(env), ANIMATION_SIDE, ANIMATION_SIDE, 32)
     pictures = frames.board_painter(env, size)(states)
     count = len(pictures)
-    while len(content := gif.encoded((one, 1 / 8) for one in pictures[:count])) > FILM_BYTES:
+    while len(content := gif.encoded((one, 1 / 8) for one in pictures[:count])) > ANIMATION_BYTES:
         count = count * 3 // 4
     return content
 
 
 def _played(env: Env) -> Any:
-    """The compiled function from a key to states of random legal play, over episodes."""
+    """Return the compiled function from a key to the states of random legal actions."""
 
     def play(key: Any) -> Any:
         first = env.reset(key).state

@@ -1,7 +1,7 @@
-"""Runs the notebooks of `docs/notebooks`: `python docs/notebooks.py [--write]`.
+"""Run the notebooks of `docs/notebooks`: `python docs/notebooks.py [--write]`.
 
-A notebook fails if a cell raises, or if it takes longer than `LIMIT`. With `--write` the outputs
-are kept in the files, without times and counts that would differ at each run.
+A notebook fails if a cell raises or takes longer than `LIMIT`. `--write` saves the outputs in the
+files, without execution times and counts, which would differ in each run.
 """
 
 import sys
@@ -14,11 +14,14 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).parent / "notebooks"
 LIMIT = 300  # seconds that a cell may take on a busy machine
-INSTALLS = "%pip"  # a cell that begins so is for Colab, and is not run here
+INSTALLS = "%pip"  # start of the cell for Colab, which is not run here
 
 
 def run(path: Path, write: bool) -> float:
-    """Run a notebook and return how many seconds it took; raises `CellExecutionError`."""
+    """Run a notebook and return its seconds.
+
+    Raises `CellExecutionError` if a cell fails.
+    """
     notebook = nbformat.read(path, as_version=4)
     skipped = [cell for cell in notebook.cells if cell.source.startswith(INSTALLS)]
     sources = [cell.source for cell in skipped]
@@ -39,7 +42,7 @@ def run(path: Path, write: bool) -> float:
 
 
 def main(*options: str) -> None:
-    """Run all notebooks; `--write` keeps their outputs."""
+    """Run all notebooks; `--write` saves their outputs."""
     for path in sorted(HERE.glob("*.ipynb")):
         print(f"{path.name}: {run(path, '--write' in options):.0f} s", flush=True)
 

@@ -1,7 +1,7 @@
-"""Hook of mkdocs: makes the page of every id, and adds the pages of other folders.
+"""Hook of mkdocs: write the page of every id, and add pages of other folders.
 
-The results are not kept in the repository. Pages of environments (`id_pages.py`) take most of the
-time, so each core makes a share: `pages.py FOLDER MODULE...` writes the pages of these modules.
+The repository does not contain the results. The pages of ids (`id_pages.py`) take most of the time,
+so each core runs `pages.py FOLDER MODULE...`, which writes the pages of some modules.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Set before jax is imported: each program draws one picture, so it should compile quickly.
+# Set before jax is imported. Each program runs once, so it should compile quickly.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault(
     "XLA_FLAGS",
@@ -31,25 +31,35 @@ ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that become pages, and their addresses.
 TAKEN = {
     "README.md": "index.md",
-    "baselines/README.md": "learners.md",
+    "baselines/README.md": "baselines.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/learners.md": "benchmarks-learners.md",
     "benchmarks/families.md": "benchmarks-families.md",
     "benchmarks/gpu.md": "benchmarks-gpu.md",
     "tests/README.md": "tests.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-TOLD = 20  # pages between two lines of progress
+REPORTED = 20  # pages between two lines of progress
 MOST_WORKERS = 8  # processes, each of which loads JAX
-# A link or a picture; code, in a fence or in backquotes, matches with empty groups.
+# A link or a picture. Code, in a fence or in backquotes, matches with empty groups.
 _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
 )
 
 
+# Packages of learners and their titles in the navigation.
+LEARNERS = {
+    "on_policy": "On-policy",
+    "off_policy": "Off-policy",
+    "model_based": "Planning and models",
+    "puzzles": "Puzzles",
+}
+
+
 def on_config(config: Any) -> Any:
-    """Put the families into the navigation, each with its ids."""
+    """Add families with their ids, and the pages of learners, to the navigation."""
     families = [
         {
             family: [
@@ -62,11 +72,28 @@ def on_config(config: Any) -> Any:
     for entry in config.nav:
         if "Environments" in entry:
             entry["Environments"] = ["envs/index.md", *families]
+        if "Learners" in entry:
+            entry["Learners"] = learner_pages()
     return config
 
 
+def learner_pages() -> list[Any]:
+    """Navigation of `docs/learners/`: pages of the learners by package, then the others.
+
+    The registry is read as text: a documentation build does not install the learners' packages.
+    """
+    table = (ROOT / "baselines" / "registry.py").read_text("utf-8")
+    pages = {path.stem: f"learners/{path.name}" for path in (ROOT / "docs/learners").glob("*.md")}
+    first, groups = pages.pop("index"), []
+    for package, title in LEARNERS.items():
+        modules = re.findall(rf'"\.{package}\.(\w+)"', table)
+        names = [name for name in (each.replace("_", "-") for each in modules) if name in pages]
+        groups.append({title: [pages.pop(name) for name in names]})
+    return [first, *groups, *(pages[name] for name in sorted(pages))]
+
+
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that are made here."""
+    """Add the generated pages."""
     from mkdocs.structure.files import File
 
     for name, content in generated():
@@ -75,14 +102,14 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
-    """Let the links of a page point into the site."""
+    """Make the links of a page point into the site."""
     sources = {target: source for source, target in TAKEN.items()}
     uri = page.file.src_uri
     return relinked(markdown, sources.get(uri, f"docs/{uri}"), uri)
 
 
 def generated() -> Iterator[tuple[str, str | bytes]]:
-    """Every page and picture that is made here: its address and content."""
+    """Yield address and content of every generated page and picture."""
     for source, target in TAKEN.items():
         yield target, (ROOT / source).read_text("utf-8")
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
@@ -97,7 +124,7 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 
 
 def _make_all(folder: Path) -> None:
-    """Write the pages of all environments, with a process for each core, and print progress."""
+    """Write the pages of all environments with one process per core, and print progress."""
     groups = id_pages.modules()
     if len(groups) == 1:
         main(str(folder), *groups)
@@ -115,14 +142,14 @@ def _make_all(folder: Path) -> None:
     os.close(write)
     with os.fdopen(read) as done:
         for count, _ in enumerate(done, 1):
-            if count % TOLD == 0 or count == total:
+            if count % REPORTED == 0 or count == total:
                 print(f"pages of environments: {count} of {total}", flush=True)
     if any(child.wait() for child in children):
         raise RuntimeError("a process that makes pages of environments failed, see above")
 
 
 def main(folder: str, *names: str) -> None:
-    """Write pages, pictures and animations of the ids of some modules; print each id."""
+    """Write pages, pictures and animations of the ids of some modules, and print each id."""
     jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     groups = id_pages.modules()
@@ -130,7 +157,7 @@ def main(folder: str, *names: str) -> None:
         for id in groups[name]:
             path = Path(folder) / id
             path.with_name(f"{id}.md").write_text(id_pages.rendered(page(id)), "utf-8")
-            path.with_name(f"{id}.gif").write_bytes(id_pages.film(id))
+            path.with_name(f"{id}.gif").write_bytes(id_pages.animation(id))
             path.with_name(f"{id}.png").write_bytes(id_pages.picture(id))
             print(id, flush=True)
 
@@ -138,7 +165,8 @@ def main(folder: str, *names: str) -> None:
 def relinked(markdown: str, source: str, uri: str) -> str:
     """Turn links between files of the repository into links between pages.
 
-    `source` is the file in the repository, `uri` the page. Links to other files become their names.
+    `source` is the file in the repository, `uri` the page. Links to files without a page become
+    plain text.
     """
     here = posixpath.dirname(uri)
 

@@ -1,4 +1,4 @@
-"""The `jaxenvs` command; a subcommand's module is imported only when it is called."""
+"""The `jaxenvs` command; each subcommand is imported only when it is called."""
 
 import os
 import sys
@@ -14,34 +14,34 @@ INTERRUPTED, CUT_OFF = 130, 141  # exit codes of shells for SIGINT and SIGPIPE
 
 
 def program() -> int:
-    """Run `main` as a process, without a traceback for a closed pipe or Ctrl-C."""
+    """Run `main` as a process; a closed pipe or Ctrl-C prints no traceback."""
     try:
         _set_up(sys.argv[1:])
-        sys.path.append("")  # modules of this folder, for module:Id and --network module:name
+        sys.path.append("")  # modules in this folder, for module:Id and --network module:name
         try:
             code = main()
         finally:
-            print(end="", flush=True)  # a closed pipe raises here, not while Python shuts down
+            print(end="", flush=True)  # raise errors of stdout here, not during shutdown
         if background.is_busy():  # the window was closed while XLA compiled
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # Immediately: an ordinary shutdown can crash threads in which XLA still compiles.
+        # At once: during a normal shutdown XLA's compilation threads may crash.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards buffered output
-        if isinstance(error, BrokenPipeError):  # such as `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard buffered output
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
 
 
 def _set_up(arguments: list[str]) -> None:
-    """Set up JAX for a command that computes, unless it only prints its help.
+    """Set GPU flags and the compilation cache for a command, but not for its `--help`.
 
-    Compiled programs are cached, except for commands that measure compilation.
+    `bench` has no cache, because it measures compilation.
     """
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is None or {"-h", "--help"} & set(arguments):
@@ -53,7 +53,7 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output accepts another line; if not, it caused the error."""
+    """Return whether standard output can be written; if not, it caused the error."""
     try:
         print(flush=True)
     except OSError:
@@ -88,10 +88,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _completion(arguments: list[str]) -> int:
-    """Print the completion script of the named shell."""
+    """Print the completion script of a shell."""
     if len(arguments) != 1 or arguments[0] not in SHELLS:
         given = f", not {' '.join(arguments)!r}" if arguments else ""
-        print(f"{PROGRAM} --completion: name {', '.join(SHELLS)}{given}", file=sys.stderr)
+        shells = ", ".join(SHELLS)
+        print(f"{PROGRAM} --completion: give a shell, {shells}{given}", file=sys.stderr)
         return 2
     from .commands.completion import script
 
@@ -110,19 +111,19 @@ def _help() -> str:
             "",
             "options:",
             "  --version           print the version",
-            f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
+            f"  --completion SHELL  print a completion script for {', '.join(SHELLS)}",
             "",
-            "play, watch, train, eval and solve cache compiled programs for the next start:",
-            f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder named",
-            f"by {CACHE}. {CACHE}=off disables the cache.",
+            "play, watch, train, eval and solve cache compiled programs on disk, at most",
+            f"{cache.MAX_BYTES >> 20} MiB in ~/.cache/jaxenvs or in the folder {CACHE};",
+            f"{CACHE}=off turns the cache off.",
             "",
-            "These commands and bench add flags to XLA_FLAGS that speed up NVIDIA GPUs, unless",
-            f"XLA_FLAGS already sets them: {gpu_flags.FLAGS[0].name} and others.",
+            "They and bench add flags that speed up NVIDIA GPUs to XLA_FLAGS, unless you set",
+            f"them there: {gpu_flags.FLAGS[0].name} and others.",
             "",
             "examples:",
             *(f"  {called} {example}" for example in EXAMPLES),
             "",
-            "completion, by shell (zsh: `fpath+=(~/.zfunc)` before `compinit` in ~/.zshrc):",
+            "to install completion (zsh: `fpath+=(~/.zfunc)` before `compinit` in ~/.zshrc):",
             *(
                 f"  mkdir -p {folder}\n  {called} --completion {shell} \\\n    > {folder}/{file}"
                 for shell, (folder, file) in SCRIPTS.items()

@@ -1,6 +1,6 @@
-"""Pictures, films and replays of states, and the players: a window, `play`, `watch` and `solve`.
+"""Pictures, animations and replays of states; the window and the commands `play`, `watch`, `solve`.
 
-`jaxenvs.render(env, state)` draws a state: this package can be called, see `pictures.Renderer`.
+`jaxenvs.render(env, state)` draws a state: the package is callable, see `pictures.Renderer`.
 """
 
 import sys
@@ -9,5 +9,5 @@ from .pictures import Animation, Renderer, animate
 
 __all__ = ["Animation", "animate"]
 
-# A package may be called if its class says how; Python lets a module change its class.
+# Python lets a module change its class; `Renderer.__call__` makes the package callable.
 sys.modules[__name__].__class__ = Renderer

@@ -1,4 +1,4 @@
-"""The bar of the history: where we are in it, where episodes begin, when things were achieved."""
+"""The history bar: the cursor, the first moments of episodes, and achievements."""
 
 import numpy as np
 import pygame
@@ -7,11 +7,11 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-NEAR = 7  # pixels from a mark at which its name shows
+NEAR = 7  # pixels: a mark this close to the mouse shows its name
 
 
 def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Draw the bar and what is marked on it; `bar` in points."""
+    """Draw the bar with its marks; `bar` is in points."""
     session = controller.session
     canvas.rect(LINE, bar, radius=4)
     here = _place(session, bar, session.cursor)
@@ -30,7 +30,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return what was achieved on a board, by the index of the moment."""
+    """Return the new achievements of a board by index of the moment."""
     names = session.env.achievements
     if not names:
         return {}
@@ -43,19 +43,19 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 
 
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Mark when something was achieved; the one pointed at or looked at tells its name."""
+    """Mark achievements; label the one under the mouse, or else the one under the cursor."""
     session = controller.session
     found = marks(session, controller.selected)
     for index in found:
         x = _place(session, bar, index)
         canvas.polygon(CUT, (x - 4, bar.top - 7), (x + 4, bar.top - 7), (x, bar.top))
         canvas.line(CUT, (x, bar.top), (x, bar.bottom))
-    told = _told(session, controller.pointed, bar, found)
-    if told is not None:
-        _draw_label(canvas, bar, _place(session, bar, told), ", ".join(found[told]))
+    labelled = _labelled(session, controller.pointed, bar, found)
+    if labelled is not None:
+        _draw_label(canvas, bar, _place(session, bar, labelled), ", ".join(found[labelled]))
 
 
-def _told(
+def _labelled(
     session: Session, pointed: float | None, bar: pygame.Rect, found: dict[int, list[str]]
 ) -> int | None:
     """Return the marked moment under the mouse, or else under the cursor."""
@@ -75,5 +75,5 @@ def _draw_label(canvas: Canvas, bar: pygame.Rect, x: float, words: str) -> None:
 
 
 def _place(session: Session, bar: pygame.Rect, index: int) -> int:
-    """Where a moment is on the bar."""
+    """Return the x coordinate of a moment on the bar."""
     return bar.left + round(bar.width * index / max(1, len(session.history) - 1))

@@ -1,4 +1,4 @@
-"""Pictures of a session's boards: their states, and over them the trail of the episode, if any."""
+"""Draw a session's boards: the states, overlaid with the episode's trail if the env has one."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,14 @@ from . import frames
 from .session import NO_ACTION, Moment, Session, board_moment, taken
 
 COLOUR = np.array((110, 170, 255), np.float32)  # of a trail
-LIT = np.array((246, 190, 62), np.uint8)  # of frames around cells that an action set off
-WIDTH, FRAME = 0.16, 0.08  # of a trail and a frame, in tiles
+LIT = np.array((246, 190, 62), np.uint8)  # frames around cells that the latest action triggered
+WIDTH, FRAME = 0.16, 0.08  # widths of a trail and of a frame, in tiles
 
 Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
 
 
 def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
-    """Draw all boards of this moment, or one of them."""
+    """Draw all boards at this moment, or only one."""
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
@@ -38,14 +38,14 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
 
 
 def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
-    """Draw a frame into a cell, in place."""
+    """Draw a frame at the edges of a cell, in place."""
     wide = max(1, round(FRAME * len(cell)))
     for edge in (cell[:wide], cell[-wide:], cell[:, :wide], cell[:, -wide:]):
         edge[...] = LIT
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
-    """Go through the moments of a board's episode, up to this one."""
+    """Yield the moments of a board's current episode up to the cursor."""
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
         start -= 1
@@ -54,7 +54,7 @@ def episode(session: Session, board: int) -> Iterator[Moment]:
 
 
 def trail(env: Env, moments: Iterable[Moment]) -> Points:
-    """All points of an episode, one after another."""
+    """Return the points of an episode's trail, in order."""
     steps = (env.trail(moment.state, taken(moment)) for moment in moments)
     return [point for step in steps for point in step or ()]
 
@@ -65,27 +65,27 @@ def over(
     ground: UInt8[np.ndarray, "3"],
     tile_size: int,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Draw lines from point to point, where a picture shows the colour of the ground."""
+    """Connect points by lines, drawn only on pixels of the ground colour."""
     height, width, _ = picture.shape
     ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)
-    share = np.zeros((height, width), np.float32)
+    alpha = np.zeros((height, width), np.float32)
     for start, end in itertools.pairwise(ends):
-        _stroke(share, start, end, max(1.0, WIDTH * tile_size / 2))
-    share *= (picture == ground).all(axis=-1)
-    mixed = picture + share[..., None] * (COLOUR - picture)
+        _stroke(alpha, start, end, max(1.0, WIDTH * tile_size / 2))
+    alpha *= (picture == ground).all(axis=-1)
+    mixed = picture + alpha[..., None] * (COLOUR - picture)
     return np.round(mixed).astype(np.uint8)
 
 
 def _stroke(
-    share: Float[np.ndarray, "height width"],
+    alpha: Float[np.ndarray, "height width"],
     start: Float[np.ndarray, "2"],
     end: Float[np.ndarray, "2"],
     radius: float,
 ) -> None:
-    """Cover the pixels near a line, those at its edge in part; in place."""
+    """Add an anti-aliased line to `alpha` (0 to 1), in place."""
     low = np.floor(np.minimum(start, end) - radius - 1).astype(int).clip(0)
     high = np.ceil(np.maximum(start, end) + radius + 1).astype(int)
-    part = share[low[1] : high[1], low[0] : high[0]]
+    part = alpha[low[1] : high[1], low[0] : high[0]]
     down, right = np.indices(part.shape) + 0.5
     x, y = right + low[0] - start[0], down + low[1] - start[1]
     along, across = end - start

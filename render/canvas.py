@@ -1,4 +1,4 @@
-"""A surface measured in points, so that words and shapes grow with the window; boards do not."""
+"""A drawing surface with lengths in points, so that text and shapes scale with the window."""
 
 import functools
 
@@ -13,9 +13,9 @@ Rect = pygame.Rect | tuple[float, float, float, float]  # left, top, width, heig
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
-FACE = 1.35  # pixels of pygame's own face for each point
-FINE = 8  # words are drawn at this multiple of their size, see `_written`
-SMALLEST = 6  # pixels of the face
+FACE = 1.35  # size of pygame's default font for each point, in pixels
+FINE = 8  # text is rendered at this multiple of its size, see `_written`
+SMALLEST = 6  # smallest font size, in pixels
 
 
 @functools.lru_cache(maxsize=64)
@@ -25,10 +25,10 @@ def _font(fine: int) -> pygame.font.Font:
 
 @functools.lru_cache(maxsize=1024)
 def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
-    """Return a line drawn `FINE` times as large and averaged down to its size.
+    """Render a line of text at `FINE` times its size and scale it down.
 
-    At its size, pygame would move each letter to a whole pixel, and small words would fall apart.
-    The line below the letters is at a whole pixel.
+    At its final size pygame would round each letter to a whole pixel, which spaces small text
+    unevenly. The baseline stays on a whole pixel.
     """
     font = _font(fine)
     width, height = font.size(words)
@@ -41,27 +41,27 @@ def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
 
 
 def surface_of(picture: np.ndarray) -> pygame.Surface:
-    """Return a picture, uint8 (height, width, 3), as a surface."""
+    """Convert a picture, uint8 (height, width, 3), to a surface."""
     height, width, _ = picture.shape
     return pygame.image.frombuffer(np.ascontiguousarray(picture).tobytes(), (width, height), "RGB")
 
 
 class Canvas:
-    """Draws on a surface; a point, of positions and of the height of words, is `scale` pixels."""
+    """Draws on a surface; positions and text heights are in points of `scale` pixels."""
 
     def __init__(self, surface: pygame.Surface, scale: float = 1.0) -> None:
         self.surface, self.scale = surface, scale
 
     def pixels(self, points: float) -> int:
-        """Return the pixels of a length."""
+        """Convert a length from points to pixels."""
         return round(points * self.scale)
 
     def points(self, pixels: float) -> float:
-        """Return the points of a length."""
+        """Convert a length from pixels to points."""
         return pixels / self.scale
 
     def rect(self, colour: RGB, rect: Rect, width: float = 0, radius: float = 0) -> None:
-        """Draw a rectangle (left, top, width, height): its outline, or all of it with width 0."""
+        """Draw the outline of a rectangle (left, top, width, height); `width` 0 fills it."""
         left, top = self.pixels(rect[0]), self.pixels(rect[1])
         right, bottom = self.pixels(rect[0] + rect[2]), self.pixels(rect[1] + rect[3])
         shape = pygame.Rect(left, top, right - left, bottom - top)
@@ -75,7 +75,7 @@ class Canvas:
         pygame.draw.circle(self.surface, colour, middle, self.pixels(radius), **half)
 
     def line(self, colour: RGB, *points: Point, width: float = 1) -> None:
-        """Draw lines from point to point."""
+        """Connect points by lines."""
         at = [(self.pixels(x), self.pixels(y)) for x, y in points]
         pygame.draw.lines(self.surface, colour, False, at, max(1, self.pixels(width)))
 
@@ -85,22 +85,22 @@ class Canvas:
         pygame.draw.polygon(self.surface, colour, at)
 
     def blit(self, picture: pygame.Surface, at: Point) -> None:
-        """Put a picture, which has its size in pixels, at its top left corner."""
+        """Copy a picture; `at` (points) is its top left corner. The picture is not scaled."""
         self.surface.blit(picture, (self.pixels(at[0]), self.pixels(at[1])))
 
     def write(self, words: str, at: Point, colour: RGB, size: float, right: bool = False) -> float:
-        """Write a line; `at` is its top left corner, or its top right one. Return its right end."""
+        """Write a line with its top left (or right) corner at `at`; return its right end."""
         image = _written(words, self._fine(size), colour)
         left = self.pixels(at[0]) - (image.get_width() if right else 0)
         self.surface.blit(image, (left, self.pixels(at[1])))
         return self.points(left) + self.width(words, size)
 
     def width(self, words: str, size: float) -> float:
-        """Return how wide a line is."""
+        """Return the width of a line in points."""
         return self.points(_font(self._fine(size)).size(words)[0] / FINE)
 
     def wrapped(self, words: str, size: float, width: float) -> list[str]:
-        """Break words into lines of at most a width."""
+        """Break text into lines of at most `width` points."""
         lines = [""]
         for word in words.split():
             longer = f"{lines[-1]} {word}".strip()
@@ -111,5 +111,5 @@ class Canvas:
         return lines
 
     def _fine(self, size: float) -> int:
-        """Pixels of the face that words are drawn with, see `_written`."""
+        """Return the font size in pixels at which text is rendered, see `_written`."""
         return round(FINE * max(SMALLEST, size * FACE * self.scale))

@@ -1,4 +1,4 @@
-"""What the keys do now, and the controller that carries them out on a session."""
+"""Key bindings, and the controller that applies them to a session."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,60 +12,60 @@ from .session import Session
 
 
 class Binding(NamedTuple):
-    """One thing that keys do, for the help."""
+    """Keys with one function, as the help lists them."""
 
     keys: tuple[str, ...]
     does: str
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # beside R: what begins the next level at the end of an episode
+GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
 TIME = ("left", "right", "up", "down", "space")  # keys that move in time while a pilot plays
-WAYS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
+STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
 
 
 def playable(env: Env) -> Controls:
-    """Return the controls of an environment; `UsageError` where keys cannot play it."""
+    """Return the controls of an environment; raise `UsageError` if it has no keys."""
     if not env.controls.actions:
-        raise UsageError(f"{env.name} cannot be played by keys: its actions are {env.action_space}")
+        raise UsageError(f"{env.name} has no keys: its action space is {env.action_space}")
     return env.controls
 
 
 def viewable(env: Env) -> Controls:
-    """Return the controls, perhaps none; `UsageError` where it draws nothing."""
+    """Return the controls of an environment; raise `UsageError` if it has no pictures."""
     if not is_drawn(env):
         raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
 
 
 class Controller:
-    """A session with what a viewer adds: which board is looked at, help, a notice, the end.
+    """The state of a viewer around a session: selected board, place cursor, help and notice.
 
-    `mode` is "play" (a person from the start) or "watch" (a pilot, until a person takes over).
+    `mode` is "play" (a person acts from the start) or "watch" (a pilot acts until a person does).
     """
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        self.cursor: Place = (0, 0)  # the place that keys point at
-        self.taken: Place | None = None  # the first of two places
-        self.turned = 1.0  # share of the newest action that is shown, where pictures can be between
+        self.cursor: Place = (0, 0)  # the place at which keys act
+        self.taken: Place | None = None  # the first place of an action that takes two
+        self.turned = 1.0  # fraction of the latest action in an in-between picture, see turning.py
         self.selected = 0  # board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
-        self.pointed: float | None = None  # place on the bar under the mouse, 0 to 1
+        self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
         self.notice = ""  # one line for the viewer, until the next key
         self.open = True
         self.save: Callable[[], str] | None = None  # writes the session to a file; returns a notice
 
     @property
     def is_wall(self) -> bool:
-        """Whether all boards are shown."""
+        """True if all boards are shown."""
         return not self.zoomed
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """What the keys do now; a key that acts does nothing else."""
+        """The active bindings; a key of an action loses its other functions."""
         if self.is_wall:
             return WALL
         actions = (*self._action_bindings(), *self._cursor_bindings())
@@ -76,7 +76,7 @@ class Controller:
 
     @property
     def new_level_key(self) -> str:
-        """The key that begins a new level."""
+        """The key that starts a new level."""
         return next(b.keys[0] for b in self.bindings if b.run is Controller.new_level)
 
     def _action_bindings(self) -> Iterator[Binding]:
@@ -88,15 +88,15 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Keys of the environment that do not move in time."""
+        """Return the keys of an action without those that move in time."""
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Keys that move the cursor and act there."""
+        """Yield the bindings that move the place cursor and act there."""
         pointing = self.pointing
         if pointing is None:
             return
-        for name, (down, right) in WAYS.items():
+        for name, (down, right) in STEPS.items():
             if (pointing.rows == 1 and down) or (pointing.columns == 1 and right):
                 continue
 
@@ -111,7 +111,7 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Act on a place; where an action takes two, the first one is kept."""
+        """Act on a place; if an action takes two places, store the first one."""
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:
@@ -139,11 +139,11 @@ class Controller:
         self.session.act(action, self.selected)
 
     def press(self, key: str) -> bool:
-        """Do what a key does; return whether it does anything."""
+        """Run the binding of a key; return whether there is one."""
         self.notice = ""
         bindings = self.bindings
         if not any(key in binding.keys for binding in bindings):
-            key = key.lower()  # a letter with Shift that means nothing of its own
+            key = key.lower()  # this letter with Shift has no separate binding
         if self.help_shown and key != "h":
             self.help_shown = False
             return True
@@ -157,22 +157,22 @@ class Controller:
         return False
 
     def scrub(self, share: float) -> None:
-        """Go to a place in the history, 0 its oldest and 1 its newest moment."""
+        """Go to a fraction of the history, from 0 (oldest moment) to 1 (newest)."""
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
-        """Look at one board of the wall."""
+        """Show one board of the wall."""
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Leave the single board of a wall, else the window."""
+        """Return from a single board to the wall, or else close the window."""
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:
             self.open = False
 
     def select_next(self) -> None:
-        """Mark the next board of the wall."""
+        """Select the next board of the wall."""
         self.selected = (self.selected + 1) % self.session.boards
 
     def toggle_help(self) -> None:
@@ -180,18 +180,18 @@ class Controller:
         self.help_shown = not self.help_shown
 
     def new_level(self) -> None:
-        """Begin the next episode: of the board looked at, or of the whole wall."""
+        """Start the next episode of the selected board, or of the whole wall."""
         self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 
     def save_file(self) -> None:
-        """Save the session as a file, where the window offers it."""
+        """Save the session to a file, if the viewer supports it."""
         if self.save is not None:
             self.notice = self.save()
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Move the cursor; forward past the newest moment the pilot makes the next."""
+    """Return a function that moves the cursor; past the newest moment the pilot acts."""
 
     def run(controller: Controller) -> None:
         session = controller.session

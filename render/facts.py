@@ -1,4 +1,4 @@
-"""What the panel shows of an environment's facts and of what was achieved."""
+"""Draw an environment's facts and achievements in the panel."""
 
 import functools
 import itertools
@@ -15,27 +15,27 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-BARS, COUNTS = 2, 6  # in a row
-DIAL = 21  # pixels, radius of the clock
-SEGMENT, MOST_SEGMENTS = 11, 9  # pixels; points of a bar that have one each
+BARS, COUNTS = 2, 6  # items per line
+DIAL = 21  # radius of the clock, in points
+SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; segments of a bar at most
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
-    """Draw facts in their order, those of one kind side by side where they fit."""
+    """Draw facts in order; consecutive facts of one kind share a line if they fit."""
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
 
 
 def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
-    """Write the sentences among the facts; those that an action just set off stand out."""
+    """Write the facts that are sentences, and highlight those that the latest action triggered."""
     for i, fact in enumerate(facts):
         if fact.kind == "sentence":
             pen.paragraph(fact.value, CUT if i in lit else MUTED, 15)
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:
-    """Draw all achievements in two columns: done, done just now, or not yet."""
+    """Draw all achievements in two columns, coloured by done, done just now, or not yet."""
     earned = session.now.earned[board]
     if not earned.size:
         return
@@ -54,7 +54,7 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
 
 @functools.lru_cache(maxsize=128)
 def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
-    """Return the icon that a fact names, in pixels; None where there is none."""
+    """Return the icon with this name at a size in pixels; None if there is none."""
     picture = env.icon(name, size, CARD) if name else None
     if picture is None:
         return None
@@ -66,7 +66,7 @@ def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | 
 def _symbol(
     pen: Pen, env: Env, fact: Fact, size: int, at: tuple[float, float], dim: bool = False
 ) -> float:
-    """Draw the icon of a fact, or else write its label; return where that ends."""
+    """Draw the icon of a fact, or write its label if it has none; return the right end."""
     drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
     if drawn is None:
         return pen.canvas.write(fact.label, at, DIM if dim else MUTED, 14) + 6
@@ -75,7 +75,7 @@ def _symbol(
 
 
 def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """A segment for each point, or where these are many a bar of one piece."""
+    """Draw bars with a segment per point, or with `MOST_SEGMENTS` segments if there are more."""
     width = (pen.right - pen.left) // BARS
     for i, fact in enumerate(facts):
         at = (pen.left + i % BARS * width, pen.top + i // BARS * 26)
@@ -90,7 +90,7 @@ def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Icons with counts, or labels with counts; a count of 0 is dim."""
+    """Draw counts after icons or labels; a count of 0 is dim."""
     bare = any(icon(env, fact.icon, 24) is None for fact in facts)
     across = BARS if bare else COUNTS
     width = (pen.right - pen.left) // across
@@ -103,7 +103,7 @@ def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Dials whose hand points up at noon, with the hour in words."""
+    """Draw dials whose hand points up at noon, with the time of day in words."""
     for fact in facts:
         middle = (pen.left + DIAL, pen.top + DIAL)
         pen.canvas.disc(DARK, middle, DIAL)
@@ -116,7 +116,7 @@ def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _icons(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """A picture of what the value names, behind it."""
+    """Write a label and its value, followed by the value's icon."""
     for fact in facts:
         drawn = icon(env, fact.icon, pen.canvas.pixels(20))
         if drawn is not None:

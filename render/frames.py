@@ -1,4 +1,4 @@
-"""Pictures of states: each painter is one compiled function from a batch of states to pixels."""
+"""Draw states: each painter is one compiled function from a batch of states to pixels."""
 
 import functools
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from jaxenvs.core.pixels import compose
 
 Frames = UInt8[np.ndarray, "boards height width 3"]
 GAP = 4  # pixels between the boards of a wall
-FILM_SIZE = 512  # pixels that the boards of a film may take on a side, unless told otherwise
+ANIMATION_SIZE = 512  # default for the longer side of an animation, in pixels
 BACKGROUND = (16, 17, 24)
 
 
 @functools.lru_cache(maxsize=16)
 def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
-    """Return the function (states, params) that draws each state of a batch.
+    """Return a function (states, params) that draws each state of a batch.
 
-    Without params it draws by the defaults.
+    Without params it uses the environment's defaults.
     """
     paint = drawing.painter(env, tile_size, batched=True)
     return lambda states, params=None: np.asarray(paint(states, params))
@@ -30,41 +30,41 @@ def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
 
 @functools.lru_cache(maxsize=16)
 def view_shape(env: Env) -> tuple[int, int] | None:
-    """Rows and columns of what the agent sees; None where it sees no tiles."""
+    """Return the rows and columns of the agent's view; None if it does not consist of tiles."""
     tiles = jax.eval_shape(env.view_tiles, env.state_shape)
     return None if tiles is None else tiles.shape
 
 
 @functools.lru_cache(maxsize=16)
 def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
-    """Return the function that draws what the agent sees; None where it sees no tiles."""
+    """Return a function that draws the agent's view; None if it does not consist of tiles."""
     if view_shape(env) is None:
         return None
-    # The atlas is an argument: as a constant it would be compiled into every program.
+    # The atlas is an argument, because a constant would be compiled into every program.
     sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit
     def paint(states: Any, sheet: jax.Array) -> jax.Array:
-        tiles: Any = jax.vmap(env.view_tiles)(states)  # not None: it has a shape
+        tiles: Any = jax.vmap(env.view_tiles)(states)  # not None, see `view_shape`
         return jax.vmap(compose, (0, None))(tiles, sheet)
 
     return lambda states: np.asarray(paint(states, sheet))
 
 
 def wall_tile_size(env: Env, boards: int) -> int:
-    """Return the tile size with which a wall of boards fits into a film."""
-    side = FILM_SIZE // wall_columns(boards)
+    """Return the largest tile size at which a wall of boards fits into `ANIMATION_SIZE`."""
+    side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:
-    """Return the number of columns of a wall; `aspect` is width by height of the place for it."""
+    """Return the number of columns of a wall; `aspect` is the width of its area by the height."""
     best = max(1, min(boards, round((boards * aspect) ** 0.5)))
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 
 
 def mosaic(pictures: Frames, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
-    """Put pictures side by side, `columns` in a row, with gaps between them."""
+    """Arrange pictures in a grid of `columns` columns with gaps between them."""
     count, height, width, _ = pictures.shape
     rows = -(-count // columns)
     canvas = np.empty((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), np.uint8)

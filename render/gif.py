@@ -1,14 +1,14 @@
-"""Animated GIFs from pictures, one file frame for each picture, written as they come.
+"""Stream pictures into an animated GIF, one file frame per picture.
 
-The colours are exact while a picture has at most 255 of them, and only what changed is stored. The
-picture data is encoded by Pillow; the few bytes around it are written here, because Pillow's own
-writer drops a picture that equals the one before.
+Colours are exact if a picture has at most 255 of them, and only changed pixels are stored. Pillow
+encodes the pixel data; this module writes the few bytes around it, because Pillow's GIF writer
+drops a picture that equals the previous one.
 """
 
 import io
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import UInt8
@@ -17,57 +17,69 @@ from jaxenvs.core import png
 from jaxenvs.core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
-MAX_COLOURS = 255  # and one index for pixels that do not change
+MAX_COLOURS = 255  # the 256th index marks unchanged pixels
 LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 TRAILER = b";"
 
 
 def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]]) -> int:
-    """Write pictures with their durations (seconds) as an endless GIF; return how many there were.
+    """Write pictures with their durations (seconds) as a looping GIF; return their number.
 
-    The file appears under its name only when it is complete; an older one is safe until then.
+    The file replaces an older one only when it is complete.
     """
     with replacing(path) as temporary, temporary.open("wb") as file:
         return _write(file, pictures)
 
 
 def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
-    """Write one picture as a PNG, with the same care for an older file."""
+    """Write a picture as a PNG; it replaces an older file only when it is complete."""
     with replacing(path) as temporary:
         temporary.write_bytes(png.encoded(picture))
 
 
 def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
-    """Return what `write` would write."""
+    """Return the bytes of the GIF that `write` writes."""
     file = io.BytesIO()
     _write(file, pictures)
     return file.getvalue()
 
 
+def timed(
+    pictures: Iterable[tuple[Picture, float]], rate: float, least: int = 1
+) -> Iterator[tuple[Picture, int]]:
+    """Round the pictures' durations from seconds to units of 1 / `rate`, at least `least` units.
+
+    Rounding errors do not add up. Raises `ValueError` without pictures or for different shapes.
+    """
+    shape, late = None, 0.0  # `late`: accumulated rounding error, in seconds
+    for picture, seconds in pictures:
+        shape = shape or picture.shape
+        if picture.shape != shape:
+            raise ValueError(f"all pictures must have shape {shape}, got {picture.shape}")
+        units = max(least, round((seconds + late) * rate))
+        late += seconds - units / rate
+        yield picture, units
+    if shape is None:
+        raise ValueError("an animation needs at least one picture")
+
+
 def _write(file: io.BufferedIOBase, pictures: Iterable[tuple[Picture, float]]) -> int:
     before: np.ndarray | None = None
-    shared = np.empty(0, np.uint32)
-    count, late = 0, 0.0  # seconds that rounding to hundredths still owes
-    for picture, seconds in pictures:
+    shared, count = np.empty(0, np.uint32), 0
+    for picture, hundredths in timed(pictures, 100, least=2):
         packed = png.packed(picture)
         if before is None:
             shared = _colours(packed)[:MAX_COLOURS]
             file.write(_header(picture.shape[1], picture.shape[0], shared))
-        elif packed.shape != before.shape:
-            raise ValueError(f"a GIF of {before.shape} pixels got a picture of {packed.shape}")
-        hundredths = max(2, round((seconds + late) * 100))
-        late += seconds - hundredths / 100
         for chunk in _frame(packed, before, shared, hundredths * 10):
             file.write(chunk)
         before, count = packed, count + 1
-    if before is None:
-        raise ValueError("a GIF needs at least one picture")
     file.write(TRAILER)
     return count
 
 
 def _header(width: int, height: int, colours: np.ndarray) -> bytes:
-    """Screen size, shared palette and the endless loop."""
+    """Return the header: screen size, shared palette and endless loop."""
     size = _palette_bits(colours) - 1
     screen = struct.pack("<HHBBB", width, height, 0x80 | size << 4 | size, 0, 0)
     return b"GIF89a" + screen + _palette(colours) + LOOP_FOREVER
@@ -76,7 +88,7 @@ def _header(width: int, height: int, colours: np.ndarray) -> bytes:
 def _frame(
     packed: np.ndarray, before: np.ndarray | None, shared: np.ndarray, milliseconds: int
 ) -> list[bytes]:
-    """Encode what changed since the picture before: its place, its palette, its pixels."""
+    """Encode the pixels that differ from the previous picture: position, palette, indices."""
     from PIL import GifImagePlugin, Image
 
     differs = np.ones(packed.shape, np.bool_) if before is None else packed != before
@@ -89,7 +101,7 @@ def _frame(
     is_shared = bool(np.isin(new, shared).all())
     colours = shared if is_shared else new
     order = np.argsort(colours)
-    index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels: the hole
+    index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels are transparent
     index[differs] = order[np.searchsorted(colours, packed[differs], sorter=order)]
     image = Image.fromarray(index)
     image.putpalette(_palette(colours))
@@ -104,7 +116,7 @@ def _frame(
 
 
 def _bounds(differs: np.ndarray) -> tuple[slice, slice]:
-    """Rows and columns around the true pixels; one pixel where there are none."""
+    """Return the bounding box of the true pixels; one pixel if there are none."""
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     if rows.size == 0:
         return slice(0, 1), slice(0, 1)
@@ -119,13 +131,13 @@ def _fewer_colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _colours(packed: np.ndarray) -> np.ndarray:
-    """Colours that occur, the most frequent first."""
+    """Return the distinct colours, most frequent first."""
     colours, counts = np.unique(packed, return_counts=True)
     return colours[np.argsort(-counts, kind="stable")]
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Bits of an index into the palette; there is room for one number more, the hole."""
+    """Return the bits of a palette index, with room for the transparent index."""
     return max(1, int(colours.size).bit_length())
 
 

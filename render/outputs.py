@@ -1,4 +1,4 @@
-"""Films, replays and pictures of a session, as the options of a command ask for them."""
+"""Write the animation, replay and pictures of a session that a command's options request."""
 
 import argparse
 import sys
@@ -10,50 +10,50 @@ import numpy as np
 
 from jaxenvs.core.checks import counted
 
-from . import boards, film, frames, gif, replay, turning
+from . import animation, boards, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
 GIF_FRAMES = 200
-SMOOTH = 50  # frames per second of a video that shows actions on their way
-LONG = 2.0  # seconds after which drawing reports its progress
+SMOOTH = 50  # frames per second of a video with in-between pictures, see turning.py
+LONG = 2.0  # seconds of drawing before progress is reported
 
 
 def is_headless(options: argparse.Namespace) -> bool:
-    """Whether files are asked for instead of a window."""
+    """Return whether the options request files instead of a window."""
     return bool(options.gif or options.html or options.screenshot)
 
 
-def is_film(options: argparse.Namespace) -> bool:
-    """Whether --gif names a film; else a single picture, or nothing."""
-    return bool(options.gif) and film.suffix(options.gif) != film.STILL
+def is_animation(options: argparse.Namespace) -> bool:
+    """Return whether --gif names an animation and not a single picture or nothing."""
+    return bool(options.gif) and animation.suffix(options.gif) != animation.STILL
 
 
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Draw the files that are asked for; `advance` makes the next moment, False if there is none.
+    """Write all requested files; they show the same moments.
 
-    All of them show the same moments.
+    `advance` moves the session to its next moment and returns False if there is none.
     """
     moments = _moments(advance, _count(options))
-    session, reel = controller.session, None
+    session, writer = controller.session, None
     if options.html:
-        reel = replay.Reel(session.env, session.boards, options.tile_size)
-        moments = _filmed(moments, session, reel)
-    if is_film(options):
+        writer = replay.ReplayWriter(session.env, session.boards, options.tile_size)
+        moments = _recorded(moments, session, writer)
+    if is_animation(options):
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
-        shown = film.write(options.gif, _pictures(controller, options, moments), rate)
+        shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # all, where no film has gone through them
+    for _ in moments:  # without an animation, nothing has advanced the session yet
         pass
-    if options.gif and not is_film(options):
+    if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
         print(f"wrote {options.gif}")
-    if reel is not None:
+    if writer is not None:
         names = session.env.controls.names
         about = (controller.title, names, session.pilot.name, session.speed)
-        episodes = reel.write(options.html, *about)
+        episodes = writer.write(options.html, *about)
         print(f"wrote {options.html}: {counted(episodes, 'episode')}, {_kilobytes(options.html)}")
     if options.screenshot:
         gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
@@ -61,14 +61,14 @@ def draw_files(
 
 
 def _count(options: argparse.Namespace) -> int:
-    """How many moments the files show, or pass before a screenshot."""
-    if is_film(options) or options.html:
-        return options.frames or (GIF_FRAMES if is_film(options) else replay.FRAMES)
+    """Return the number of moments that the files show, or that pass before a screenshot."""
+    if is_animation(options) or options.html:
+        return options.frames or (GIF_FRAMES if is_animation(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Go through moments, the present one first, and report progress on a terminal."""
+    """Yield at each of `count` moments, starting at the present one; report progress on a tty."""
     due = time.monotonic() + LONG
     for i in range(count):
         if i and not advance():
@@ -81,9 +81,11 @@ def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
         print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 
 
-def _filmed(moments: Iterator[None], session: Session, reel: replay.Reel) -> Iterator[None]:
+def _recorded(
+    moments: Iterator[None], session: Session, writer: replay.ReplayWriter
+) -> Iterator[None]:
     for _ in moments:
-        reel.add(session)
+        writer.add(session)
         yield
 
 
@@ -106,7 +108,7 @@ def _kilobytes(file: str) -> str:
 
 
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
-    """Return the board, or the wall of boards, without anything around."""
+    """Draw the board, or the wall of boards, without the panel and the bar."""
     session = controller.session
     drawn = boards.pictures(session, _gif_tile_size(session, tile_size))
     return frames.mosaic(drawn, frames.wall_columns(session.boards))
@@ -115,14 +117,14 @@ def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 def turning_pictures(
     controller: Controller, tile_size: int | None
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Go through what a single board shows on the way to this moment, with durations."""
+    """Yield in-between pictures of the latest action of a single board, with durations (s)."""
     session = controller.session
     if session.boards > 1:
         return
-    for share in turning.SHARES:
-        picture = turning.between(session, 0, share, _gif_tile_size(session, tile_size))
+    for fraction in turning.FRACTIONS:
+        picture = turning.between(session, 0, fraction, _gif_tile_size(session, tile_size))
         if picture is not None:
-            yield picture, turning.SECONDS / (1 + len(turning.SHARES))
+            yield picture, turning.SECONDS / (1 + len(turning.FRACTIONS))
 
 
 def _gif_tile_size(session: Session, tile_size: int | None) -> int:
@@ -130,7 +132,7 @@ def _gif_tile_size(session: Session, tile_size: int | None) -> int:
 
 
 def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
-    """Return what the window would show."""
+    """Draw the whole window."""
     from . import screen
 
     size = screen.natural_size(controller, tile_size)

@@ -1,9 +1,9 @@
-"""The panel beside the boards: what happens, what the agent has, what the policy thinks."""
+"""The panel next to the boards: episode, facts of the environment, view and policy outputs."""
 
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -15,31 +15,35 @@ from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
 from .pen import MARGIN, Pen
-from .session import Session, action_name, board_moment, opinion
+from .session import Session, action_name, board_moment, policy_output
 
-WIDTH, TALLEST, FOOTER = 312, 1200, 48  # points: of a column, at most, and of the line below
-ROUNDING = 1  # points by which blocks may overlap the line below
-VIEW = 144  # points that the picture of what the agent sees may be high
-MOST_ACTIONS = 8  # whose probabilities are shown
+WIDTH, TALLEST = 312, 1200  # points: width of a column, and its maximum height
+FOOTER = 48  # points: height of the hint below the columns
+ROUNDING = 1  # points by which blocks may overlap the footer
+VIEW = 144  # points: maximum height of the agent's view
+MOST_ACTIONS = 8  # actions whose probabilities are shown
 
 
 def heights(controller: Controller) -> tuple[float, ...]:
-    """Return the height of each block (points), once and for all: a film has one size."""
+    """Return the height of each block (points).
+
+    Heights are computed once per controller, because all frames of an animation have one size.
+    """
     return _heights(controller, controller.is_wall)
 
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """`heights`, kept for the wall and for a single board."""
+    """Compute `heights`; cached for the wall and for a single board."""
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))
 
 
 def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ...]:
-    """Return the column and the top of each block where a column has room for that many points.
+    """Return the column and the top (points) of each block in columns of height `room`.
 
-    Blocks keep their order; one that does not fit below the last begins the next column.
+    Blocks keep their order; one that does not fit below the previous one starts a column.
     """
     places, column, top = [], 0, 0.0
     for block in blocks:
@@ -51,7 +55,7 @@ def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ..
 
 
 def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, scale: float) -> None:
-    """Draw the panel into a rectangle (pixels), in as many columns as it has room for."""
+    """Draw the panel into a rectangle (pixels), in as many columns as fit."""
     canvas = Canvas(surface, scale)
     pygame.draw.rect(surface, CARD, rect)
     tall, ends = _column(controller, scale)
@@ -72,7 +76,7 @@ def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, sca
 
 
 def _column(controller: Controller, scale: float) -> tuple[pygame.Surface, list[float]]:
-    """Draw all blocks below each other; return also where each begins and the last one ends."""
+    """Draw all blocks below each other; return the surface and the boundaries of the blocks."""
     canvas = Canvas(pygame.Surface((round(WIDTH * scale), round(TALLEST * scale))), scale)
     canvas.surface.fill(CARD)
     pen, ends = Pen(canvas, WIDTH), [0.0]
@@ -106,7 +110,7 @@ def _wall(pen: Pen, controller: Controller) -> None:
 
 
 def _head(pen: Pen, controller: Controller) -> None:
-    """What is played, what for, and what goes on."""
+    """Write the title, the mission, the status and the numbers of the episode."""
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
     pen.paragraph(controller.title, TEXT, 19)
@@ -132,7 +136,7 @@ def _achievements(pen: Pen, controller: Controller) -> None:
 
 
 def _status(controller: Controller) -> tuple[str, RGB]:
-    """What is going on, in one or two words, and its colour."""
+    """Return the status of the session in a few words, and its colour."""
     session, board = controller.session, controller.selected
     if controller.zoomed and session.is_over(board):
         ended = "time limit" if session.now.truncated[board] else "terminated"
@@ -146,8 +150,8 @@ def _status(controller: Controller) -> tuple[str, RGB]:
     return f"{session.pilot.name}, {session.speed:g} steps/s", GOOD
 
 
-def _eyes(pen: Pen, controller: Controller) -> None:
-    """What the agent sees."""
+def _view(pen: Pen, controller: Controller) -> None:
+    """Draw the agent's view."""
     session = controller.session
     shape = frames.view_shape(session.env)
     if shape is None:
@@ -162,11 +166,11 @@ def _eyes(pen: Pen, controller: Controller) -> None:
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
 
 
-def _opinion(pen: Pen, controller: Controller) -> None:
-    """The value and bars of the action probabilities, where a policy has them."""
+def _policy(pen: Pen, controller: Controller) -> None:
+    """Draw the value and the action probabilities of a trained policy."""
     if controller.session.pilot.is_random:
         return
-    probabilities, value = opinion(controller.session, controller.selected)
+    probabilities, value = policy_output(controller.session, controller.selected)
     pen.row("value", f"{value:.3f}" if math.isfinite(value) else "-")
     pen.label("next action")
     env = controller.session.env
@@ -185,7 +189,7 @@ def _opinion(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Green for a good end (a reward or a success), red for a bad one, yellow for the limit."""
+    """Return green for a rewarded or successful end, red for another, yellow for the limit."""
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):
@@ -193,11 +197,5 @@ def end_colour(session: Session, board: int) -> RGB | None:
     return None
 
 
-_BOARD: tuple[Callable[[Pen, Controller], None], ...] = (
-    _head,
-    _facts,
-    _achievements,
-    _eyes,
-    _opinion,
-)
-_WALL: tuple[Callable[[Pen, Controller], None], ...] = (_wall,)
+_BOARD = (_head, _facts, _achievements, _view, _policy)
+_WALL = (_wall,)

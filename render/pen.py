@@ -1,8 +1,8 @@
-"""Writing down a panel from top to bottom."""
+"""Write a column of the panel from top to bottom."""
 
 from .canvas import INK, MUTED, RGB, TEXT, Canvas
 
-MARGIN = 14  # points around what is in a panel
+MARGIN = 14  # points around the content of a panel
 
 
 class Pen:

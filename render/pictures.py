@@ -1,4 +1,4 @@
-"""Pictures and films of states for Python code and notebooks: no window, no display, no pygame."""
+"""Pictures and animations of states for Python code and notebooks, without a display or pygame."""
 
 import importlib
 import numbers
@@ -16,15 +16,15 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.extras import require
 from jaxenvs.core.vector import VectorEnv, VectorState
 
-from . import film, frames, gif
+from . import animation, frames, gif
 
-FPS = 8.0  # states per second, unless told otherwise
-END_PAUSE = 0.8  # seconds that the last state of an episode stays
-MOST_BOARDS = 64  # of a batch
-MOST_TILE = 512  # pixels of a cell
+FPS = 8.0  # default states per second
+END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
+MOST_BOARDS = 64  # default maximum of boards drawn from a batch
+MOST_TILE = 512  # largest side of a cell, in pixels
 REPLAYS = (".html", ".htm")
-_NEEDED = {".gif": ["PIL"]}  # film.py names what videos need
-AT_ONCE = 16  # pictures painted together; the program is compiled for this many
+_NEEDED = {".gif": ["PIL"]}  # packages; `animation.suffix` checks those for videos
+AT_ONCE = 16  # states painted in one call; the painter is compiled for this number
 
 
 class Renderer(types.ModuleType):
@@ -39,16 +39,16 @@ class Renderer(types.ModuleType):
         boards: int = MOST_BOARDS,
         params: Any = None,
     ) -> png.Picture:
-        """Draw a state as a uint8 array (height, width, 3), which a notebook shows.
+        """Draw a state as a uint8 array (height, width, 3), which notebooks display.
 
-        Of a batch (a state of `make_vec`, or states stacked along a first axis) it draws a wall of
-        the first `boards` rows. `tile_size` is in pixels; by default the picture fits into 512
-        pixels. `params` matter where they change what is drawn, such as the light of Craft.
+        For a batch (a state of `make_vec`, or states stacked along a first axis), draw a wall of
+        the first `boards` environments. `tile_size` is in pixels; by default the picture fits into
+        512 pixels. Pass `params` if they change the picture, such as the light of Craft.
 
-        Raises `TypeError` for a state of another environment, and `NotImplementedError` for an
-        environment that draws nothing.
+        Raises `TypeError` for a state of another environment and `NotImplementedError` for an
+        environment without pictures.
         """
-        shown = _film(env, state, "render", boards)
+        shown = _sequence(env, state, "render", boards)
         _check_look("render", shown.env, tile_size, params)
         (picture,) = shown.pictures(tile_size, params)
         return picture.view(png.Picture)
@@ -59,7 +59,7 @@ class Renderer(types.ModuleType):
 
 
 class Look(TypedDict, total=False):
-    """How `animate` draws."""
+    """Keyword arguments of `animate`."""
 
     fps: float
     tile_size: int | None
@@ -89,54 +89,56 @@ def animate(
     boards: int = MOST_BOARDS,
     params: Any = None,
 ) -> "Animation | Path":
-    """Draw states one after another, at `fps` states per second.
+    """Animate a sequence of states at `fps` states per second.
 
-    `states` are a sequence of states, or one state whose leaves have time as their first axis, as
-    `jax.lax.scan` returns it. States of a batch (of `make_vec`, or with a second axis) become a
-    wall of the first `boards` rows. `tile_size` and `params` are those of `jaxenvs.render`.
+    `states` is a sequence of states, or one state whose leaves have time as their first axis, as
+    `jax.lax.scan` returns it. Batched states (of `make_vec`, or with a second axis) become a wall
+    of the first `boards` environments. `tile_size` and `params` are those of `jaxenvs.render`.
 
-    Without a path it returns an `Animation`, which a notebook shows as a GIF. With one it writes a
-    film (.gif, .mp4, .webm) or a replay for the browser (.html), and returns the path.
+    Without a path, return an `Animation`, which notebooks display as a GIF. With a path, write an
+    animation (.gif, .mp4, .webm) or a replay for the browser (.html) and return the path.
 
-    Raises `TypeError` for states of another environment, `ValueError` for a file name with another
-    ending, `MissingExtraError` where Pillow or imageio-ffmpeg is missing, and `OSError` where the
-    file cannot be written.
+    Raises `TypeError` for states of another environment, `ValueError` for any other suffix,
+    `MissingExtraError` if Pillow or imageio-ffmpeg is missing, and `OSError` if the file cannot be
+    written.
     """
-    animation = Animation(_film(env, states, "animate", boards), fps, tile_size, params)
+    animation = Animation(_sequence(env, states, "animate", boards), fps, tile_size, params)
     return animation if path is None else animation.save(path)
 
 
 class Animation:
-    """States one after another, made by `animate`; a notebook shows it as a GIF."""
+    """An animated sequence of states, made by `animate`; notebooks display it as a GIF."""
 
-    def __init__(self, film: "Film", fps: float, tile_size: int | None, params: Any) -> None:
+    def __init__(
+        self, sequence: "StateSequence", fps: float, tile_size: int | None, params: Any
+    ) -> None:
         """See `animate`."""
         if isinstance(fps, bool) or not isinstance(fps, numbers.Real):
             raise TypeError(f"animate: fps must be a number, got {fps!r}")
         if not 0 < fps <= 100:
             raise ValueError(f"animate: fps={fps} is out of range; it must be above 0, at most 100")
-        _check_look("animate", film.env, tile_size, params)
-        self._film, self._fps, self._tile_size, self._params = film, fps, tile_size, params
+        _check_look("animate", sequence.env, tile_size, params)
+        self._sequence, self._fps, self._tile_size, self._params = sequence, fps, tile_size, params
         self._gif: bytes | None = None
 
     def __len__(self) -> int:
-        """Return how many pictures there are."""
-        return len(self._film)
+        """Return the number of pictures."""
+        return len(self._sequence)
 
     def __repr__(self) -> str:
-        return f"<{checks.counted(len(self), 'picture')} of {self._film.env.name}>"
+        return f"<{checks.counted(len(self), 'picture')} of {self._sequence.env.name}>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a film or a replay, see `animate`; the file appears whole or not at all."""
+        """Write an animation or a replay, see `animate`; a partial file is never left behind."""
         found = Path(path).suffix.lower()
         if found in REPLAYS:
             self._write_replay(path)
-        elif found not in film.FILMS:
-            *most, last = (*film.FILMS, ".html")
+        elif found not in animation.FORMATS:
+            *most, last = (*animation.FORMATS, ".html")
             raise ValueError(f"animate: {path} must end in {', '.join(most)} or {last}")
         else:
             require(_NEEDED.get(found, []), "play")
-            film.write(path, self._timed(), self._fps)
+            animation.write(path, self._timed(), self._fps)
         return Path(path)
 
     def _repr_html_(self) -> str:
@@ -147,24 +149,24 @@ class Animation:
         return f'<img alt="{name}" src="{png.address(self._gif, "gif")}">'
 
     def _timed(self) -> Iterator[tuple[np.ndarray, float]]:
-        """Pictures with their durations in seconds."""
-        pictures = self._film.pictures(self._tile_size, self._params)
-        for picture, ends in zip(pictures, self._film.pauses(), strict=True):
+        """Yield pictures with their durations in seconds."""
+        pictures = self._sequence.pictures(self._tile_size, self._params)
+        for picture, ends in zip(pictures, self._sequence.pauses(), strict=True):
             yield picture, max(1 / self._fps, END_PAUSE if ends else 0.0)
 
     def _write_replay(self, path: str | os.PathLike[str]) -> None:
         from . import replay
 
-        shown = self._film
-        reel = replay.Reel(shown.env, shown.boards, self._tile_size, self._params)
+        shown = self._sequence
+        writer = replay.ReplayWriter(shown.env, shown.boards, self._tile_size, self._params)
         for moment in shown.moments():
-            reel.add_moment(moment)
+            writer.add_moment(moment)
         title = type(drawing.unwrapped(shown.env)).__name__
-        reel.write(path, title, [], "", float(self._fps))
+        writer.write(path, title, [], "", float(self._fps))
 
 
-class Film(NamedTuple):
-    """States of one environment or of a wall of them, on the host."""
+class StateSequence(NamedTuple):
+    """States over time of one environment or of a wall of them, on the host."""
 
     env: Env
     states: Any  # leaves (times, boards, ...)
@@ -174,15 +176,15 @@ class Film(NamedTuple):
 
     @property
     def boards(self) -> int:
-        """How many are side by side."""
+        """Number of environments side by side."""
         return jax.tree.leaves(self.states)[0].shape[1]
 
     def pictures(self, tile_size: int | None, params: Any) -> Iterator[np.ndarray]:
-        """Draw the boards of each time."""
+        """Yield a picture of all boards for each time step."""
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        rows = len(self) * boards  # named, for leaves of no elements
+        rows = len(self) * boards  # not -1, which `reshape` cannot infer for empty leaves
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
@@ -193,17 +195,17 @@ class Film(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Tell of each time and board whether an episode begins: the clock has gone back."""
+        """Return whether an episode begins, (times, boards): its clock did not advance."""
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
     def pauses(self) -> list[bool]:
-        """Tell of each time whether it stays: the last of an episode of a single board."""
+        """Return for each time whether to pause there: at the end of a single board's episode."""
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]
 
     def moments(self) -> Iterator[Any]:
-        """Give each time as a replay takes it: what the states do not tell is NaN or False."""
+        """Yield each time step as a `Moment` for a replay; unknown values are NaN or False."""
         from .session import NO_ACTION, Moment
 
         boards = self.boards
@@ -228,19 +230,19 @@ class Film(NamedTuple):
 
 
 def _check_look(where: str, env: Env, tile_size: int | None, params: Any) -> None:
-    """Refuse a bad size of cells, and params of another environment."""
+    """Raise for an invalid tile size and for params of another environment."""
     if tile_size is not None:
         checks.integer_field(where, "tile_size", tile_size, 1, MOST_TILE)
     if params is not None and jax.tree.structure(params) != jax.tree.structure(env.default_params):
         env.checked_params(params, where)  # raises
 
 
-def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
-    """Take one state (`render`) or states over time (`animate`), perhaps with rows of a batch."""
+def _sequence(env: Env | VectorEnv, states: Any, where: str, boards: int) -> StateSequence:
+    """Check one state (`render`) or states over time (`animate`), batched or not."""
     if not isinstance(env, (Env, VectorEnv)):
         kind = type(env).__name__
         raise TypeError(
-            f"{where}: needs an environment of make() or make_vec(), got {kind} {env!r}"
+            f"{where}: expected an environment of make() or make_vec(), got {kind} {env!r}"
         )
     env = env.env if isinstance(env, VectorEnv) else env
     if not drawing.is_drawn(env):
@@ -261,14 +263,13 @@ def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
     between = (None,) if axes == timed else ()
     cut = (*before, *([slice(None)] * timed), *between)
     states = jax.tree.map(lambda leaf: leaf[cut][:, :boards], states)
-    return Film(env, states)
+    return StateSequence(env, states)
 
 
 _ADVICE = {
-    "render": "this is more than one state or one batch of states; jaxenvs.animate draws states "
-    "over time",
-    "animate": "needs a sequence of states, or states with time as their first axis (and maybe "
-    "boards as their second); jaxenvs.render draws one state",
+    "render": "expected one state or one batch of states; use jaxenvs.animate for states over time",
+    "animate": "expected a sequence of states, or states with time as their first axis and "
+    "optionally environments as their second; use jaxenvs.render for one state",
 }
 
 
@@ -277,9 +278,9 @@ def _inner(state: Any) -> Any:
 
 
 def _stacked(states: list[Any], like: Any) -> Any:
-    """Join states along a new first axis; each is checked, for `stack` would name no culprit."""
+    """Stack states along a new first axis; check each, so that errors name the bad one."""
     if not states:
-        raise ValueError("animate: there are no states to draw")
+        raise ValueError("animate: no states to draw")
     states = [_on_host(state, like, "animate") for state in jax.device_get(states)]
     for state in states:
         _axes(state, like, "animate")
@@ -287,33 +288,33 @@ def _stacked(states: list[Any], like: Any) -> Any:
     for i, state in enumerate(states):
         if jax.tree.map(np.shape, state) != first:
             raise TypeError(
-                f"animate: state {i} has another number of boards than state 0; draw single states "
-                "or batches of one size"
+                f"animate: state {i} has another batch size than state 0; give single states or "
+                "batches of one size"
             )
     return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
 
 
 def _on_host(states: Any, like: Any, where: str) -> Any:
-    """Return the leaves as NumPy arrays; raise `TypeError` for what is no state."""
+    """Return the leaves as NumPy arrays; raise `TypeError` if they are not a state."""
     if jax.tree.structure(states) != jax.tree.structure(like):
         checks.state_of(states, like, where)  # raises
     return jax.tree.map(np.asarray, jax.device_get(states))
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
-    """Return how many axes the leaves have before those of a state; all must have the same."""
+    """Return the number of leading axes of the leaves; raise if it differs between leaves."""
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
     if any(0 in np.shape(leaf)[:axes] for leaf in leaves):
-        raise ValueError(f"{where}: there are no states to draw")
+        raise ValueError(f"{where}: no states to draw")
     one = jax.tree.map(lambda leaf: leaf[(0,) * min(axes, np.ndim(leaf))], states)
     checks.state_of(one, like, where)
     if len({np.shape(leaf)[:axes] for leaf in leaves}) > 1:
-        raise TypeError(f"{where}: the leaves of the states differ in their first axes")
+        raise TypeError(f"{where}: the leading axes of the states' leaves differ")
     return axes
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Repeat the last row up to a count of rows, for which the painter is compiled."""
+    """Repeat the last row up to `count` rows, the size that the painter is compiled for."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows

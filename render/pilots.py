@@ -1,4 +1,4 @@
-"""Who chooses the actions: random play, or a policy with its probabilities."""
+"""Policies of a session: random play, or a trained policy with its action probabilities."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,24 +18,27 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """One way to choose actions from the observations and the mask of one environment."""
+    """A policy of one environment, as a session uses it."""
 
-    name: str  # as the panel shows it
-    # (memory, obs, mask) -> memory, outputs of the policy, of which logits are those of legal
-    # actions, and value (NaN for none).
+    name: str  # shown in the panel
+    # (memory, obs, mask) -> (memory, network outputs, value): logits are masked to legal actions;
+    # the value is NaN if there is none. `memory` is the recurrent state of the policy.
     think: Think
-    greedy: bool = False  # the likeliest action, or one drawn by its probability
-    begin: Callable[[], Any] = tuple  # memory before the first observation of an episode
-    # As `Policy.decide` of a policy with a search; None: actions follow from the outputs.
+    greedy: bool = False  # take the most likely action instead of sampling
+    begin: Callable[[], Any] = tuple  # returns the recurrent state at the start of an episode
+    # `Policy.decide` of a policy with a search; None: actions are sampled from the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
     def is_random(self) -> bool:
-        """Whether it ignores what it observes, so that its probabilities need not be shown."""
+        """True if it ignores observations; its probabilities are then not shown."""
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
-        """Return memory, outputs and value of a state; `memory` is from before it was seen."""
+        """Return the next recurrent state, the outputs and the value in a state.
+
+        `memory` is the recurrent state before this observation.
+        """
         has_mask = isinstance(env.action_space, Discrete)
         mask = env.action_mask(state, params) if has_mask else None
         return self.think(memory, env.observe(state, params), mask)
@@ -43,7 +46,7 @@ class Pilot:
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Array]:
-        """Return memory and an action in a state."""
+        """Return the next recurrent state and an action."""
         if self.is_random and not isinstance(env.action_space, Discrete):
             return memory, env.action_space.sample(key)
         if self.decide is not None:
@@ -64,9 +67,9 @@ RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Return the pilot of a policy with `begin` and `think`, see baselines/core/policy.py.
+    """Wrap a policy with `begin` and `think`, see baselines/core/policy.py.
 
-    Probabilities that are shown are those of its network, also where a search chooses.
+    The panel shows the probabilities of its network even if a search chooses the actions.
     """
     search = getattr(policy, "search", None)
     name = f"search ({search.simulations})" if search else "policy"

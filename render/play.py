@@ -38,17 +38,17 @@ def _run(argv: list[str]) -> int:
     parser = arguments.parser("play", SUMMARY, EXAMPLES)
     parser.add_argument("id", metavar="ID", help=f"an id listed by `{program()} list`")
     parser.add_argument(
-        "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
+        "--keys", help="keys to play in the file, such as 'w w a space' (default: random actions)"
     )
     parser.add_argument(
-        "--text", action="store_true", help="play in the terminal: the state in words, no window"
+        "--text", action="store_true", help="play in the terminal, with states described in words"
     )
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)
     if options.text:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
-        raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
+        raise UsageError("--keys needs a file: add --gif FILE, --html FILE or --screenshot FILE")
     env = make_env(options.id, options.fields, options.params)
     viewable(env)
     playable(env)
@@ -63,7 +63,7 @@ def _run(argv: list[str]) -> int:
 
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
-        raise UsageError("--text plays in the terminal; it goes without --keys and without files")
+        raise UsageError("--text plays in the terminal; remove --keys, --gif, --html, --screenshot")
     env = make_env(options.id, options.fields, options.params)
     playable(env)
     if sys.stderr.isatty():
@@ -72,7 +72,7 @@ def _play_text(options: argparse.Namespace, headless: bool) -> int:
 
 
 def _controller(env: Env, options: argparse.Namespace) -> Controller:
-    has_moves = outputs.is_film(options) or options.html or options.frames
+    has_moves = outputs.is_animation(options) or options.html or options.frames
     moves_by_itself = options.keys is None and has_moves
     session = Session(
         env, RANDOM if moves_by_itself else None, seed=options.seed, speed=options.fps
@@ -81,7 +81,7 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
-    """Return what makes the next moment: the next key, or random play without keys."""
+    """Return the function that makes the next moment: by the next key, or else a random action."""
     if keys is None:
         return controller.session.forward
     rest: Iterator[str] = iter(keys.replace(",", " ").split())
@@ -92,7 +92,7 @@ def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
             return False
         if not controller.press(key):
             known = " ".join(k for binding in controller.bindings for k in binding.keys)
-            raise UsageError(f"--keys: {key!r} does nothing here; the keys are {known}")
+            raise UsageError(f"--keys: {key!r} has no action here; use {known}")
         return True
 
     return press

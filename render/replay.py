@@ -1,8 +1,7 @@
-"""Replays: one HTML file with tile numbers, an atlas and a player, for any browser and no network.
+"""Replays: one HTML file with tile indices, an atlas and a player, for any browser, offline.
 
-Every frame of the compositor is cut into tiles, and tiles that are equal are one sprite of the
-atlas. So whatever an environment draws comes back to the pixel: where that is a picture and not
-made of tiles, there are more sprites.
+Each frame is cut into tiles, and equal tiles share a sprite of the atlas. A replay is therefore
+pixel-exact for every environment; one that draws without tiles only needs more sprites.
 """
 
 import base64
@@ -27,28 +26,28 @@ from . import boards, frames, pilots
 from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 
 ACROSS = 64  # sprites in a row of the atlas
-WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
-FRAMES = 1000  # moments of a replay, unless told otherwise
-NO_END = "cut here"  # where the replay ends before the episode does
+WIDTH = 560  # default for the longer side of a board, in pixels
+FRAMES = 1000  # default number of moments in a replay
+NO_END = "cut here"  # shown if the replay ends before the episode does
 
 
-class Film(NamedTuple):
-    """What was seen of one board."""
+class Recording(NamedTuple):
+    """Recorded moments of one board."""
 
-    tiles: list[np.ndarray]  # uint32 (cells,) of every moment
-    views: list[np.ndarray]  # what the agent saw, likewise; none where it sees no tiles
-    missions: list[str]  # of every episode
+    tiles: list[np.ndarray]  # sprite indices of the board, uint32 (cells,) per moment
+    views: list[np.ndarray]  # the same for the agent's view; empty if it has no tiles
+    missions: list[str]  # one per episode
     moments: list[tuple[int, float, float, bool, bool, int]]
-    """Action, reward, return, terminated, truncated, number of the episode."""
+    """Action, reward, return, terminated, truncated, episode number."""
 
 
-class Reel:
-    """Takes the moments of a session one by one, and writes them as a replay."""
+class ReplayWriter:
+    """Records the moments of a session and writes them as a replay."""
 
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """By default tiles are as large as fits; smaller for pictures, which need many sprites."""
+        """Use the largest tiles that fit by default; smaller ones if the env draws no tiles."""
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
             drawing.board_shape(env), WIDTH, WIDTH, largest
@@ -57,31 +56,31 @@ class Reel:
         self._paint = frames.board_painter(env, tile_size)
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
-        self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
+        self._numbers: dict[bytes, int] = {}  # index of each sprite by its pixels
         self._shape = self._view_shape = (0, 0)  # rows and columns of tiles
-        self._films = [Film([], [], [], []) for _ in range(count)]
-        self._names: dict[str, int] = {}  # of actions that are no numbers, as they come
+        self._recordings = [Recording([], [], [], []) for _ in range(count)]
+        self._names: dict[str, int] = {}  # index of each non-discrete action by its text
 
     def add(self, session: Session) -> None:
-        """Take the present moment of all boards."""
+        """Record the current moment of all boards."""
         self.add_moment(session.now, boards.pictures(session, self._size))
 
     def add_moment(self, now: Moment, pictures: frames.Frames | None = None) -> None:
-        """Take a moment of all boards; `pictures` of them, where these show more than the state."""
+        """Record a moment of all boards; `pictures` replace the drawing of the states."""
         pictures = self._paint(now.state, self._params) if pictures is None else pictures
         views = self._view(now.state) if self._view else None
-        for i, film in enumerate(self._films):
+        for i, recording in enumerate(self._recordings):
             tiles, self._shape = self._cut(pictures[i])
-            film.tiles.append(tiles)
+            recording.tiles.append(tiles)
             if views is not None:
                 tiles, self._view_shape = self._cut(views[i])
-                film.views.append(tiles)
-            if now.action[i] == NO_ACTION or not film.moments:
-                film.missions.append(self._mission(now, i))
+                recording.views.append(tiles)
+            if now.action[i] == NO_ACTION or not recording.moments:
+                recording.missions.append(self._mission(now, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
             action, episode = self._action(now, i), int(now.episode[i])
-            film.moments.append((action, reward, score, terminated, truncated, episode))
+            recording.moments.append((action, reward, score, terminated, truncated, episode))
 
     def write(
         self,
@@ -91,10 +90,10 @@ class Reel:
         player: str,
         speed: float,
     ) -> int:
-        """Write the file, whole or not at all; return how many episodes it shows.
+        """Write the replay; return its number of episodes. A partial file is never left behind.
 
-        `names` are those of the actions; without them neither actions nor rewards are shown.
-        `player` says who chose the actions, `speed` is in steps per second. Raises `OSError`.
+        `names` are the action names; without them actions and rewards are hidden. `player` names
+        the policy, `speed` is in steps per second. Raises `OSError` if the file cannot be written.
         """
         shown = {
             "title": title,
@@ -105,10 +104,14 @@ class Reel:
             "rows": self._shape[0],
             "columns": self._shape[1],
             "episodes": self._episodes(),
-            "frames": _packed([tiles for film in self._films for tiles in film.tiles]),
+            "frames": _packed(
+                [tiles for recording in self._recordings for tiles in recording.tiles]
+            ),
             "viewRows": self._view_shape[0],
             "viewColumns": self._view_shape[1],
-            "views": _packed([tiles for film in self._films for tiles in film.views]),
+            "views": _packed(
+                [tiles for recording in self._recordings for tiles in recording.views]
+            ),
             "atlas": png.address(self._atlas()),
         }
         template = (
@@ -121,7 +124,7 @@ class Reel:
         return len(shown["episodes"])
 
     def _action(self, moment: Moment, board: int) -> int:
-        """Number of an action among the names that the file holds."""
+        """Return the index of an action in the names stored in the file."""
         number = int(moment.action[board])
         if number == NO_ACTION or not jax.tree.leaves(moment.taken):
             return number
@@ -129,14 +132,14 @@ class Reel:
         return self._names.setdefault(name, len(self._names))
 
     def _mission(self, moment: Moment, board: int) -> str:
-        """What the agent is to do, where an environment says it in a sentence."""
+        """Return the environment's facts that are sentences, such as a mission."""
         state = board_state(moment, board)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
     ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
-        """Number the tiles of a picture, in rows and columns; what is new becomes a sprite."""
+        """Return sprite indices of a picture's tiles with rows and columns; add new sprites."""
         size = self._size
         rows, columns = (-(-length // size) for length in picture.shape[:2])
         spare = (rows * size - picture.shape[0], columns * size - picture.shape[1])
@@ -147,22 +150,22 @@ class Reel:
         return np.array(numbers, np.uint32), (rows, columns)
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """Episodes of all boards, one after another, with the place of their first frame."""
+        """Return the episodes of all boards in order, with the index of their first frame."""
         episodes: list[dict[str, Any]] = []
         first = 0
-        for board, film in enumerate(self._films):
-            starts = [i for i, moment in enumerate(film.moments) if _begins(film, i)]
+        for board, recording in enumerate(self._recordings):
+            starts = [i for i, moment in enumerate(recording.moments) if _begins(recording, i)]
             for number, start in enumerate(starts):
-                end = [*starts, len(film.moments)][number + 1]
-                where = f"board {board + 1}, " if len(self._films) > 1 else ""
-                name = f"{where}episode {film.moments[start][5] + 1}"
-                row = _episode(name, first + start, film.moments[start:end])
-                episodes.append({**row, "mission": film.missions[number]})
-            first += len(film.moments)
+                end = [*starts, len(recording.moments)][number + 1]
+                where = f"board {board + 1}, " if len(self._recordings) > 1 else ""
+                name = f"{where}episode {recording.moments[start][5] + 1}"
+                row = _episode(name, first + start, recording.moments[start:end])
+                episodes.append({**row, "mission": recording.missions[number]})
+            first += len(recording.moments)
         return episodes
 
     def _atlas(self) -> bytes:
-        """All sprites as a PNG."""
+        """Return all sprites as a PNG."""
         size, count = self._size, len(self._numbers)
         across = min(ACROSS, count)
         down = -(-count // across)
@@ -174,26 +177,26 @@ class Reel:
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
-    """Play a policy (see baselines/core/policy.py) for `count` moments, and write the replay.
+    """Run a policy (see baselines/core/policy.py) for `count` moments and write the replay.
 
-    Returns how many episodes it shows. Raises `OSError`.
+    Returns the number of episodes. Raises `OSError` if the file cannot be written.
     """
     session = Session(policy.env, pilots.of_policy(policy))
-    reel = Reel(policy.env)
-    reel.add(session)
+    writer = ReplayWriter(policy.env)
+    writer.add(session)
     for _ in range(count - 1):
         session.forward()
-        reel.add(session)
+        writer.add(session)
     names = policy.env.controls.names
-    return reel.write(path, policy.env_id, names, session.pilot.name, session.speed)
+    return writer.write(path, policy.env_id, names, session.pilot.name, session.speed)
 
 
-def _begins(film: Film, i: int) -> bool:
-    return i == 0 or film.moments[i][0] == NO_ACTION
+def _begins(recording: Recording, i: int) -> bool:
+    return i == 0 or recording.moments[i][0] == NO_ACTION
 
 
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
-    """One episode, as the player reads it; its first moment has no action."""
+    """Return an episode in the player's format; its first moment has no action."""
     actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
     end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
     length = f"{len(moments) - 1} steps"
@@ -209,18 +212,18 @@ def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """A number of six digits; None where it is none, which JSON does not know."""
+    """Round a number to six digits; return None for NaN and infinity, which JSON lacks."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def _packed(tiles: list[np.ndarray]) -> str:
-    """Differences to the frame before, deflated: what stays costs next to nothing."""
-    films = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
-    films[1:] -= films[:-1].copy()  # modulo 2**32
-    return base64.b64encode(zlib.compress(films.astype("<u4").tobytes(), 9)).decode("ascii")
+    """Compress the differences between frames, so that unchanged tiles take almost no space."""
+    numbers = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
+    numbers[1:] -= numbers[:-1].copy()  # modulo 2**32
+    return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode("ascii")
 
 
 def _embedded(content: Any) -> str:
-    """JSON that no HTML parser takes for markup, whatever names it holds."""
+    """Return JSON in which no name can be parsed as HTML markup."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,6 +1,6 @@
-"""The picture of a session as the window and screenshots show it; draws on surfaces only.
+"""Draw a session as the window and screenshots show it, without a display.
 
-Left the board, or a wall of boards; right a panel; below a bar of the history to scrub along.
+The board or wall of boards is on the left, the panel on the right, the history bar at the bottom.
 """
 
 import math
@@ -23,36 +23,36 @@ from .session import Session
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
 GAP = 8  # points between the boards of a wall, and between their labels
 LARGEST_TILE = 96  # points
-SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels of a point
-DESIGNED = (880, 620)  # the smallest window of scale 1, unless everything fits into less
-# Text may shrink by the first factor where boards then grow by the second. Where boards take less
-# than LEAST_BOARD of the window's shorter side, it may shrink to the smallest of SCALES.
-SMALLER, WORTH = 0.8, 1.2
+SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
+DESIGNED = (880, 620)  # the smallest window with scale 1, unless everything fits into less
+# The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.
+# While boards take less than LEAST_BOARD of the window's shorter side, any of SCALES is allowed.
+SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)
-DEFAULT_BOARD = 600  # pixels that a board may take when the window opens
+DEFAULT_BOARD = 600  # longest side of a board when the window opens, in pixels
 
 
 class Layout(NamedTuple):
-    """Where things are in a window of some size."""
+    """Rectangles of everything in a window, in pixels."""
 
-    boards: tuple[pygame.Rect, ...]  # of the board looked at, or of all boards of the wall
+    boards: tuple[pygame.Rect, ...]  # of the selected board, or of all boards of the wall
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int
-    scale: float  # pixels of a point
+    scale: float  # pixels per point
 
     @property
     def whole(self) -> pygame.Rect:
-        """What all boards take."""
+        """The bounding box of all boards."""
         return self.boards[0].unionall(self.boards[1:])
 
     def board_at(self, position: tuple[int, int]) -> int | None:
-        """Return the board of the wall under a point."""
+        """Return the board of the wall at a position."""
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
-        """Return the place of a single board under a point, where places are actions."""
+        """Return the place of a single board at a position, if actions are places."""
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
             return None
@@ -60,7 +60,7 @@ class Layout(NamedTuple):
         return y * pointing.rows // board.height, x * pointing.columns // board.width
 
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
-        """Return where a place is drawn."""
+        """Return the rectangle of a place."""
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
             return board
@@ -69,7 +69,7 @@ class Layout(NamedTuple):
         return pygame.Rect(left, top, width, height)
 
     def scrubbed(self, x: int) -> float:
-        """Return the place on the bar, 0 to 1."""
+        """Return the fraction of the bar at an x coordinate, 0 to 1."""
         return min(1.0, max(0.0, (x - self.bar.left) / max(1, self.bar.width)))
 
 
@@ -81,7 +81,7 @@ def opening_size(display: tuple[int, int]) -> tuple[int, int]:
 
 
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
-    """Return the window size that fits the boards at a tile size, or at a comfortable one."""
+    """Return the window size that fits the boards at a given or default tile size."""
     session, shape = controller.session, _shape(controller)
     rows, columns = shape
     across = 1 if controller.zoomed else frames.wall_columns(session.boards)
@@ -98,25 +98,25 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
-    """Place everything in a window: of the arrangements that show all, the one of largest boards.
+    """Lay out a window: choose the arrangement with the largest boards that shows everything.
 
-    The panel is beside the boards, in one column or more, or below them. Text is smaller than the
-    window suggests where otherwise something would be missing or the boards would be tiny.
+    The panel is to the right of the boards, in one or more columns, or below them. Text is smaller
+    than the window's size suggests if otherwise something were missing or the boards were tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [scale for scale in SCALES if scale <= max(1.0, largest)]
     best, least = None, 0.0
     for scale in scales:
-        if least >= LEAST_BOARD * min(size) and scale < SMALLER * scales[0]:
+        if least >= LEAST_BOARD * min(size) and scale < SHRINK * scales[0]:
             break
         found = _arranged(controller, size, scale)
-        if found is not None and min(found.whole.size) > WORTH * least:
+        if found is not None and min(found.whole.size) > GROWTH * least:
             best, least = found, min(found.whole.size)
     return best or _placed(controller, size, SCALES[-1], *_beside(size, SCALES[-1], 1))
 
 
 def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
-    """Return the arrangement that shows the whole panel with the largest boards, or None."""
+    """Return the arrangement with the largest boards that shows the whole panel, or None."""
     blocks = panel.heights(controller)
     places = []
     for columns in range(1, len(blocks) + 1):
@@ -136,26 +136,26 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
 
 
 def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
-    """Whether that many columns of a height have room for all blocks."""
+    """Return whether all blocks fit into `columns` columns of height `room`."""
     places = panel.columns(blocks, room)
     return places[-1][0] < columns and max(blocks) <= room + panel.ROUNDING
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
-    """Candidates for the height of columns: sums of consecutive blocks, in order."""
+    """Return candidate column heights in ascending order: all sums of consecutive blocks."""
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
 
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
-    """The place of the boards, and that of a panel on its right."""
+    """Return the rectangle for the boards and that for a panel on their right."""
     (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
     return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
 def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
-    """The place of the boards, and that of a panel below them."""
+    """Return the rectangle for the boards and that for a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
     low = math.ceil(tall * scale)  # a column that is a pixel too low loses a block
@@ -169,7 +169,7 @@ def _placed(
     place: pygame.Rect,
     beside: pygame.Rect,
 ) -> Layout:
-    """Put boards of the largest tile size into their place; the panel is `beside` them."""
+    """Fit boards of the largest tile size into `place`; `beside` is the panel's rectangle."""
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
@@ -198,7 +198,10 @@ def _placed(
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
-    """Rows and columns of a board that are shown: beside the panel none that repeat its facts."""
+    """Return the rows and columns of a board to draw.
+
+    A single board omits the rows whose facts the panel shows.
+    """
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 
@@ -261,7 +264,7 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
 
 
 def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
-    """Draw the icons of a board's facts, where its picture does not show them."""
+    """Draw the icons of a board's facts if its picture does not show them."""
     env = session.env
     if env.status_rows:
         return
@@ -272,7 +275,7 @@ def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, flo
 
 
 def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) -> None:
-    """List the keys over everything, smaller where they would not fit."""
+    """Draw the list of keys over the window, scaled down to fit."""
     bindings = [b for b in controller.bindings if b.keys]
     shade = pygame.Surface(surface.get_size(), pygame.SRCALPHA)
     shade.fill((*INK, 205))

@@ -1,8 +1,8 @@
-"""A session of play without a display: what happened, where we look, and who decides what is next.
+"""A session of play without a display: the history, a cursor in it, and the next action.
 
-Every random number comes from the seed, the board and the place in the history (for a level: the
-number of the episode). So the same commands give the same history, and a branch that repeats the
-actions of the past repeats the past.
+Random numbers depend only on the seed, the board and the index in the history (for a level: the
+episode number). The same commands thus give the same history, and a branch that repeats earlier
+actions repeats their outcomes.
 """
 
 import functools
@@ -22,43 +22,43 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...
-NO_ACTION = -1  # the action that leads to the first state of an episode
-UNNAMED = -2  # one of a pilot where actions are no numbers
+BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board, in addition to the actions 0, 1, ...
+NO_ACTION = -1  # marks the first state of an episode, which no action led to
+UNNAMED = -2  # a pilot's action in an environment whose actions are not discrete
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
-END_PAUSE = 0.8  # seconds that the end of an episode stays on the screen
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; past either the oldest moments go
+END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; beyond either the oldest are dropped
 
 
 class Moment(NamedTuple):
-    """One point of the history, of every board (axis `boards`; inside vmap of one board)."""
+    """One time step of the history, for every board (axis `boards`; one board inside vmap)."""
 
     state: Any
-    # Number of the action that led here, among `controls.actions`; NO_ACTION at the first state of
-    # an episode.
+    # Index into `controls.actions` of the action that led here; NO_ACTION at the first state of an
+    # episode.
     action: Int32[Array, "*boards"]
-    taken: Any  # that action where the actions of the environment are no numbers, else ()
+    taken: Any  # the action itself if the environment's actions are not discrete, else ()
     reward: Float32[Array, "*boards"]  # of that action
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
-    succeeded: Bool[Array, "*boards"]  # that action accomplished the task
+    succeeded: Bool[Array, "*boards"]  # whether that action accomplished the task
     score: Float32[Array, "*boards"]  # return of the episode so far
-    episode: Int32[Array, "*boards"]  # number of the episode, from 0
-    finished: Int32[Array, "*boards"]  # episodes that came to their end
+    episode: Int32[Array, "*boards"]  # episode number, from 0
+    finished: Int32[Array, "*boards"]  # number of finished episodes
     total: Float32[Array, "*boards"]  # sum of their returns
-    earned: Bool[Array, "*boards achievements"]  # in the episode so far; often there are none
-    memory: Any  # of the pilot, from before it saw this state
+    earned: Bool[Array, "*boards achievements"]  # in the episode so far; often 0 achievements
+    memory: Any  # recurrent state of the pilot before it observes this state
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """Whether the episode ended here."""
+        """True if the episode ends at this moment."""
         return self.terminated | self.truncated
 
 
 class Session:
-    """A history of moments with a cursor; `now` is the moment under it.
+    """A history of moments with a cursor; `now` is the moment at the cursor.
 
-    In a wall all boards share the history: whatever is done to one board is one step of them all.
+    All boards of a wall share the history: an action on one board steps every board.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Session:
         boards: int = 1,
         seed: int = 0,
         speed: float = 8,
-        level: Any = None,  # of every episode, instead of drawn ones
+        level: Any = None,  # the level of every episode; None: random levels
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
-        self.human = pilot is None  # whether moves wait for a person
+        self.human = pilot is None  # whether a person chooses the actions
         self.paused = False
         self.level = level
         self._start, self._advance = _compiled(env, self.pilot, boards)
@@ -80,31 +80,31 @@ class Session:
             jax.random.key(seed), np.arange(boards, dtype=np.uint32)
         )
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
-        self.dropped = 0  # moments forgotten at the beginning
+        self.dropped = 0  # moments removed from the beginning
         self.cursor = 0  # index into the history
         self.capacity = _capacity(self.history[0])
         self._waited = 0.0  # seconds since the last automatic step
 
     @property
     def now(self) -> Moment:
-        """The moment under the cursor."""
+        """The moment at the cursor."""
         return self.history[self.cursor]
 
     @property
     def at_end(self) -> bool:
-        """Whether the cursor is at the newest moment."""
+        """True if the cursor is at the newest moment."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
-        """State of a board in this moment, as the environment's functions take it."""
+        """Return the current state of a board, as the environment's functions take it."""
         return board_state(self.now, board)
 
     def is_over(self, board: int = 0) -> bool:
-        """Whether the episode of a board has ended in this moment."""
+        """Return whether a board's episode has ended."""
         return bool(self.now.over[board])
 
     def effects(self, board: int = 0) -> Effects:
-        """What the action that led to this moment set off on a board."""
+        """Return the facts and cells that the latest action on a board triggered."""
         if type(self.env).effects is Env.effects or not self.cursor:
             return Effects()
         action = taken(board_moment(self.now, board))
@@ -116,15 +116,15 @@ class Session:
     # Moving in time.
 
     def seek(self, index: int) -> None:
-        """Put the cursor on a moment of the history (clipped into it) and wait there."""
+        """Move the cursor to an index, clipped to the history, and pause."""
         self.cursor = max(0, min(index, len(self.history) - 1))
         self.paused = True
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Go to the next moment; the pilot makes it if there is none yet.
+        """Go to the next moment; at the end of the history the pilot acts.
 
-        Returns whether the session moved: at its end it waits for a person.
+        Returns False if the session waits for a person.
         """
         if not self.at_end:
             self.cursor += 1
@@ -135,7 +135,7 @@ class Session:
         return True
 
     def tick(self, seconds: float) -> bool:
-        """Let time pass; return whether the cursor moved."""
+        """Advance the clock; return whether the cursor moved."""
         if self.paused or self.human:
             return False
         self._waited += seconds
@@ -150,16 +150,16 @@ class Session:
 
     @property
     def delay(self) -> float:
-        """Seconds that the present moment stays when the session plays by itself."""
+        """Seconds for which the current moment is shown during automatic play."""
         ended = self.boards == 1 and self.is_over()
         return max(END_PAUSE if ended else 0.0, 1.0 / self.speed)
 
-    # Deciding what happens.
+    # Actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
-        """A person acts on a board: what came after the cursor is cut off, a new branch begins.
+        """Take a person's action on a board; later moments of the history are discarded.
 
-        The other boards go on by the pilot. Nothing happens at the end of an episode.
+        The pilot acts on the other boards. Returns False if the board's episode has ended.
         """
         if self.is_over(board):
             return False
@@ -170,30 +170,30 @@ class Session:
         return True
 
     def new_level(self, board: int | None = None) -> None:
-        """Begin the next episode of a board (the others go on by the pilot), or of all boards."""
+        """Start the next episode of all boards, or of one while the pilot acts on the others."""
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
 
     def toggle_pause(self) -> None:
-        """Pause, or let the pilot go on from the cursor (also after a person took over)."""
+        """Pause, or let the pilot continue from the cursor, also after a person took over."""
         self.paused = False if self.human else not self.paused
         self.human = False
         self._waited = 0.0
 
     def change_speed(self, faster: bool) -> None:
-        """Take the next of `SPEEDS`."""
+        """Change to the next higher or lower speed of `SPEEDS`."""
         if faster:
             self.speed = min((s for s in SPEEDS if s > self.speed), default=self.speed)
         else:
             self.speed = max((s for s in SPEEDS if s < self.speed), default=self.speed)
 
     def warm(self) -> None:
-        """Compile a step, as the first one would."""
+        """Compile the step function before the first action."""
         self._after(np.full(self.boards, BY_PILOT, np.int32))
 
     def _append(self, commands: np.ndarray) -> None:
-        """Cut the future off and add the moment that follows from the commands."""
+        """Discard the moments after the cursor and append the result of the commands."""
         del self.history[self.cursor + 1 :]
         self.history.append(self._after(commands))
         self.cursor += 1
@@ -204,7 +204,7 @@ class Session:
             self.cursor -= surplus
 
     def _after(self, commands: np.ndarray) -> Moment:
-        """Return the moment that follows from the commands."""
+        """Return the next moment under one command per board."""
         now, clock = self.now, np.int32(self.dropped + self.cursor)
         after = _to_host(self._advance(self._keys, now, clock, commands))
         again = now.over | (commands == NEW_LEVEL)
@@ -220,18 +220,18 @@ class Session:
 
 
 def _capacity(moment: Moment) -> int:
-    """How many moments the history may hold."""
+    """Return the maximum number of moments in the history."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
 def board_moment(moment: Moment, board: int) -> Moment:
-    """A moment of one of its boards."""
+    """Select one board of a moment."""
     return jax.tree.map(lambda leaf: leaf[board], moment)
 
 
 def taken(moment: Moment) -> Any:
-    """The action that led to a moment of one board, as the environment takes it.
+    """Return the action that led to a moment of one board, as the environment takes it.
 
     `NO_ACTION` at the start of an episode.
     """
@@ -240,7 +240,7 @@ def taken(moment: Moment) -> Any:
 
 
 def action_name(env: Env, moment: Moment) -> str:
-    """What led to a moment of one board, in words; empty at the start of an episode."""
+    """Return the name of the action that led to a moment; empty at the start of an episode."""
     action = taken(moment)
     if moment.action == NO_ACTION:
         return ""
@@ -252,9 +252,9 @@ def action_name(env: Env, moment: Moment) -> str:
 
 
 def board_state(moment: Moment, board: int) -> Any:
-    """State of a board, as the environment's functions take it.
+    """Return the state of a board, as the environment's functions take it.
 
-    It goes to the device as it is: `jnp.asarray` would compile a program for each shape.
+    `jnp.asarray` would compile a program for each shape, `device_put` does not.
     """
     return jax.device_put(jax.tree.map(lambda leaf: leaf[board], moment.state))
 
@@ -267,7 +267,7 @@ def _to_host(moment: Moment) -> Moment:
 def _compiled(
     env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return the compiled first moment and next moment of a batch of boards."""
+    """Return compiled functions for the first and the next moment of a batch of boards."""
     params = env.default_params
 
     def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:
@@ -330,9 +330,9 @@ def _compiled(
 
 
 def _commanded(env: Env, drawn: Any, command: Array) -> tuple[Int32[Array, ""], Any]:
-    """Number of the action that a command means, and the action itself if it is none.
+    """Return the index of the commanded action, and the action itself if it is not discrete.
 
-    `drawn` is the pilot's.
+    `drawn` is the pilot's action.
     """
     by_pilot = command == BY_PILOT
     if isinstance(env.action_space, Discrete):
@@ -359,12 +359,12 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
     return jax.jit(predict)
 
 
-def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
-    """Probabilities of the actions and value, as the pilot sees a board now.
+def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
+    """Return the pilot's action probabilities and value in the current state of a board.
 
-    Where actions are no numbers: the likeliest action instead of probabilities.
+    If actions are not discrete, return the mode of the policy instead of probabilities.
     """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)
-    thought, value = predict(session.state(board), memory)
-    return np.asarray(thought), float(np.asarray(value).reshape(()))
+    output, value = predict(session.state(board), memory)
+    return np.asarray(output), float(np.asarray(value).reshape(()))

@@ -1,4 +1,4 @@
-"""`jaxenvs solve ID`: search for the solution of a puzzle, print it, watch it or draw it."""
+"""`jaxenvs solve ID`: search for a solution of a puzzle; print, show or draw it."""
 
 import argparse
 import dataclasses
@@ -25,13 +25,13 @@ from jaxenvs.search.astar import MOST
 from . import arguments, outputs
 from .pilots import RANDOM, Pilot
 
-SUMMARY = """Search for a solution of a puzzle, and print it.
+SUMMARY = """Search for a solution of a puzzle and print it.
 
-The level is drawn from --seed or read from --instance, a text file in the form that the level is
-printed in. A* with weight 1, the default, and A* with --terminate optimal return a cheapest
-solution and its proof. With --model a run of davi gives the heuristic; a run of world gives a
-learned world, in which alone a plan is made before it is played in the puzzle: nothing is proven
-then. Exit code 1: no solution was found."""
+The level is generated from --seed or read from --instance, a text file in the printed format. A*
+with weight 1 (the default) or with --terminate optimal returns a provably optimal solution. With
+--model, a run of davi provides the heuristic; a run of world provides a learned world model, in
+which the search makes a plan that is then played in the puzzle, without any proof. Exit code 1: no
+solution was found."""
 EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0",
     "solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch",
@@ -40,29 +40,29 @@ EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0 --model runs/world --levels 100",
 )
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
-# Options that an algorithm takes beside the batch size.
+# Options of each algorithm in addition to the batch size.
 TAKES = {
     "astar": ("weight", "node_budget", "terminate"),
     "qstar": ("weight", "node_budget", "terminate"),
     "beam": (),
     "bidirectional": ("node_budget", "terminate"),
 }
-LARGEST_LEVEL = 2**16  # bytes of an --instance
-LONGEST_MESSAGE = 500  # characters, where it quotes a level
+LARGEST_LEVEL = 2**16  # maximum size of an --instance, in bytes
+LONGEST_MESSAGE = 500  # characters of an error that quotes a level
 WIDTH = 96  # columns of the printed actions
-LONGEST = 4096  # actions of a solution; beam keeps its default instead
+LONGEST = 4096  # maximum solution length; beam search keeps its default instead
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan(Pilot):
-    """Follows given actions from the first moment of every episode."""
+    """A pilot that plays given actions from the start of every episode."""
 
     actions: tuple[int, ...] = ()
 
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Take the action whose turn it is; after the last one, that again."""
+        """Return the action for the state's time step; after the end, the last one again."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
@@ -76,16 +76,16 @@ def _parser() -> Parser:
     made = Parser("jaxenvs solve", SUMMARY, EXAMPLES)
     add = made.add_argument
     add("id", metavar="ID", help=f"a puzzle listed by `{program()} list Puzzle`")
-    add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
+    add("--instance", metavar="FILE", help="text file with the level (default: from --seed)")
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
-    add("--model", metavar="RUN", help="search with what a run of davi or world has learned")
+    add("--model", metavar="RUN", help="search with the network of a run of davi or world")
     add(
         "--levels",
         type=number(1, 2**20),
         metavar="N",
-        help="with --model: search from N levels drawn by --seed, and compare with the optimum",
+        help="with --model: search from N random levels of --seed, and compare with the optimum",
     )
     add("--weight", type=decimal(0, MOST), metavar="W", help="weight of the heuristic (default 1)")
     add(
@@ -93,19 +93,21 @@ def _parser() -> Parser:
         type=number(1, 2**24),
         default=1024,
         metavar="B",
-        help="boards expanded together, for beam its width (default 1024)",
+        help="boards expanded in one batch; beam: the beam width (default 1024)",
     )
-    add("--node-budget", type=number(1, 2**31 - 1), metavar="N", help="(default 1000000)")
+    budget = "most nodes to store (default 1000000)"
+    add("--node-budget", type=number(1, 2**31 - 1), metavar="N", help=budget)
     add(
         "--terminate",
         choices=("first", "optimal"),
-        help="first: with a solution of at most WEIGHT times the optimal cost (bidirectional: any "
-        "cost); optimal: with a proof (default first; of bidirectional optimal)",
+        help="first: stop at a solution of at most WEIGHT times the optimal cost (bidirectional: "
+        "of any cost); optimal: stop at a proof (default first; for bidirectional optimal)",
     )
     add("--watch", action="store_true", help="show the solution in a window")
-    film = "the solution as a film"
-    arguments.add_drawing(made, film, "the solved board", "the solution as a replay")
-    add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
+    animated = "the solution as an animation"
+    arguments.add_drawing(made, animated, "the solved board", "the solution as a replay")
+    speed = "actions per second (default 4)"
+    add("--speed", type=number(1, 60), default=4, metavar="N", help=speed)
     return made
 
 
@@ -121,7 +123,7 @@ def _run(argv: list[str]) -> int:
     if options.watch:
         from .window import start_display
 
-        start_display()  # before a long search rather than after it
+        start_display()  # fails before a long search, not after it
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
     result, seconds = _search(puzzle, level, options, planner)
@@ -143,17 +145,17 @@ def _puzzle(options: argparse.Namespace) -> Puzzle:
     env = make_env(options.id, options.fields, options.params)
     if not isinstance(env, Puzzle):
         raise UsageError(
-            f"{options.id} cannot be searched: a search needs an environment without chance and "
-            f"with `neighbours`, such as Puzzle-SlidingTile-4x4-v0 (`{program()} list Puzzle`)"
+            f"{options.id} cannot be searched: choose a deterministic puzzle with `neighbours`, "
+            f"such as Puzzle-SlidingTile-4x4-v0 (`{program()} list Puzzle`)"
         )
     return env
 
 
 def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
-    """What the run of --model has learned; None without one."""
+    """Load the run of --model; return None without one."""
     if options.model is None:
         if options.levels is not None:
-            raise UsageError("--levels compares what a run has learned: give --model RUN")
+            raise UsageError("--levels evaluates a trained run: add --model RUN")
         return None
     from jaxenvs.baselines.evaluation import planner
 
@@ -174,10 +176,10 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
-    """Search from many levels and print how well that went."""
+    """Search from many levels and print the results."""
     from jaxenvs.baselines.evaluation import heuristic
 
-    refused = ("instance", "terminate", "watch", "gif", "mp4", "html", "png")
+    refused = ("instance", "terminate", "watch", "gif", "html")
     for name in refused:
         if getattr(options, name, None):
             raise UsageError(f"--{name} does not apply to --levels; omit one of them")
@@ -196,7 +198,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
-    """Whether the plan solves the true puzzle, and the board that it leads to."""
+    """Return whether the plan solves the real puzzle, and the final board."""
     from jaxenvs.baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
@@ -205,7 +207,7 @@ def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[
 
 
 def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
-    """Read the level, or draw it."""
+    """Read the level of --instance, or generate one from --seed."""
     if options.instance is None:
         key = jax.random.key(options.seed or 0)
         return jax.jit(puzzle.sample_level)(key, puzzle.default_params)
@@ -224,7 +226,7 @@ def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
 def _search(
     puzzle: Puzzle, level: PuzzleLevel, options: argparse.Namespace, planner: Any
 ) -> tuple[search.Result, float]:
-    """Return what was found, and the seconds without those of the compilation."""
+    """Return the result and the search time in seconds, without compilation."""
     given, domain = {}, puzzle
     for name in ("weight", "node_budget", "terminate"):
         value = getattr(options, name)
@@ -246,28 +248,29 @@ def _search(
         given |= planner.guide(options.algorithm)
         domain, level = planner.domain, _seen(planner, level, options)
     run = functools.partial(getattr(search, options.algorithm), domain, **given)
-    _say(f"{options.algorithm}, {settings}: compiling ...")
+    _progress(f"{options.algorithm}, {settings}: compiling ...")
     began = time.monotonic()
     try:
         compiled = jax.jit(run).lower(level).compile()
     except (TypeError, ValueError, NotImplementedError) as error:
         raise UsageError(str(error)) from error
     middle = time.monotonic()
-    _say(f"{options.algorithm}, {settings}: compiled in {middle - began:.1f} s, searching ...")
+    compilation = f"compiled in {middle - began:.1f} s"
+    _progress(f"{options.algorithm}, {settings}: {compilation}, searching ...")
     result = jax.block_until_ready(compiled(level))
-    _say("")
+    _progress("")
     return result, time.monotonic() - middle
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """The level as the planner's domain has it."""
+    """Convert the level to the planner's domain."""
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))
     return jax.tree.map(lambda leaf: leaf[0], seen)
 
 
-def _say(line: str) -> None:
-    """Show on a terminal what goes on."""
+def _progress(line: str) -> None:
+    """Replace the progress line on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
@@ -285,20 +288,21 @@ def _print(
 
 
 def _judged(result: search.Result, right: bool) -> str:
-    """One line: what the learned world promised, and what came of it in the puzzle."""
+    """Describe in one line whether a plan of the learned world model solves the real puzzle."""
     actions = counted(int(result.length), "action")
     if not bool(result.solved):
         return (
-            f"no plan within the budget; try a larger --node-budget or --weight. To the state that "
-            f"seems nearest, {actions}:"
+            f"no plan within the budget; try a larger --node-budget or --weight. Path to the state "
+            f"with the lowest estimated cost, {actions}:"
         )
     if right:
-        return f"solved: {actions}, planned in the learned world"
-    return f"not solved: a plan of {actions}, with which the learned world was wrong"
+        return f"solved: {actions}, planned in the learned world model"
+    failed = "works in the learned world model but not in the puzzle"
+    return f"not solved: the plan of {actions} {failed}"
 
 
 def _verdict(puzzle: Puzzle, result: search.Result) -> str:
-    """One line: whether it is solved, and what is proven."""
+    """Describe in one line whether the puzzle is solved, and what the search proved."""
     length, bound = int(result.length), float(result.lower_bound)
     at_least = f"no solution costs less than {_cost(puzzle, bound)}" if bound > 0 else ""
     if bool(result.solved):
@@ -309,11 +313,11 @@ def _verdict(puzzle: Puzzle, result: search.Result) -> str:
         proof = "proven optimal" if bool(result.optimal) else at_least
         return f"{how}, {proof}" if proof else how
     if bool(result.unsolvable):
-        return "no solution exists: every board within reach was examined"
+        return "no solution exists: the search examined every reachable board"
     more = f"; {at_least}" if at_least else ""
     return (
-        f"not solved within the budget{more}; try a larger --node-budget or --weight. To the board "
-        f"that seems nearest, {counted(length, 'action')}:"
+        f"not solved within the budget{more}; try a larger --node-budget or --weight. Path to the "
+        f"board with the lowest estimated cost, {counted(length, 'action')}:"
     )
 
 
@@ -335,7 +339,7 @@ def _show(
         return Controller(session, options.id, "watch")
 
     if outputs.is_headless(options):
-        is_run_through = outputs.is_film(options) or options.html
+        is_run_through = outputs.is_animation(options) or options.html
         options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
         outputs.draw_files(drawn, options, drawn.session.forward)

@@ -1,4 +1,4 @@
-"""`jaxenvs play ID --text`: a game in a terminal, through `Env.describe`; no window, no pygame."""
+"""`jaxenvs play ID --text`: play in a terminal, with `Env.describe` and without pygame."""
 
 import io
 import sys
@@ -13,8 +13,9 @@ from jaxenvs.core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # legal actions that are listed after every step
-DIGITS, LETTERS = 9, 60  # of a number that is read as an action; of a line that is quoted
+MOST = 40  # legal actions listed after every step
+DIGITS = 9  # longest number that is read as an action
+LETTERS = 60  # longest line that a message quotes in full
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -25,7 +26,7 @@ COMMANDS = {
 
 
 class Choice(NamedTuple):
-    """What a line of input asks for: an action, a command, or nothing that is known."""
+    """A parsed line of input: an action, a command, or a problem to print."""
 
     action: int = -1
     command: str = ""
@@ -34,7 +35,7 @@ class Choice(NamedTuple):
 
 def play(session: Session, title: str) -> int:
     """Play until the input ends; return the exit code."""
-    for stream in (sys.stdin, sys.stdout):  # bytes and letters that the terminal's code lacks
+    for stream in (sys.stdin, sys.stdout):  # characters outside the terminal's encoding
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
@@ -54,9 +55,9 @@ def play(session: Session, title: str) -> int:
 
 
 def lines() -> Iterator[str]:
-    """Read the lines that are not empty, and echo them if the input is no terminal.
+    """Yield non-empty input lines, and echo them if the input is not a terminal.
 
-    `sys.stdin` is None if the process was started without standard input.
+    `sys.stdin` is None in a process without standard input.
     """
     while sys.stdin is not None:
         print(f"\n{PROMPT}", end="", flush=True)
@@ -75,7 +76,7 @@ def answer(session: Session, choice: Choice) -> str:
         return choice.problem
     if choice.command == "help":
         rows = (f"  {name:<8} {does}" for name, does in COMMANDS.items())
-        return "\n".join(["An action by its name, its beginning or its number; or", *rows])
+        return "\n".join(["Type an action's name, its beginning or its number; or", *rows])
     if choice.command == "actions":
         return offered(session, len(session.env.controls.names))
     if choice.command == "undo":
@@ -90,9 +91,9 @@ def answer(session: Session, choice: Choice) -> str:
 
 
 def scene(session: Session) -> str:
-    """Describe the present moment, and what can be done in it."""
+    """Describe the present state and list the legal actions."""
     env, now, state = session.env, session.now, session.state()
-    words = "\n".join(["", env.describe(state), *_set_off(session)])
+    words = "\n".join(["", env.describe(state), *_effects(session)])
     limit = int(np.asarray(env.time_limit(state, env.default_params)))
     clock = f"Step {int(state.time)} of at most {limit}, return {float(now.score[0]):.4g}."
     if session.is_over():
@@ -102,20 +103,20 @@ def scene(session: Session) -> str:
     return "\n".join([words, clock, offered(session)])
 
 
-def _set_off(session: Session) -> list[str]:
-    """Facts that the latest action set off, as far as the description states them."""
+def _effects(session: Session) -> list[str]:
+    """Return lines for the facts that the latest action triggered, if the description has them."""
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
-    said = (facts[i].value for i in session.effects().facts)
-    return [f"Just now: {value}." for value in said if value in known]
+    values = (facts[i].value for i in session.effects().facts)
+    return [f"Just now: {value}." for value in values if value in known]
 
 
 def after_the_end() -> str:
-    """Tell the commands that go on after the end of an episode."""
+    """Return the commands available after the end of an episode."""
     return "Type `new` for the next level, `undo` to go back, or `quit`."
 
 
 def offered(session: Session, most: int = MOST) -> str:
-    """List up to `most` legal actions with their numbers."""
+    """List at most `most` legal actions with their numbers."""
     allowed = legal(session)
     shown = ", ".join(labels(session.env.controls.names, allowed[:most]))
     more = len(allowed) - most
@@ -124,12 +125,12 @@ def offered(session: Session, most: int = MOST) -> str:
 
 
 def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
-    """Number and name of actions; a name that is a number stands alone."""
+    """Yield number and name of each action; only the name if it is a number."""
     return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
 
 
 def legal(session: Session) -> list[int]:
-    """Numbers of the legal actions."""
+    """Return the numbers of the legal actions."""
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()
@@ -138,7 +139,7 @@ def legal(session: Session) -> list[int]:
 def chosen(
     line: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str] = ()
 ) -> Choice:
-    """Read an action by a name, a command, an action by its number or the start of its name."""
+    """Parse a line as an action's name, a command, an action's number, or the start of a name."""
     word = " ".join(line.lower().split())
     found = _named(line, word, names) or _named(line, word, other_names)
     if not found and word in COMMANDS:
@@ -153,23 +154,26 @@ def chosen(
 
 
 def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Sequence[int]) -> str:
-    """Explain why a line that matches the actions `found` is refused, and what is legal."""
+    """Return why a line that matches the actions `found` is refused, and the legal actions."""
     known = ", ".join(labels(names, allowed[:MOST])) or "no action"
     given = repr(line if len(line) <= LETTERS else f"{line[: LETTERS - 3]}...")
     if len(found) == 1:
-        return f"{names[found[0]]!r} is not legal now; these are: {known}."
+        return f"{names[found[0]]!r} is not legal now; legal actions: {known}."
     if found and found[0] not in allowed:
         kinds = counted(len(found), "action")
-        return f"{given} is the beginning of {kinds}, none of them legal now; these are: {known}."
+        return f"{given} matches {kinds}, none of them legal now; legal actions: {known}."
     if found:
         several = ", ".join(labels(names, found[:MOST]))
-        return f"{given} is the beginning of {counted(len(found), 'action')}: {several}."
+        return f"{given} matches {counted(len(found), 'action')}: {several}."
     near = suggestion(line[:LETTERS].lower(), [*(names[i] for i in allowed[:MOST]), *COMMANDS])
     legal_now = f"Legal now: {known}; or {', '.join(COMMANDS)}."
     return f"There is no action {given}{near or '.'} {legal_now}"
 
 
 def _named(line: str, word: str, names: Sequence[str]) -> list[int]:
-    """Actions with exactly this name; U' and u' are two names of a cube, one of most others."""
+    """Return the actions of this name, in any case only if no exact match exists.
+
+    U' and u' are different actions of a cube; other environments do not distinguish case.
+    """
     exact = [i for i, name in enumerate(names) if name == line]
     return exact or [i for i, name in enumerate(names) if name.lower() == word]

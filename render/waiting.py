@@ -1,4 +1,4 @@
-"""What the window shows while nothing else can be drawn: a word, a spinner, the last picture."""
+"""The busy screen of the window: a word and a spinner, over the last picture if there is one."""
 
 import functools
 import math
@@ -8,13 +8,13 @@ import pygame
 
 from .canvas import ACCENT, CARD, INK, LINE, TEXT, Canvas
 
-DOTS = 10  # of the spinner
-TURN = 1.2  # seconds of a turn of it
+DOTS = 10  # dots of the spinner
+TURN = 1.2  # seconds per turn of the spinner
 ICON = 64  # pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
-    """Draw the word with a spinner: over the picture in a corner, or alone in the middle."""
+    """Draw the word with a spinner: in a corner of the picture, or centred without a picture."""
     width, height = surface.get_size()
     canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:
@@ -32,12 +32,12 @@ def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> 
 
 
 def stretched(picture: pygame.Surface, size: tuple[int, int]) -> pygame.Surface:
-    """Return a picture at the size of the window."""
+    """Scale a picture to the size of the window."""
     return picture if picture.get_size() == size else pygame.transform.smoothscale(picture, size)
 
 
 def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) -> None:
-    """Dots on a circle; the brightest goes around."""
+    """Draw dots on a circle; the brightest one rotates."""
     ahead = time.monotonic() / TURN % 1
     for dot in range(DOTS):
         angle = 2 * math.pi * dot / DOTS
@@ -49,7 +49,7 @@ def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) ->
 
 @functools.cache
 def icon() -> pygame.Surface:
-    """Return the icon of the window: the agent of a grid, before its goal."""
+    """Draw the window icon: a grid agent in front of its goal."""
     big = pygame.Surface((4 * ICON, 4 * ICON), pygame.SRCALPHA)
     unit = ICON // 2  # an eighth of a side
     pygame.draw.rect(big, INK, big.get_rect(), border_radius=unit)

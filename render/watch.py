@@ -1,4 +1,4 @@
-"""`jaxenvs watch RUN`: watch a trained policy, or random play, one board or a wall of them."""
+"""`jaxenvs watch RUN`: watch a trained policy or random play on one board or a wall of boards."""
 
 import argparse
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from .session import Session
 SUMMARY = """Watch a trained run, or random play.
 
 Space pauses, Left and Right step through time, Up and Down change the speed. An action key (W, A,
-D, E, Tab, Q and others) takes over from the moment shown and begins a branch; Space gives it back.
-H lists the keys. The last 20,000 moments are kept (64 MiB at most)."""
+D, E, Tab, Q and others) takes over at the moment shown and discards the later ones; Space lets the
+policy continue. H lists the keys. The history holds the last 20,000 moments (at most 64 MiB)."""
 EXAMPLES = (
     "watch runs/demo",
     "watch runs/demo --envs 16 --greedy",
@@ -27,7 +27,7 @@ EXAMPLES = (
     "watch Grid-LavaCrossingS9N3-v0",
 )
 MAX_BOARDS = 64
-Watched = tuple[str, Env, Pilot]  # id, environment, and who acts in it
+Watched = tuple[str, Env, Pilot]  # id, environment and its policy
 
 
 def main(argv: list[str]) -> int:
@@ -38,17 +38,17 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("watch", SUMMARY, EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", metavar="RUN|ID", help="folder that `jaxenvs train` wrote, or an id")
-    add("--random", nargs="?", const=True, metavar="ID", help="random play, as ID alone")
+    add("target", nargs="?", metavar="RUN|ID", help="run folder of `jaxenvs train`, or an id")
+    add("--random", nargs="?", const=True, metavar="ID", help="random play; the same as ID alone")
     add(
         "--envs",
         type=number(1, MAX_BOARDS),
         default=1,
         metavar="N",
-        help=f"boards at once, up to {MAX_BOARDS} (default 1)",
+        help=f"boards side by side, up to {MAX_BOARDS} (default 1)",
     )
     arguments.add_seed(parser, 0, "which of the run's trained seeds (default 0)", "--run-seed")
-    add("--greedy", action="store_true", help="take the most likely action, do not sample")
+    add("--greedy", action="store_true", help="take the most likely action instead of sampling")
     parser.add_best()
     parser.add_simulations()
     options = parser.read(argv)
@@ -74,7 +74,7 @@ def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Con
 
 
 def _random(options: argparse.Namespace) -> Callable[[], Watched]:
-    """Check what was asked for; return what loads random play."""
+    """Check the options for random play; return its loader."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
         raise UsageError(f"name one environment: {program()} watch --random Grid-DoorKey-8x8-v0")
@@ -91,17 +91,17 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
 
 
 def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
-    """Check what was asked for; return what loads a run."""
+    """Check the options for a run; return its loader."""
     run = options.target
     if run is None:
         raise UsageError(
             f"name a run folder, or --random ID; `{program()} watch --help` has examples"
         )
     if options.fields:
-        raise UsageError("--set needs --random; a run brings its own environment")
+        raise UsageError("--set needs random play; a run has its own environment")
     params = run_params(options.params)
     if not Path(run).is_dir():
-        raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
+        raise UsageError(f"no run folder {run}; `jaxenvs train ID --out DIR` creates one")
 
     def load() -> Watched:
         from jaxenvs.baselines.storage.runs import RunError, load_policy

@@ -1,7 +1,8 @@
-"""The window: events become keys and places on the bar, time becomes steps.
+"""The pygame window: it turns events into commands of a controller, and time into steps.
 
-The main thread takes events and shows pictures. Everything that may compile (the session, a step, a
-drawing) runs in the background, so that the window opens at once and always answers.
+The main thread handles events and shows pictures. Everything that may compile (creating the
+session, stepping, drawing) runs in a background thread, so that the window opens at once and stays
+responsive.
 """
 
 import functools
@@ -24,14 +25,14 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
-REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms, of a key that is held down
-SAVED_MOMENTS = 500  # that the key G saves, up to the one looked at
-SAVING_TAKES = 60.0  # seconds that a closed window waits for a file to be whole
-LONG = 0.15  # seconds after which the window says that it is busy
-PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between two looks at a job: at first, and later
-MOST_ASKED = 100  # events that wait while the window is busy
+REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms: delay and interval of a held key
+SAVED_MOMENTS = 500  # moments up to the cursor that the key G saves
+SAVING_TAKES = 60.0  # seconds that closing waits for an unfinished file
+LONG = 0.15  # seconds after which a job shows the busy screen
+PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between checks of a job, before and after LONG
+MAX_QUEUED = 100  # events that wait while a job runs
 NO_DISPLAY = (
-    "there is no display to open a window on; draw a file instead (--gif out.gif), or run it under "
+    "no display to open a window on; write a file with --gif out.gif, or run the command under "
     "`xvfb-run`"
 )
 
@@ -39,7 +40,7 @@ NO_DISPLAY = (
 def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    The window opens before `prepare` runs, which may take long. Raises what `prepare` raises.
+    The window opens before `prepare` runs, which may be slow. Exceptions of `prepare` propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -52,7 +53,7 @@ def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | 
 
 
 class Window:
-    """A pygame window on a controller. Only the display and the fonts of pygame are started."""
+    """A pygame window of a controller. Of pygame only the display and the fonts are initialised."""
 
     def __init__(
         self, prepare: Callable[[], Controller], title: str, tile_size: int | None = None
@@ -64,57 +65,57 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        self.controller: Controller | None = None  # once it is prepared
-        self.picture: pygame.Surface | None = None  # of the session, the newest
+        self.controller: Controller | None = None  # None until `prepare` returns
+        self.picture: pygame.Surface | None = None  # the latest picture of the session
         self.scrubbing = False
-        self.seen = 0  # the moment that was shown last
+        self.seen = 0  # index of the moment shown last
         self._tile_size = tile_size
-        self._asked: list[Callable[[Controller], None]] = []  # by events, and not yet done
-        self._elapsed = 0.0  # seconds that the session does not know of yet
-        self._stale = False  # whether the picture is older than the size of the window
-        self._is_warm = self._says_busy = self._is_saving = False
+        self._queued: list[Callable[[Controller], None]] = []  # commands of events, not yet run
+        self._elapsed = 0.0  # seconds not yet passed on to the session
+        self._stale = False  # whether the window was resized after the latest picture
+        self._is_warm = self._shows_busy = self._is_saving = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
-        self._began = time.monotonic()  # the present job
-        self._say_busy()
+        self._began = time.monotonic()  # start of the current job
+        self._show_busy()
 
     @property
     def busy(self) -> bool:
-        """Whether a job runs or waits."""
-        return not self._background.idle or bool(self._asked) or self._stale
+        """True if a job is running or queued."""
+        return not self._background.idle or bool(self._queued) or self._stale
 
     def close(self) -> None:
-        """Close the window. Wait for a file that is being written, not for a compilation."""
+        """Close the window; wait for a file being written, but not for a compilation."""
         pygame.display.quit()
         if self._is_saving:
             self._background.done(SAVING_TAKES)
         self._background.close()
 
     def pump(self, seconds: float) -> None:
-        """Handle what happened, let time pass, and show what changed."""
+        """Handle pending events, advance the clock, and show the new picture if there is one."""
         for event in pygame.event.get():
             self.handle(event)
         self._elapsed += seconds
         if self._background.idle and self.controller is not None:
             self._begin(self.controller)
         if not self._background.idle:
-            self._look()
+            self._check_job()
 
     def handle(self, event: pygame.event.Event) -> None:
-        """Take an event; what it asks of the session waits for the background."""
+        """Handle an event; commands to the session are queued for the background thread."""
         run = _HANDLERS.get(event.type)
         if run is not None:
             run(self, event)
 
-    # Jobs, as the main thread sees them.
+    # Jobs: main thread.
 
     def _begin(self, controller: Controller) -> None:
         """Start the next job, if there is anything to do."""
-        if self._asked or self._stale or _goes_on(controller):
+        if self._queued or self._stale or _goes_on(controller):
             size = self.display.get_size()
-            job = functools.partial(self._go_on, controller, self._asked, self._elapsed, size)
-            self._asked, self._stale = [], False
-        elif not self._is_warm:  # while a person looks at the first picture
+            job = functools.partial(self._go_on, controller, self._queued, self._elapsed, size)
+            self._queued, self._stale = [], False
+        elif not self._is_warm:  # compile the step while a person looks at the first picture
             job, self._is_warm = controller.session.warm, True
         else:
             job = None
@@ -122,11 +123,11 @@ class Window:
         if job is not None:
             self._background.begin(job)
 
-    def _look(self) -> None:
-        """Show the picture that the job made if it has ended, or else that it takes long."""
-        if not self._background.done(SPINNING if self._says_busy else PATIENCE):
-            if self._says_busy or time.monotonic() - self._began > LONG:
-                self._say_busy()
+    def _check_job(self) -> None:
+        """Show the picture of a finished job, or the busy screen if the job takes long."""
+        if not self._background.done(SPINNING if self._shows_busy else PATIENCE):
+            if self._shows_busy or time.monotonic() - self._began > LONG:
+                self._show_busy()
             return
         made = self._background.take()
         if self.picture is None and made is not None:  # the first
@@ -134,27 +135,27 @@ class Window:
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)
         picture = made or self.picture
-        if picture is not None and (made is not None or self._says_busy):
+        if picture is not None and (made is not None or self._shows_busy):
             self._show(picture)
         self.open = self.open and (self.controller is None or self.controller.open)
 
     def _show(self, picture: pygame.Surface) -> None:
-        """Show a picture; where the window has another size by now, stretched."""
-        self.picture, self._says_busy = picture, False
+        """Show a picture, scaled if the window has been resized in the meantime."""
+        self.picture, self._shows_busy = picture, False
         self.display.blit(waiting.stretched(picture, self.display.get_size()), (0, 0))
         pygame.display.flip()
 
-    def _say_busy(self) -> None:
-        """Show the last picture with a word over it, or the word alone."""
-        self._says_busy = True
+    def _show_busy(self) -> None:
+        """Show the busy screen."""
+        self._shows_busy = True
         waiting.draw(self.display, self.picture, "saving" if self._is_saving else "compiling")
         pygame.display.flip()
 
-    # Events, in the main thread.
+    # Events: main thread.
 
-    def _ask(self, do: Callable[..., None], *given: Any) -> None:
-        if len(self._asked) < MOST_ASKED:
-            self._asked.append(functools.partial(do, self, *given))
+    def _queue(self, command: Callable[..., None], *given: Any) -> None:
+        if len(self._queued) < MAX_QUEUED:
+            self._queued.append(functools.partial(command, self, *given))
 
     def _key_down(self, event: pygame.event.Event) -> None:
         name = pygame.key.name(event.key)
@@ -162,27 +163,27 @@ class Window:
             name = name.upper()
         if name == "escape" and self.controller is None:
             self.open = False
-        self._ask(Window._press, "return" if name == "enter" else name)
+        self._queue(Window._press, "return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
         if event.button == 1:
-            self._ask(Window._click, self.display.get_size(), event.pos)
+            self._queue(Window._click, self.display.get_size(), event.pos)
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
-        self._ask(Window._point, self.display.get_size(), event.pos)
+        self._queue(Window._point, self.display.get_size(), event.pos)
 
     def _mouse_up(self, event: pygame.event.Event) -> None:
-        self._ask(Window._let_go)
+        self._queue(Window._let_go)
 
     def _quit(self, event: pygame.event.Event) -> None:
         self.open = False
 
     def _resized(self, event: pygame.event.Event) -> None:
-        """Draw again at the new size (the display surface follows by itself)."""
+        """Redraw at the new size; pygame has already resized the display surface."""
         self.display = pygame.display.get_surface() or self.display
         self._stale = True
 
-    # In the background.
+    # Jobs: background thread.
 
     def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
         """Prepare the session and draw it."""
@@ -197,20 +198,20 @@ class Window:
     def _go_on(
         self,
         controller: Controller,
-        asked: list[Callable[[Controller], None]],
+        queued: list[Callable[[Controller], None]],
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
-        """Do what was asked, let time pass, and draw if anything changed."""
-        for do in asked:
-            do(controller)
-        stale = bool(asked) or self.picture is None or self.picture.get_size() != size
+        """Run the queued commands, advance the clock, and draw if anything changed."""
+        for command in queued:
+            command(controller)
+        stale = bool(queued) or self.picture is None or self.picture.get_size() != size
         stale |= controller.session.tick(seconds)
         stale |= self._turn(controller, seconds)
         return screen.draw(controller, size) if stale and controller.open else None
 
     def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Show the newest action on its way, where it can be drawn; return whether to draw."""
+        """Advance the in-between picture of the latest action; return whether to draw."""
         session = controller.session
         if session.cursor != self.seen:
             is_next = session.cursor == self.seen + 1 and controller.zoomed
@@ -252,7 +253,7 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save what happened up to the moment looked at as a GIF beside the caller."""
+        """Save the moments up to the cursor as a GIF in the working directory; return a notice."""
         session = controller.session
         path = _unused(Path.cwd(), controller.title)
         here, self._is_saving = session.cursor, True
@@ -266,7 +267,7 @@ class Window:
 
 
 def start_display() -> None:
-    """Start pygame's display, and nothing else of it; raise `UsageError` where there is none."""
+    """Initialise pygame's display and fonts; raise `UsageError` without a display."""
     named = any(os.environ.get(v) for v in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"))
     if sys.platform.startswith("linux") and not named:
         raise UsageError(NO_DISPLAY)
@@ -278,13 +279,13 @@ def start_display() -> None:
 
 
 def _goes_on(controller: Controller) -> bool:
-    """Whether something changes as time passes."""
+    """Return whether the picture changes as time passes."""
     session = controller.session
     return controller.turned < 1 or not (session.human or session.paused)
 
 
 def _unused(folder: Path, title: str) -> Path:
-    """Return a name that no file has yet."""
+    """Return the first numbered path at which no file exists."""
     number = 1
     while (path := folder / f"{title}-{number}.gif").exists():
         number += 1
@@ -292,7 +293,7 @@ def _unused(folder: Path, title: str) -> Path:
 
 
 def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Go through the moments up to `last`, as pictures with durations."""
+    """Yield pictures of the moments up to `last` with their durations in seconds."""
     session = controller.session
     for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
         session.cursor = index

@@ -14,7 +14,6 @@ from test_packaging import ROOT, WORLDS, all_imports, sources
 
 PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
-SINGLE = {"baselines": "registry"}  # single modules of a folder: one node
 
 
 def packages() -> dict[str, str]:
@@ -29,9 +28,9 @@ def node_of(module: str, path: Path) -> str:
         if len(parts) == 2:
             return "jaxenvs"
         return f"family {parts[1]}" if parts[1] in WORLDS else f"jaxenvs.{parts[1]}"
-    if parts[0] != "baselines":
-        return parts[0]
-    return f"baselines.{parts[1]}" if len(parts) > 2 else "baselines.registry"
+    if len(parts) > 2:
+        return f"{parts[0]}.{parts[1]}"
+    return "baselines.registry" if parts[0] == "baselines" else parts[0]
 
 
 def graph() -> dict[str, set[str]]:

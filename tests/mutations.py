@@ -383,14 +383,14 @@ MUTATIONS = {
     ),
     "Dyna takes a history into the next episode": Mutation(
         "baselines/model_based/dyna.py",
-        "jax.vmap(reset_memory)(history, begun_at(learner, step.obs), step.done)",
+        "jax.vmap(reset_memory)(history, first_history(learner, step.obs), step.done)",
         "history",
         "baselines/test_dyna.py -k true_steps",
     ),
     "Dyna begins an imagined episode again with an empty history": Mutation(
-        "baselines/model_based/dyna.py",
+        "baselines/model_based/dyna_rollouts.py",
         "runner.world.start.history, step.done)",
-        "begun_at(learner, step.obs), step.done)",
+        "first_history(learner, step.obs), step.done)",
         "baselines/test_dyna.py -k of_their_start",
     ),
     "PQN values illegal actions": Mutation(

@@ -1,7 +1,7 @@
-"""The documentation as a browser shows it at 1280 x 800 pixels.
+"""The documentation in a browser, at 1280 x 800 pixels.
 
-`SITE` in the environment names a site that `make docs` has built; without it one with a few ids is
-built here, which needs the extra `docs`. The only pages of ids read are the pages of `IDS`.
+The environment variable `SITE` names a site that `make docs` has built. Without it the test builds
+a site with a few ids, which needs the extra `docs`. Pages of ids other than `IDS` are not read.
 """
 
 import functools
@@ -25,7 +25,7 @@ ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --d
 ALONE += " --disable-background-networking --disable-component-update --remote-debugging-port=0"
 IDS = ("Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0", "Classic-CartPole-v0", "Classic-Pendulum-v0")
 ID = re.compile(r"/envs/(.*-v\d+)/")  # of an address
-LOOKED_AT = 12  # pages that one browser reads, so that none takes long
+LOOKED_AT = 12  # pages per browser process, so that none takes long
 
 # Loads each page into a frame of 1280 x 800 pixels, and reports on its layout.
 PROBE = """<!doctype html><body style="margin:0">
@@ -75,7 +75,7 @@ pytestmark = [
 
 
 class Pages(http.server.SimpleHTTPRequestHandler):
-    """Serves a site with the probe, and receives its findings."""
+    """HTTP handler that serves a site with the probe, and receives the probe's findings."""
 
     def __init__(self, probe: bytes, told: queue.Queue, *given, **more) -> None:
         self.probe, self.told = probe, told
@@ -100,7 +100,7 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 
 def looks(site: Path, addresses: list[str], profile: Path) -> dict[str, dict]:
-    """Open pages of a site in a browser, and return the findings by address."""
+    """Open pages of a site in a browser; return the findings by address."""
     told: queue.Queue = queue.Queue()
     probe = PROBE.replace("ADDRESSES", json.dumps(addresses)).encode()
     pages = functools.partial(Pages, probe, told, directory=str(site))
@@ -132,7 +132,7 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(site, tmp_path_factory) -> dict[str, dict]:
-    """The findings of all pages, by address."""
+    """Return the findings of all pages by address."""
     found, addresses = {}, []
     for path in sorted(site.rglob("index.html")):
         address = f"/{path.parent.relative_to(site).as_posix()}/".replace("/./", "/")
@@ -159,7 +159,7 @@ def test_columns_have_names(seen):
     assert not {address: page["headless"] for address, page in seen.items() if page["headless"]}
 
 
-def test_a_page_of_an_id_has_its_animation_and_its_family_beside_it(seen):
+def test_a_page_of_an_id_has_its_animation_and_its_family_in_the_navigation(seen):
     for id in IDS:
         page, family = seen[f"/envs/{id}/"], id.split("-")[0]
         assert page["pictures"] == [f"../{id}.gif"]

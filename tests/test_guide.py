@@ -1,6 +1,6 @@
-"""The guide "Write your own environment": its package and its commands, run as a reader would.
+"""The guide "Write your own environment": its package and its commands work as written.
 
-Its family comes from outside, with nothing but its file, and must be seen wherever ours are.
+The guide's family comes from another package and must appear wherever our families do.
 """
 
 import io
@@ -20,7 +20,7 @@ from PIL import Image
 import jaxenvs
 import jaxenvs.testing
 from jaxenvs import cli, registry
-from jaxenvs.benchmarks import contestants, timing
+from jaxenvs.benchmarks.harness import contestants, timing
 from jaxenvs.commands import completion
 from jaxenvs.render import panel, screen
 from jaxenvs.render.controls import Controller
@@ -28,7 +28,7 @@ from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
-# What keeps a command of the guide short, or gives it keys where there is no window.
+# Options that keep a command of the guide short, or press keys where there is no window.
 SHORTER = {
     "check": "--steps 2000",
     "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",
@@ -40,7 +40,7 @@ MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}  # pictures
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The guide's package, as an installer leaves it: the module and its entry points on a path."""
+    """Put the guide's package on the path as an installer does: the module and its entry points."""
     site = tmp_path_factory.mktemp("site")
     project = tomllib.loads((DOCS / "own" / "pyproject.toml").read_text())
     name, version = project["project"]["name"], project["project"]["version"]
@@ -52,7 +52,7 @@ def installed(tmp_path_factory):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(points))
-    registry.list()  # all others, before the table is copied
+    registry.list()  # registers all other ids before the table is copied
     with pytest.MonkeyPatch.context() as patch:
         for table in ("_specs", "_aliases"):
             patch.setattr(registry, table, dict(getattr(registry, table)))
@@ -63,7 +63,7 @@ def installed(tmp_path_factory):
 
 
 def commands() -> list[list[str]]:
-    """The guide's commands, in order, without the word `jaxenvs`."""
+    """Return the guide's commands in order, without the word `jaxenvs`."""
     lines = re.findall(r"^jaxenvs (.*)$", (DOCS / "own.md").read_text(), re.MULTILINE)
     return [line.split() for line in lines]
 
@@ -74,13 +74,13 @@ def test_it_is_one_short_file():
     assert '--8<-- "docs/own/berries.py"' in (DOCS / "own.md").read_text()
 
 
-def test_the_entry_point_brings_the_ids(installed):
+def test_the_entry_point_registers_the_ids(installed):
     assert "berries" not in sys.modules
     assert registry.list("Mine") == [SMALL, LARGE]
     assert jaxenvs.make(LARGE).size == 8 and jaxenvs.spec(SMALL).family == "Mine"
 
 
-def test_all_berries_are_worth_one(installed):
+def test_the_rewards_of_all_berries_add_up_to_one(installed):
     env = jaxenvs.make(SMALL)
     params = env.default_params.replace(slip=0.0)
     level = jnp.array([1, 2, 7, 5, 6], jnp.int32)
@@ -115,7 +115,7 @@ def test_the_site_has_its_family_its_pages_and_their_pictures(
     assert {"Mine": ["envs/Mine/index.md", *members]} in config.nav[0]["Environments"]
 
 
-def test_shells_and_benchmarks_know_its_family(installed):
+def test_completion_and_benchmarks_have_its_family(installed):
     words = completion._kinds()
     assert "Mine" in words["families"] and {SMALL, LARGE} < {*words["ids"]}
     assert LARGE in contestants.chosen(["families"]) and SMALL in contestants.chosen(["all"])
@@ -134,7 +134,10 @@ def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsy
     out = capsys.readouterr().out
     assert seen >= {"list", "check", "info", "play", "watch", "train", "bench"}
     assert f"{SMALL}: keeps the contract" in out
-    assert "Pick all the berries of a meadow" in out and "chance that a step goes anywhere" in out
+    assert (
+        "Pick all the berries of a meadow" in out
+        and "probability of moving in a random direction" in out
+    )
     assert "keys of jaxenvs play" in out and "Right, L" in out
     assert "The meadow; @ is you, * a berry:" in out and "There is no action 'q'" in out
     for name, pictures in MADE.items():
@@ -144,19 +147,19 @@ def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsy
     assert (tmp_path / "runs" / "berries" / "eval.json").is_file()
 
 
-def test_it_has_the_keys_the_panel_and_the_words_of_any_other(installed):
+def test_it_has_keys_and_a_panel_like_any_other(installed):
     env = jaxenvs.make(SMALL)
     playing = Controller(Session(env), SMALL)
     assert playing.press("l") and playing.press("down") and playing.session.cursor == 2
     (fact,) = env.facts(playing.session.state())
     assert (fact.kind, fact.icon) == ("count", "berry")
     picture = screen.pixels(screen.draw(playing, screen.natural_size(playing)))
-    colour = np.array([196, 40, 72])  # that of berries: on the board, and as the icon
+    colour = np.array([196, 40, 72])  # of berries, on the board and as the icon
     beside = (picture[:, -panel.WIDTH :] == colour).all(axis=-1).sum()
     assert beside == 24 * 24
 
 
-def test_the_call_of_the_guide_is_what_the_command_does(monkeypatch):
+def test_the_python_call_of_the_guide_equals_its_command(monkeypatch):
     given = []
     monkeypatch.setattr(jaxenvs.testing, "check_env", lambda env, **rest: given.append((env, rest)))
     (block,) = re.findall(r"```python\n(import.*?)```", (DOCS / "own.md").read_text(), re.DOTALL)

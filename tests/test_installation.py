@@ -1,4 +1,4 @@
-"""Commands that install and run jaxenvs work as they are written: it is on no index yet."""
+"""Commands that install and run jaxenvs work as written. It is not on PyPI yet."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def test_readme_activates_what_make_demo_installs_before_it_says_jaxenvs():
     ]
 
 
-def test_what_make_demo_prints_can_be_typed(tmp_path):
+def test_commands_that_make_demo_prints_can_be_typed(tmp_path):
     (tmp_path / ".demo").touch()  # as if it had installed
     given = ["make", "-n", "-o", str(tmp_path / ".demo"), "demo", f"VENV={tmp_path}"]
     done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -59,10 +59,10 @@ def test_what_make_demo_prints_can_be_typed(tmp_path):
     assert f". {tmp_path}/bin/activate" in done.stdout
 
 
-def test_train_brings_what_every_learner_in_this_process_needs():
+def test_the_extra_train_has_every_package_of_the_learners():
     brought = {re.match(r"[\w-]+", line)[0] for line in EXTRAS["train"]}
     assert brought == {name.replace("orbax", "orbax-checkpoint") for name in NEEDED}
-    assert "mctx" in brought  # of alphazero and muzero
+    assert "mctx" in brought  # for alphazero and muzero
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["info", "--help"], ["info"], ["nonsense"]])
@@ -77,7 +77,7 @@ def test_help_and_errors_name_the_program_as_it_was_called(argv, tmp_path, monke
     assert commands and {*commands} == {"bin/jaxenvs"}
 
 
-def test_the_next_command_of_a_run_is_named_as_it_was_called(tmp_path, monkeypatch):
+def test_the_command_that_continues_a_run_uses_the_name_of_the_program(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", [str(tmp_path / "bin" / "jaxenvs")])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(checkpoints, "newest", lambda folder: 3)
@@ -85,7 +85,7 @@ def test_the_next_command_of_a_run_is_named_as_it_was_called(tmp_path, monkeypat
     assert run.how_to_go_on.endswith("continue with: bin/jaxenvs train --resume runs/demo")
 
 
-def test_no_code_prints_a_command_without_asking_how_it_is_called():
+def test_printed_commands_use_the_name_of_the_running_program():
     written = re.compile(
         r'"[^"\n]*(?:with|it|id|run|environment): jaxenvs (?:watch|train|solve|play)'
     )

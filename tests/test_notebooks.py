@@ -1,4 +1,4 @@
-"""The notebooks as they are kept: run, small, and ready for Colab. `make notebooks` runs them."""
+"""The saved notebooks have run, are small and open in Colab. `make notebooks` runs them."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ def test_there_are_two():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_was_run_to_its_end_without_an_error(path):
+def test_every_cell_was_run_without_an_error(path):
     cells = json.loads(path.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert "".join(code[0]["source"]).startswith('%pip install -q -e "../..[')

@@ -135,6 +135,14 @@ def test_no_modules_import_each_other():
     assert not circles(all_imports(types=False))
 
 
+def test_the_diagram_of_packages_is_of_today():
+    """It has no circles, either, or it could not be drawn."""
+    import import_diagram
+
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert page == import_diagram.written(page), "run python tests/import_diagram.py --write"
+
+
 @pytest.mark.parametrize(
     ("module", "code", "target"),
     [

@@ -1,4 +1,4 @@
-"""README's code runs as it stands, and its pictures and links exist."""
+"""README: its code runs, its links lead to files, and its figures are those of the tables."""
 
 import re
 from pathlib import Path
@@ -7,37 +7,50 @@ import jax
 import pytest
 
 import jaxenvs
+from jaxenvs.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # to files of the repository
 
 
-def test_the_python_of_the_readme_runs_in_order(capsys):
+def commands(text: str) -> set[str]:
+    """Return the commands in the code blocks of a page."""
+    code = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    return set(re.findall(r"^(?:\.venv/bin/)?jaxenvs (\w+)", code, re.MULTILINE))
+
+
+def test_the_code_runs(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) >= 3
-    shapes = []
-    for block in blocks:
-        with jax.numpy_dtype_promotion("standard"):  # as a user has it
-            exec(compile(block, "README.md", "exec"), names)
-        shapes.append(names["obs"].shape)
+    with jax.numpy_dtype_promotion("standard"):  # as a user has it
+        exec(compile(block, "README.md", "exec"), names)
     assert "131072 steps" in capsys.readouterr().out
-    assert {(8, 40, 40, 3), (445,), (64, 7, 7, 3)} <= set(shapes)
-    assert names["result"].optimal.all()
-    assert names["floats"].shape == (8268,)
+    assert names["obs"].shape == (7, 7, 3) and names["picture"].ndim == 3
 
 
 @pytest.mark.parametrize("target", sorted(set(LINKS.findall(README))))
-def test_what_the_readme_points_to_exists(target):
+def test_links_lead_to_files(target):
     assert (ROOT / target).is_file()
 
 
-def test_the_commands_of_the_readme_exist():
-    from jaxenvs.cli import COMMANDS
+def test_its_commands_exist_and_the_page_of_commands_has_all():
+    assert {"play", "train"} <= commands(README) <= set(COMMANDS)
+    assert commands((ROOT / "docs" / "commands.md").read_text()) == set(COMMANDS)
 
-    named = set(re.findall(r"^jaxenvs (\w+)", README, re.MULTILINE))
-    assert named == set(COMMANDS)
+
+def test_its_figures_are_those_of_the_tables():
+    """Tables of docs/performance.md are written from the JSON of the measurements."""
+    figures = README.partition("## Three figures")[2].partition("\n## ")[0]
+    told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
+    performance = (ROOT / "docs" / "performance.md").read_text()
+    tables = "".join(re.findall(r"<!-- table: .*?<!-- end -->", performance, re.DOTALL))
+    assert len(told) == 7
+    assert not [figure for figure in told if not re.search(rf"(?<![\d.]){figure}\b", tables)]
+
+
+def test_the_number_of_ids():
+    assert f"{len(jaxenvs.registry.list())} ids" in README
 
 
 def test_the_citation_names_this_version():

@@ -1,4 +1,4 @@
-"""What the documentation is made of: pages as Markdown, links, pictures, and code that runs."""
+"""Parts of the documentation: pages as Markdown, links, pictures, and code that runs."""
 
 import importlib.util
 import io
@@ -17,13 +17,13 @@ from jaxenvs.commands.page import Page, Section, page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-BY_DEFAULT = ("first-steps", "training")  # the others compile more, and run in the full run
+TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "families.md"]
+BY_DEFAULT = ("first-steps", "training")  # the others compile more; `make test-all` runs them
 
 
 @pytest.fixture(scope="module")
 def pages():
-    """The hook of mkdocs, without mkdocs."""
+    """Import the hook of mkdocs without mkdocs."""
     sys.path.insert(0, str(DOCS))  # as mkdocs does for a hook
     try:
         spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
@@ -36,7 +36,7 @@ def pages():
 
 @pytest.fixture(scope="module")
 def id_pages(pages):
-    """The module of the pages of ids."""
+    """Return the module that writes the pages of ids."""
     return pages.id_pages
 
 
@@ -44,11 +44,11 @@ LINKS = [
     ("README.md", "index.md", "![a](docs/grid.png)", "![a](grid.png)"),
     ("README.md", "index.md", "[c](docs/scaling.md#mesh)", "[c](scaling.md#mesh)"),
     ("README.md", "index.md", "[`env.py`](jaxenvs/core/env.py), x", "`env.py`, x"),
-    ("README.md", "index.md", "[l](baselines/README.md#p)", "[l](learners.md#p)"),
+    ("README.md", "index.md", "[l](baselines/README.md#p)", "[l](baselines.md#p)"),
     ("README.md", "index.md", "`[x](y.py)` [w](https://w.org)", "`[x](y.py)` [w](https://w.org)"),
     ("README.md", "index.md", "```\n[x](y.py)\n```\n[x](y.py)", "```\n[x](y.py)\n```\nx"),
-    ("baselines/README.md", "learners.md", "![c](../docs/c.png) [r](r.json)", "![c](c.png) r"),
-    ("baselines/README.md", "learners.md", "[up](#craft)", "[up](#craft)"),
+    ("baselines/README.md", "baselines.md", "![c](../docs/c.png) [r](r.json)", "![c](c.png) r"),
+    ("baselines/README.md", "baselines.md", "[up](#craft)", "[up](#craft)"),
     ("docs/tutorials/a.md", "tutorials/a.md", "[b](batches.md)", "[b](batches.md)"),
     ("docs/tutorials/a.md", "tutorials/a.md", "[e](../envs/index.md)", "[e](../envs/index.md)"),
     ("docs/envs/A.md", "envs/A.md", "[![a](a.png){ .x }](A.md)", "[![a](a.png){ .x }](A.md)"),
@@ -77,7 +77,7 @@ def test_a_page_as_markdown(id_pages):
     assert "jaxenvs play Grid-v0\n" in text
 
 
-def test_a_family_shows_what_ppo_learned_rather_without_additions(id_pages):
+def test_a_family_shows_the_return_of_ppo_preferably_without_additions(id_pages):
     run = {"algorithm": "ppo", "learned": True}
     alone = {**run, "apart": [], "steps": 100_000, "returns": [0.1], "learned": False}
     more = {**run, "apart": ["NovelD"], "steps": 2_000_000, "returns": [0.9]}
@@ -90,7 +90,7 @@ def test_a_family_shows_what_ppo_learned_rather_without_additions(id_pages):
     assert of({**alone, "returns": [0.8], "learned": True}, more) == "0.8 (0.1 M)"
 
 
-def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(id_pages):
+def test_a_page_links_its_neighbours_compares_sizes_and_shows_code(id_pages):
     id = "Grid-DoorKey-8x8-v0"
     text = id_pages.rendered(page(id))
     assert "before: [Grid-DoorKey-6x6-v0]" in text and "next: [Grid-DoorKey-16x16-v0]" in text
@@ -113,10 +113,10 @@ def test_every_package_that_is_reproduced_has_its_link(id_pages):
 def test_each_id_is_made_once_and_its_page_has_an_animation(id_pages):
     groups = id_pages.modules()
     assert sorted(id for ids in groups.values() for id in ids) == sorted(jaxenvs.registry.list())
-    content = id_pages.film("Grid-Empty-5x5-v0")
-    assert len(content) < id_pages.FILM_BYTES
+    content = id_pages.animation("Grid-Empty-5x5-v0")
+    assert len(content) < id_pages.ANIMATION_BYTES
     with Image.open(io.BytesIO(content)) as image:
-        assert image.n_frames == id_pages.STEPS and max(image.size) <= id_pages.FILM_SIDE
+        assert image.n_frames == id_pages.STEPS and max(image.size) <= id_pages.ANIMATION_SIDE
 
 
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"])
@@ -152,7 +152,7 @@ SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / na
 
 
 def headless(text: str) -> list[str]:
-    """Heads of tables in which a column has no name."""
+    """Return the heads of tables in which a column has no name."""
     return [head for head in HEAD.findall(text) if not all(map(str.strip, head[1:-1].split("|")))]
 
 
@@ -228,6 +228,9 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
     if path.stem == "adapters":
         assert names["picture"].shape == (80, 80, 3) and names["second"].mid()
         assert names["solved"].all()
+    if path.stem == "families":
+        assert names["pixels"].shape == (8, 40, 40, 3)
+        assert names["obs"].shape == (445,) and names["floats"].shape == (8268,)
     if path.stem == "curricula":
         assert capsys.readouterr().out.splitlines()[-1] == "1.0"
 
@@ -235,5 +238,5 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
 def test_the_commands_of_the_tutorials_exist():
     from jaxenvs.cli import COMMANDS
 
-    for path in TUTORIALS:
+    for path in (*TUTORIALS, DOCS / "install.md", DOCS / "performance.md"):
         assert set(re.findall(r"^jaxenvs (\w+)", path.read_text(), re.MULTILINE)) <= set(COMMANDS)

@@ -86,8 +86,6 @@ class Algorithm(NamedTuple):
     Its module defines, with functions for one seed:
 
     - `Settings`, a dataclass with `check`;
-    - `Runner`, a NamedTuple of arrays with `weights`, the training state between updates;
-    - `DIVIDED`, the fields of `Runner` whose first axis is this device's environments;
     - `init(learner, key)`, which returns a runner;
     - `update(learner, runner)`, which returns the next runner and metrics: the sums `episodes`,
       `return_sum` and `length_sum`, and means;
@@ -95,6 +93,9 @@ class Algorithm(NamedTuple):
 
     It may define, where the default does not fit:
 
+    - `Runner`, a NamedTuple of arrays with `weights`, the training state between updates, and
+      `DIVIDED`, its fields whose first axis is this device's environments (default: those in
+      rollouts.py);
     - `build(env, settings, devices)`, which returns the `Learner` (default: `registry.build`);
     - `training_env(env, settings)`, the environment that it trains in (default: `env`);
     - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this

@@ -58,7 +58,7 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) ->
     envs = len(jax.tree.leaves(obs)[0])
     shape = () if action.size == 1 else action.shape
 
-    def blank(dtype: type) -> Array:
+    def blank(dtype: Any) -> Array:
         return jnp.zeros((envs, slots), dtype)
 
     def ring(leaf: Array) -> Array:

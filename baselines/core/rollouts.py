@@ -44,14 +44,23 @@ class Runner(NamedTuple):
     gain_returns: PyTree[Array] = ()  # discounted returns so far, for reward scaling
     swept: PyTree[Array] = ()  # swept settings by name, which override the learner's
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
-    replay_buffer: PyTree[Array] = ()  # training data of the model
+    replay_buffer: PyTree[Array] = ()  # ReplayBuffer
     history: PyTree[Array] = ()  # the model's input from each environment's episode so far
+    target: PyTree[Array] = ()  # weights of the target network
+    first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
+    critic: PyTree[Array] = ()  # weights with a first axis of critics, if `weights` are an actor's
+    temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
+    updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): uniform sampling
+    memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
+    found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
     params: PyTree[Array] = None  # environment params; None: the defaults
 
 
 # Fields with an axis of environments.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
+DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
 
 
 class Rollout(NamedTuple):

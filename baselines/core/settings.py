@@ -208,23 +208,16 @@ class Exploration(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay(Exploration):
-    """Settings shared by the DQN family."""
+class FromReplay(Exploration):
+    """Settings shared by learners that sample windows of steps from a replay buffer."""
 
-    rollout_steps: Count = 16  # steps of each environment between updates
-    learning_rate: float = 3e-4  # initial learning rate
-    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 32  # per update
-    batch_size: Count = 128  # steps in the batch of a gradient step, on all devices
+    batch_size: Count = 128  # windows in the batch of a gradient step, on all devices
     n_step: Count = 3  # rewards in a TD target before it bootstraps
-    double: bool = True  # whether to use double Q-learning
-    dueling: bool = True  # whether the network has dueling heads (value and advantages)
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 1  # gradient steps between updates of the target network
-    epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    epsilon_power: float = 0.0  # the last environment's epsilon has the power 1 + this (Ape-X: 7)
     priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
 
@@ -259,14 +252,27 @@ class Replay(Exploration):
         return self.n_step
 
     @property
-    def spacing(self) -> int:
-        """Slots between the first slots of successive windows."""
-        return 1
-
-    @property
     def least_slots(self) -> int:
         """Fewest slots that always contain a window that can be sampled.
 
         One more with priorities, because one of two adjacent slots may hold no step.
         """
-        return self.reach + self.spacing + (self.priority > 0.0)
+        return self.reach + 1 + (self.priority > 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay(FromReplay):
+    """Settings shared by the DQN family."""
+
+    rollout_steps: Count = 16  # steps of each environment between updates
+    learning_rate: float = 3e-4  # initial learning rate
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
+    double: bool = True  # whether to use double Q-learning
+    dueling: bool = True  # whether the network has dueling heads (value and advantages)
+    epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
+    epsilon_power: float = 0.0  # the last environment's epsilon has the power 1 + this (Ape-X: 7)
+
+    @property
+    def spacing(self) -> int:
+        """Slots between the first slots of successive windows."""
+        return 1

@@ -1,13 +1,15 @@
-"""Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
+"""Gumbel AlphaZero (Danihelka et al., 2022) through mctx, for fully observed environments.
 
-Run it with `jaxenvs train ID --algo alphazero`. It is PPO whose actions come from a tree search in
-the true environment, and whose policy learns what the search found instead of a gradient of
-rewards. The search steps with separate keys, so that no plan
-foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
-partially observed environments need `--clairvoyant`.
-Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
-at 0 and by default are not rescaled in each node. Otherwise the errors of a value that has seen no
-reward yet would make the policy confident, and it would stop exploring.
+Actions come from a tree search in the true environment, and the policy is trained to match the
+search policy instead of following a policy gradient; the training loop is PPO's. Run it with
+`jaxenvs train ID --algo alphazero`.
+
+The search steps the true state with separate keys, so that no plan foresees random outcomes. In a
+partially observed environment its plans would use hidden state; that needs `--clairvoyant`.
+
+Deliberate differences: no replay buffer, but a few epochs over each rollout, as in PPO; initial
+values are 0, and by default values are not rescaled in each node. Otherwise the errors of a value
+network that has seen no reward would make the policy confident, and exploration would stop.
 """
 
 import dataclasses
@@ -35,39 +37,38 @@ from . import gumbel
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Learning):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
-    value_weight: float = 1.0  # weight of the value loss
-    simulations: Count = 16  # of the search for each action
-    considered: Count = 16  # actions that the search tries at its root, at most
-    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
-    rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
-    clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
+    value_weight: float = 1.0  # coefficient of the value loss
+    simulations: Count = 16  # simulations per search
+    considered: Count = 16  # largest number of actions sampled at the root
+    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    rescale: bool = False  # whether the values of a node are rescaled to 0 to 1
+    clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 
 
 class Plan(NamedTuple):
-    """What a search returns, by environment."""
+    """Result of a search for each environment."""
 
     action: Int32[Array, " envs"]
-    policy: Float32[Array, "envs actions"]  # probabilities to learn
+    policy: Float32[Array, "envs actions"]  # improved policy, the target of the policy loss
     value: Float32[Array, " envs"]
 
 
-DIVIDED = rollouts.DIVIDED
-# Every value is 0 at first. Before the first reward random values are noise, and a search that
-# follows it teaches the policy what it already prefers, until it no longer explores.
+# Initial values are 0. Random values are noise before the first reward, and a search that follows
+# them reinforces the policy's own preferences until it stops exploring.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights, worlds and the key for all that follows."""
+    """Start with initial weights and newly reset environments."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
+    """Collect a rollout and learn from it; also return this update's metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
@@ -77,7 +78,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Search; policies and values of a rollout are those that the search found."""
+    """Search for an action; the rollout stores the search policy and the search value."""
     found = plan(learner, runner.weights, key, runner.obs, runner.world.env)
     return runner.memory, found.action, {"policy": found.policy, "value": found.value, "mask": mask}
 
@@ -91,15 +92,15 @@ def plan(
     gumbel_scale: float = 1.0,
     params: Any = None,
 ) -> Plan:
-    """Search from each environment's state; `gumbel_scale=0` draws no action.
+    """Search from each environment's state; `gumbel_scale=0` makes the action deterministic.
 
-    `params` are those of the environments, None for the defaults.
+    `params` are the environments' params, None for the defaults.
     """
     env, predict = learner.env.env, functools.partial(predict_nodes, learner)
     mask = jax.vmap(lambda one: legal_actions(env, one, params))(state)
     root = mctx_root_fn(env, predict, params=params)(weights, obs, state)
-    asked = (root, expand(learner, params), mask, gumbel_scale)
-    found = gumbel.searched(learner.settings, weights, key, *asked)
+    given = (root, expand(learner, params), mask, gumbel_scale)
+    found = gumbel.search(learner.settings, weights, key, *given)
     with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
         value = found.search_tree.summary().value
     action = jnp.asarray(found.action, jnp.int32)
@@ -107,18 +108,18 @@ def plan(
 
 
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
-    """The function that steps a batch of nodes, as mctx asks for."""
+    """Return mctx's `recurrent_fn`, which steps a batch of nodes."""
     predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
     return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
 
 
 def predict_nodes(learner: Learner, weights: PyTree, obs: PyTree, state: Any) -> Any:
-    """Logits and values of a batch of nodes: the network looks at what is observed."""
+    """Return the network's logits and values for the observations of a batch of nodes."""
     return rollouts.predict(learner, weights, obs)
 
 
 def loss(learner: Learner[Settings], weights: PyTree, rollout: Rollout, target: Array) -> Loss:
-    """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
+    """Return the cross-entropy with the search policy plus the value loss of a minibatch."""
     logits, value = rollouts.predict(learner, weights, rollout.obs)
     chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
     chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
@@ -145,7 +146,10 @@ def decide(
     params: Any,
     greedy: bool,
 ) -> Int32[Array, " batch"]:
-    """Actions of the trained policy; see `planning.Search.plan`. The mask is the state's."""
+    """Return actions of the trained policy, see `planning.Search.plan`.
+
+    `mask` is not used: the search reads legal actions from the state.
+    """
     noise = 0.0 if greedy else 1.0
     return plan(learner, weights, key, obs, state, gumbel_scale=noise, params=params).action
 

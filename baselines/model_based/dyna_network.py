@@ -1,13 +1,15 @@
-"""A transformer that foretells a step of a map world: all its categories at once.
+"""Transformer that predicts a step of an environment with map observations.
 
-What is seen is a token for each cell of the map and one for the numbers beside it. The successor is
-foretold by these tokens in place, each given all tokens of this step and of those before it in the
-episode: attention is causal by blocks (block teacher forcing; Dedieu et al., 2025), and a step of
-imagination is one pass. A cell's token contains its eight neighbours, which most of what happens
-depends on. The end is read from the last token, which also contains a summary of the whole episode.
-The reward is read from that token, the summary, and the numbers before and after the step: whether
-a piece of wood is rewarded depends on its being one more, and on what happened long before. Which
-actions are legal is read from the observation alone, as masks are a matter of states.
+An observation is one token per map cell and one for its other numbers. The categories of the next
+observation are predicted in place from these tokens, each of which attends to all tokens of this
+step and of earlier steps of the episode: attention is causal by blocks (block teacher forcing;
+Dedieu et al., 2025), so that an imagined step is one forward pass.
+
+A cell's token includes its eight neighbours, on which most changes depend. The end is predicted
+from the last token, which also contains a summary of the whole episode. The reward is predicted
+from that token, the summary, and the numbers before and after the step: whether a piece of wood is
+rewarded depends on the inventory growing by one, and on events long before. Legal actions are
+predicted from the observation alone, as masks are functions of the state.
 """
 
 import functools
@@ -24,51 +26,51 @@ from jaxenvs.core.vocabulary import Vocabulary
 from ..networks import two_hot
 from ..networks.spatial import neighbourhoods
 
-NEVER = -1e9  # logit of what cannot be, score of a token that is not seen
-EXPANSION = 4  # width of the first of two dense layers over that of the second
+NEVER = -1e9  # logit of an impossible category, score of a masked token
+EXPANSION = 4  # ratio of the widths of the two dense layers of a block
 
 
-class Foretold(NamedTuple):
-    """What is foretold of a step, or of each of several."""
+class Prediction(NamedTuple):
+    """Predictions of one step, or of each of several."""
 
-    cells: Float32[Array, "*steps cells channels categories"]  # logits of what is seen next
+    cells: Float32[Array, "*steps cells channels categories"]  # logits of the next observation
     rest: Float32[Array, "*steps numbers categories"]
     end: Float32[Array, "*steps"]  # logit of the end of the task
-    token: Float[Array, "*steps width"]  # what `reward` needs
+    token: Float[Array, "*steps width"]  # input of `reward`
 
 
 class History(NamedTuple):
-    """What an episode has shown and brought so far."""
+    """Categories and rewards of an episode so far."""
 
-    shown: Bool[Array, "*batch categories"]  # of each channel of the cells, then of each number
-    gained: Float32[Array, "*batch actions"]  # sums of rewards, by the action that brought them
+    shown: Bool[Array, "*batch categories"]  # by channel of the cells, then by number
+    gained: Float32[Array, "*batch actions"]  # sums of rewards by action
 
     @classmethod
     def begin(cls, vocabulary: Vocabulary, num_actions: int, obs: PyTree[Array]) -> "History":
-        """That of an episode that begins at an observation."""
+        """Return the history of an episode that begins at an observation."""
         return cls(categories(vocabulary, obs), jnp.zeros(num_actions, jnp.float32))
 
     def later(
         self, vocabulary: Vocabulary, action: Array, reward: Array, obs: PyTree[Array]
     ) -> "History":
-        """After one more step, which led to an observation."""
+        """Return the history after one more step, which led to an observation."""
         gained = self.gained.at[action].add(reward)
         return History(self.shown | categories(vocabulary, obs), gained)
 
 
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
-    """Which categories an observation shows."""
+    """Return which categories occur in an observation."""
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
     return jnp.concatenate([of_cells.any(axis=0), one_hot(rest, vocabulary.rest, jnp.bool_)])
 
 
 class WorldTransformer(nn.Module):
-    """The model; it takes the steps of one environment, `vmap` it."""
+    """Dyna's model for the steps of one environment; `vmap` it."""
 
     vocabulary: Vocabulary
     num_actions: int
-    context: int  # steps that each layer looks at, the present one included
+    context: int  # steps that each layer attends to, including the current one
     width: int  # features of a token
     num_heads: int  # of attention
     depth: int  # layers
@@ -76,7 +78,7 @@ class WorldTransformer(nn.Module):
     dtype: Any = jnp.float32  # of the activations
 
     def setup(self) -> None:
-        """Name the parts."""
+        """Create the layers."""
         rows, columns = self.vocabulary.map
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
@@ -102,19 +104,19 @@ class WorldTransformer(nn.Module):
         history: History,
         action: Int32[Array, " steps"],
         over: Bool[Array, " steps"],
-    ) -> tuple[Foretold, Float32[Array, "steps actions"]]:
-        """What is foretold at successive steps, at most `context`, and logits of legal actions.
+    ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
+        """Predict successive steps, at most `context`; also return logits of the legal actions.
 
-        Steps after one that is `over` do not see it, nor what came before.
+        Steps after one that is `over` do not attend to it or to earlier ones.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
-        foretold = self.heads(tokens)
+        predicted = self.heads(tokens)
         if self.is_initializing():  # so that its weights exist
-            self.reward(foretold.token, rest, history, rest, over)
-        return foretold, jax.vmap(self.allowed)(cells, rest)
+            self.reward(predicted.token, rest, history, rest, over)
+        return predicted, jax.vmap(self.allowed)(cells, rest)
 
     def next(
         self,
@@ -123,8 +125,8 @@ class WorldTransformer(nn.Module):
         rest: Int32[Array, " numbers"],
         history: History,
         action: Int32[Array, ""],
-    ) -> tuple[PyTree[Array], Foretold]:
-        """What is remembered after one more step, and what is foretold of it."""
+    ) -> tuple[PyTree[Array], Prediction]:
+        """Predict one step; also return the recurrent state after it."""
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
@@ -139,7 +141,7 @@ class WorldTransformer(nn.Module):
         return memory, jax.tree.map(lambda leaf: leaf[0], self.heads(tokens))
 
     def begin(self) -> PyTree[Array]:
-        """What it remembers before the first step: keys and values of each layer, of no steps."""
+        """Return the initial recurrent state: an empty cache of keys and values of each layer."""
         rows, columns = self.vocabulary.map
         shape = (self.depth, self.context - 1, rows * columns + 1, 2, self.width)
         return {"pairs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
@@ -147,7 +149,7 @@ class WorldTransformer(nn.Module):
     def tokens(
         self, cells: Array, rest: Array, history: History, action: Array
     ) -> Float[Array, "steps tokens width"]:
-        """Tokens of successive steps: the cells row by row, then the numbers and the history."""
+        """Return tokens of successive steps: cells row by row, then one of numbers and history."""
         around = self.around(self.neighbours(cells))
         numbers = self.before(jnp.concatenate(self.so_far(history), axis=-1))[:, None]
         if self.vocabulary.rest:
@@ -157,19 +159,19 @@ class WorldTransformer(nn.Module):
         return tokens + taken[:, None] + self.place.astype(self.dtype)
 
     def neighbours(self, cells: Array) -> Float[Array, "steps cells features"]:
-        """Features of each cell and of the eight around it, nothing beyond the border."""
+        """Return features of each cell and its eight neighbours, zeros beyond the border."""
         room = ((0, 0), (1, 1), (1, 1), (0, 0))
         found = jax.vmap(neighbourhoods)(jnp.pad(self.embedded(cells), room))
         return found.reshape(len(cells), -1, found.shape[-1])
 
     def embedded(self, cells: Int32[Array, "*map channels"]) -> Float[Array, "*map features"]:
-        """Features of each cell alone."""
+        """Return features of each cell alone."""
         rows = cells.reshape(-1, cells.shape[-1])
         features = self.cell(one_hot(rows, self.vocabulary.cells, self.dtype))
         return features.reshape(*cells.shape[:-1], -1)
 
-    def heads(self, tokens: Float[Array, "steps tokens width"]) -> Foretold:
-        """What the tokens of each step say of it."""
+    def heads(self, tokens: Float[Array, "steps tokens width"]) -> Prediction:
+        """Return the predictions from the tokens of each step."""
         tokens = normal(tokens)
         hidden, end = self.ends
         *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
@@ -177,7 +179,7 @@ class WorldTransformer(nn.Module):
         rest = jnp.zeros((len(tokens), 0))
         if self.vocabulary.rest:
             rest = self.next_rest(token)
-        return Foretold(
+        return Prediction(
             cells=possible(self.next_cells(tokens[:, :-1]), self.vocabulary.cells),
             rest=possible(rest, self.vocabulary.rest),
             end=end(nn.gelu(hidden(token))).astype(jnp.float32)[..., 0],
@@ -192,7 +194,7 @@ class WorldTransformer(nn.Module):
         next_rest: Int32[Array, "*steps numbers"],
         terminated: Bool[Array, "*steps"],
     ) -> Float32[Array, "*steps atoms"]:
-        """Logits of the rewards of steps, see two_hot.py; after an end `next_rest` is ignored."""
+        """Return reward logits of steps, see two_hot.py; `next_rest` is ignored after an end."""
         before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
         after = jnp.where(terminated[..., None], 0, after)
         hidden, earned = self.earns
@@ -200,12 +202,12 @@ class WorldTransformer(nn.Module):
         return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
 
     def so_far(self, history: History) -> tuple[Array, Array]:
-        """A history as features."""
+        """Return a history as features."""
         gained = two_hot.squeezed(history.gained)
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
     def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
-        """Logits of the actions' being legal where this is seen."""
+        """Return a logit of each action being legal at this observation."""
         numbers = one_hot(rest, self.vocabulary.rest, self.dtype)
         hidden, legal = self.legal
         known = jnp.concatenate([self.embedded(cells).reshape(-1), numbers])
@@ -213,7 +215,7 @@ class WorldTransformer(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then two dense layers; each adds to normalised features."""
+    """Transformer block: attention, then two dense layers, each with a residual connection."""
 
     width: int
     num_heads: int
@@ -227,7 +229,7 @@ class Layer(nn.Module):
         cached: Float[Array, "kept tokens 2 width"] | None,
         seen: Bool[Array, "steps known"],
     ) -> tuple[Float[Array, "steps tokens width"], Float[Array, "known tokens 2 width"]]:
-        """The tokens after this layer, and keys and values of the steps kept and of these."""
+        """Return the tokens after this layer, and the keys and values of cached and new steps."""
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
             dense(3 * self.width, name="look")(normal(tokens)),
@@ -244,7 +246,7 @@ class Layer(nn.Module):
 
 
 def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
-    """Tokens with mean 0 and variance 1, in float32; scales are those of the layer that follows."""
+    """Normalise tokens to mean 0 and variance 1 in float32; the next layer has the scales."""
     return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
 
@@ -254,10 +256,10 @@ def attended(
     seen: Bool[Array, "steps known"],
     age: Float32[Array, "heads context"],
 ) -> Float[Array, "steps tokens width"]:
-    """What each token finds among all tokens of the steps that it sees.
+    """Return multi-head attention of each token over all tokens of the steps in `seen`.
 
-    The last of the known steps are those that look. `age` is added to the scores of a step by how
-    long ago it was.
+    The last `steps` of the known steps have queries. `age` is added to the scores of a
+    step, by how many steps ago it was.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -274,7 +276,7 @@ def attended(
 
 
 def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
-    """Which steps each step sees, as a whole: itself and those before it in the episode."""
+    """Return which steps each step attends to: itself and earlier ones of its episode."""
     ends = jnp.cumsum(over, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
     is_past = np.tri(len(over), dtype=np.bool_)
@@ -282,14 +284,14 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 
 
 def most(sizes: tuple[int, ...]) -> int:
-    """The largest number of categories."""
+    """Return the largest number of categories."""
     return max(sizes, default=1)
 
 
 def one_hot(
     numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
 ) -> Shaped[Array, "*batch features"]:
-    """One-hot vectors of numbers of these sizes, side by side."""
+    """Return the concatenated one-hot vectors of numbers with these numbers of categories."""
     parts = [
         jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)
     ] or [jnp.zeros((*numbers.shape[:-1], 0), dtype)]
@@ -299,7 +301,7 @@ def one_hot(
 def possible(
     logits: Float[Array, "*batch features"], sizes: tuple[int, ...]
 ) -> Float32[Array, "*batch parts categories"]:
-    """Logits of each number, `NEVER` where it has fewer categories than others."""
+    """Split logits by number, with `NEVER` beyond the categories that a number has."""
     logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
     there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)
     return jnp.where(there, logits, NEVER)
@@ -308,7 +310,7 @@ def possible(
 def log_likelihood(
     logits: Float32[Array, "*batch parts categories"], number: Int32[Array, "*batch parts"]
 ) -> Float32[Array, "*batch"]:
-    """Logarithm of the probability of numbers, together."""
+    """Return the logarithm of the joint probability of numbers."""
     log_probs = jax.nn.log_softmax(logits)
     is_it = number[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
     return jnp.where(is_it, log_probs, 0.0).sum(axis=(-1, -2))

@@ -1,4 +1,4 @@
-"""Gumbel MuZero's search (Danihelka et al., 2022) through mctx, for learners that plan."""
+"""Search of Gumbel MuZero (Danihelka et al., 2022) through mctx, for AlphaZero and MuZero."""
 
 import functools
 from typing import Any
@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs.core.masking import Mask
 
 
-def searched(
+def search(
     settings: Any,
     weights: PyTree[Array],
     key: Array,
@@ -19,10 +19,11 @@ def searched(
     mask: Mask,
     gumbel_scale: float,
 ) -> Any:
-    """What mctx finds from a batch of roots; `gumbel_scale=0` draws nothing.
+    """Return mctx's policy output for a batch of roots.
 
-    `mask` are the legal actions at the roots, and `expand` is its `recurrent_fn`. `settings` has
-    `simulations`, `considered`, `value_scale` and `rescale`.
+    `gumbel_scale=0` makes the action deterministic. `mask` holds the legal actions at the roots,
+    and `expand` is mctx's `recurrent_fn`. `settings` has `simulations`, `considered`, `value_scale`
+    and `rescale`.
     """
     import mctx
 

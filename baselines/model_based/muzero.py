@@ -1,41 +1,42 @@
-"""MuZero (Schrittwieser et al., 2020): planning in a model that is learned beside the policy.
+"""MuZero (Schrittwieser et al., 2020): planning in a learned model of latent states.
 
-Run it with `jaxenvs train ID --algo muzero`. A network turns what is observed into a latent state,
-and predicts from that and an action the next one and the reward;
-Gumbel MuZero (Danihelka et al., 2022) searches through mctx among these alone. The environment is
-never asked in a plan, so that plans use only what the agent sees. Illegal actions are known at the
-root of a search and nowhere else.
+A network maps an observation to a latent state, predicts the next latent state and the reward of an
+action, and the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022, through
+mctx) searches in this model alone, so that plans use the agent's observations only. Run it with
+`jaxenvs train ID --algo muzero`. Legal actions are known at the root of a search only.
 
-Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
-evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
-imagined latent states should agree with those of the true observations (`consistency`; Ye et al.,
-2021), or those of a board say what its cells show (`reconstruction`; Anand et al., 2022). For the
-share `value_consistency` their values are learned from what the network says of these now (value
-equivalence; Grimm et al., 2020) instead of from what came of them, which says little of an action
-where chance decides much. Afterstates still learn from the latter. What follows the rewards of a
-window is worth what a slow copy of the weights, looking one imagined step ahead, can make of it
-now: values of the time of acting would be those of worse policies. For a share of the windows,
-searches with the slow copy find policies anew. What windows teach is in muzero_loss.py.
+The replay buffer stores each step with its search policy. Windows of `unroll_steps` + 1 steps,
+sampled uniformly or by the error of their first value, train the network (muzero_loss.py):
 
-With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
-much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
-search weighs these by their learned probabilities (PUCT at decisions, as in the paper). What
-happened between two observations is coded by an encoder, learned through the straight-through
-gradient of its most likely code. It reads the afterstate and the latent state that followed,
-instead of observations, and is asked to use all codes evenly.
-Deliberate differences beside these: values to learn are those of one imagined step at most, not of
-a search; layers and latent states are normalised (muzero_network.py); environments fill the replay
-buffer side by side; an episode cut by the time limit is bootstrapped with its true successor; what
-follows the end of a task is worth 0 and has no policy.
+- TD targets bootstrap from the target network's current value after a one-step lookahead, as values
+  stored while acting belong to worse policies. For the share `reanalysed` of the windows,
+  searches with the target network compute new policies.
+- `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
+  al., 2021).
+- `reconstruction`: the latent states of a board should predict its cells (Anand et al., 2022).
+- `value_consistency`: this share of the value loss of predicted latent states has the network's own
+  value of the true observation as target (value equivalence; Grimm et al., 2020) in place of the
+  observed return, which is noisy in stochastic environments. Afterstates keep the return.
+
+With `codes` it is Stochastic MuZero (Antonoglou et al., 2022): the model has afterstates, from
+which one of `codes` chance outcomes leads to the next state, and the search weights the outcomes by
+their predicted probabilities (PUCT at decision nodes, as in the paper). An encoder assigns the
+outcome, with a straight-through gradient.
+
+Deliberate differences: bootstrapped values come from a one-step lookahead, not from a search;
+layers and latent states are normalised (muzero_network.py); several environments fill the replay
+buffer; a truncated episode is bootstrapped from its true successor; after a terminal state, the
+value target is 0 and there is no policy target; the chance encoder reads the afterstate and the
+next latent state instead of observations, and a loss balances its use of the codes.
 """
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32, PyTree, Shaped, UInt32
+from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
@@ -43,161 +44,118 @@ from jaxenvs.core.random import shuffled
 from ..core import priorities, replay_buffer, replay_checks, rollouts
 from ..core.bounds import Count, Rate, Share
 from ..core.learner import Learner
-from ..core.replay_buffer import ReplayBuffer
-from ..core.rollouts import Rollout
-from ..core.settings import Exploration
+from ..core.rollouts import Rollout, Runner
+from ..core.settings import FromReplay
 from ..networks import q_network, two_hot
 from ..networks.encoders import is_board
-from ..off_policy import dqn
-from ..off_policy.dqn import Learned
-from .muzero_loss import Window, following, loss, parts_of, targets
+from ..off_policy import q_learning
+from ..off_policy.q_learning import Learned
+from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
-from .muzero_search import planned
+from .muzero_search import plan
 
-FIRMNESS = 50.0  # by which mctx multiplies `value_scale` before the first visit of a search
-SMALL = 1e-6  # least span of values that are stretched to 0 to 1
+MAXVISIT_INIT = 50.0  # default of mctx: it scales values before the first visit of a search
+MIN_SPAN = 1e-6  # least range of values that are rescaled to 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploration):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+class Settings(FromReplay):
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
-    num_envs: int = 32  # environments that step together
+    num_envs: int = 32  # environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
-    max_grad_norm: float = 5.0  # global norm of the gradient, at most
-    capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
+    max_grad_norm: float = 5.0  # gradients are clipped to this global norm
+    capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
-    gradient_steps: Count = 16  # of an update
-    batch_size: Count = 128  # windows that a gradient step learns from, on all devices
-    unroll_steps: Count = 5  # imagined steps of a window
-    n_step: Count = 5  # steps whose rewards are added before the value of what follows
-    simulations: Count = 16  # of the search for each action
-    considered: Count = 16  # actions that the search tries at its root, at most
-    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
-    rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
-    latent: Count = 64  # numbers of a latent state
-    atoms: Count = 100  # of rewards and values on either side of 0, see two_hot.py
-    spacing: float = 0.2  # of the atoms: well below what the smallest reward is, squeezed
-    value_weight: float = 0.25  # weight of the value loss
-    lookahead: bool = True  # whether values to learn are those of a policy that looks a step ahead
-    epsilon_start: float = 0.0  # share of random actions at the beginning
-    epsilon_end: float = 0.0  # and when it has fallen
-    entropy: float = 0.0  # weight of the entropy bonus, over legal actions
-    consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
-    reconstruction: float = 0.0  # weight of what imagined states of a board say its cells show
-    value_consistency: Share = 0.0  # share of imagined states' values learned from the true ones'
-    reanalysed: Share = 0.25  # share of windows whose policies are found anew
+    gradient_steps: Count = 16  # gradient steps per update
+    batch_size: Count = 128  # windows per gradient step, on all devices together
+    unroll_steps: Count = 5  # steps K that the model is unrolled
+    n_step: Count = 5  # steps of reward before bootstrapping
+    simulations: Count = 16  # simulations per search
+    considered: Count = 16  # largest number of actions sampled at the root
+    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    rescale: bool = True  # whether the values of a node are rescaled to 0 to 1
+    latent: Count = 64  # size of a latent state
+    atoms: Count = 100  # atoms of rewards and values on either side of 0, see two_hot.py
+    spacing: float = 0.2  # spacing of the atoms; well below the squeezed smallest reward
+    value_weight: float = 0.25  # coefficient of the value loss
+    lookahead: bool = True  # whether value targets use a one-step lookahead in the model
+    epsilon_start: float = 0.0  # initial share of random actions
+    epsilon_end: float = 0.0  # final share of random actions
+    entropy: float = 0.0  # coefficient of the entropy bonus, over legal actions
+    consistency: float = 1.0  # coefficient of the consistency loss of latent states
+    reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
+    value_consistency: Share = 0.0  # share of the true state's value in the model's targets
+    reanalysed: Share = 0.25  # share of windows whose policies are searched again
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # gradient steps between updates of the target network
-    priority: Share = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
-    importance: Share = 0.4  # power of the importance weights at the start; it rises to 1
-    codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
+    codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
         super().check()
         if not self.spacing:
             raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
-        least = self.reach + 1 + (self.priority > 0.0)  # see `Replay.least_slots`
-        if self.slots < least:
-            raise ValueError(
-                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; a window needs {least}: give capacity={least * self.num_envs} or "
-                "more"
-            )
         if self.reconstruction and not self.lines:
             raise ValueError(
                 f"reconstruction={self.reconstruction}: only the latent state of a square board "
-                f"that is read with lines says what cells show; give reconstruction=0, or where "
+                f"that is read with lines has cells; give reconstruction=0, or where "
                 f"a board is observed lines=64"
-            )
-        if self.warm_up < self.reach * self.num_envs:
-            raise ValueError(
-                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"the {self.reach} steps of a window; give at least {self.reach * self.num_envs}"
             )
 
     @property
-    def slots(self) -> int:
-        """Slots of the replay buffer for each environment."""
-        return self.capacity // self.num_envs
+    def window(self) -> str:
+        """Name of a sampled window in error messages."""
+        return "a window"
 
     @property
     def reach(self) -> int:
-        """Steps of a window, with those whose rewards the last value counts."""
+        """Steps of a window, including the rewards of the last n-step value."""
         return self.unroll_steps + self.n_step
 
 
-class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
-
-    weights: PyTree[Array]
-    target: PyTree[Array]  # their slow copy
-    optimiser: PyTree[Array]  # Adam's moments and counts
-    updates: Int32[Array, "*seeds"]  # made so far
-    replay_buffer: ReplayBuffer
-    found: Float32[Array, "*seeds envs slots actions"]  # policies, by the search of each slot
-    world: PyTree[Array]  # VectorState
-    obs: PyTree[Array]  # what the next actions are chosen from
-    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
-    lengths: Int32[Array, "*seeds envs"]  # their steps so far
-    memory: tuple[()]  # the network remembers nothing
-    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): they are equal
-
-
-DIVIDED = (*rollouts.DIVIDED, "replay_buffer", "found", "priorities")
 support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
-    """The network for an environment; that of a board, whose `lines` are read, knows its cells."""
+    """Return the network for an environment, a `BoardNetwork` if `lines` of a board are read."""
     is_alone = given.get("lines") and is_board(env.features[0])
     return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
-    fields = rollouts.begin(learner, key)
-    mask = rollouts.legal_now(learner, fields["world"].env)
-    slots = (learner.env.num_envs, learner.settings.slots)
-    return Runner(
-        **fields,
-        target=jax.tree.map(jnp.copy, fields["weights"]),
-        updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
-        found=jnp.zeros((*slots, learner.network.num_actions), jnp.float32),
-        priorities=priorities.empty(*slots) if learner.settings.priority else (),
-    )
+    """Start as `q_learning.begin`, with room for the search policy of each slot."""
+    shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
+    return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    """Act, store the steps and learn from the replay buffer; also return this update's metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
     step = functools.partial(gradient_step, learner, runner)
-    names = (*parts_of(learner.settings), "clipped_targets")
-    runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
+    names = (*loss_names(learner.settings), "clipped_targets")
+    runner, losses = q_learning.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
     return runner, {**rollouts.episode_sums(ends), **losses, "epsilon": epsilon}
 
 
 def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-    """Act for `rollout_steps` steps in every environment, and remember them."""
+    """Make `rollout_steps` steps in every environment; store them with their search policies."""
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
         key_plan, key_random, key_step = jax.random.split(key, 3)
         mask = rollouts.legal_now(learner, runner.world.env)
-        plan = planned(learner, runner.weights, key_plan, runner.obs, mask)
-        chosen = jax.nn.one_hot(plan.action, plan.policy.shape[1], dtype=jnp.float32)
+        found = plan(learner, runner.weights, key_plan, runner.obs, mask)
+        chosen = jax.nn.one_hot(found.action, found.policy.shape[1], dtype=jnp.float32)
         action = q_network.explore(key_random, chosen, epsilon, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = runner.replay_buffer
         every = jnp.arange(len(action), dtype=jnp.int32)
         where = every, buffer.written % learner.settings.slots
         runner = runner._replace(
-            found=runner.found.at[where].set(plan.policy),
+            found=runner.found.at[where].set(found.policy),
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
         after, ends = rollouts.after_step(learner, runner, step)
@@ -219,45 +177,45 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Learn from one batch of windows, then let the slow copy follow.
+    """Sample a batch of windows and take a gradient step.
 
-    `beta` is the power of the importance weights of windows drawn by priority.
+    `beta` is the exponent of the importance weights of prioritised replay.
     """
     settings = learner.settings
     key_draw, key_plan = jax.random.split(key)
-    drawn, window = windows(learner, runner, beta, learned, key_draw)
-    window = reanalysed(learner, learned.target, key_plan, window)
-    values = values_now(learner, learned.target, window)
+    drawn, window = sample_windows(learner, runner, beta, learned, key_draw)
+    window = reanalyse(learner, learned.target, key_plan, window)
+    values = bootstrap_values(learner, learned.target, window)
     goals = targets(window, values, settings.n_step, settings.gamma)
-    return dqn.descended(learner, loss, learned, drawn, window, goals)
+    return q_learning.descend(learner, loss, learned, drawn, window, goals)
 
 
-def windows(
+def sample_windows(
     learner: Learner[Settings],
     runner: Runner,
     beta: Float32[Array, ""],
     learned: Learned,
     key: Array,
 ) -> tuple[priorities.SampledSlots | None, Window]:
-    """Windows from the replay buffer, drawn evenly or by priority; also what was drawn by it."""
+    """Sample windows from the replay buffer; also return the draws of prioritised replay."""
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
         size = settings.batch_size // devices.count
         where = replay_buffer.sample_slots(key, runner.replay_buffer, size, settings.reach)
-        return None, cut_out(settings, runner, *where)
+        return None, windows_at(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
-    # Draws come in the order of environments, and `reanalysed` takes the first.
+    # Draws are sorted by environment, and `reanalyse` takes the first.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
-    window = cut_out(settings, runner, drawn.env, drawn.slot)
+    window = windows_at(settings, runner, drawn.env, drawn.slot)
     return drawn, devices.distribute(window._replace(weight=drawn.weight), drawn.device)
 
 
-def cut_out(
+def windows_at(
     settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
 ) -> Window:
-    """The windows that begin in these slots of environments."""
+    """Read the windows that begin in slots `first` of environments."""
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
@@ -277,71 +235,74 @@ def cut_out(
     )
 
 
-def reanalysed(
+def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """The windows, the first of them with policies that searches with the slow copy find now."""
+    """Replace the policies of the first windows by results of searches with the target network.
+
+    The setting `reanalysed` is their share.
+    """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
         return window
     shape = window.policy[:count].shape
-    seen = jax.tree.map(lambda leaf: flat(leaf[:count]), (window.obs, window.mask))
-    policy = planned(learner, target, key, *seen).policy.reshape(shape)
+    seen = jax.tree.map(lambda leaf: flatten(leaf[:count]), (window.obs, window.mask))
+    policy = plan(learner, target, key, *seen).policy.reshape(shape)
     return window._replace(policy=window.policy.at[:count].set(policy))
 
 
-def values_now(
+def bootstrap_values(
     learner: Learner[Settings], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """What the slow copy says of the slots that follow the rewards of each moment of windows."""
-    settings, slots = learner.settings, following(window, learner.settings.n_step)
+    """Return the target network's values of the states after each moment's n-step rewards."""
+    settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
-    def those(early: Array, later: Array) -> Array:
+    def at_slots(early: Array, later: Array) -> Array:
         every = jnp.concatenate([early, later], axis=1)
-        return flat(jax.vmap(lambda rows, index: rows[index])(every, slots))
+        return flatten(jax.vmap(lambda rows, index: rows[index])(every, slots))
 
     seen = (window.obs, window.mask), (window.ahead, window.mask_ahead)
-    obs, mask = jax.tree.map(those, *seen)
+    obs, mask = jax.tree.map(at_slots, *seen)
     if settings.lookahead:
-        value = looked_ahead(learner, target, obs, mask)
+        value = lookahead_value(learner, target, obs, mask)
     else:
         _, value = learner.network.of_batch(target, "__call__", obs)
     return value.reshape(slots.shape)
 
 
-def looked_ahead(
+def lookahead_value(
     learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array], mask: Mask
 ) -> Float32[Array, " batch"]:
-    """What a policy that looks one imagined step ahead is worth.
+    """Return the value of the policy improved by a one-step lookahead in the model.
 
-    It follows the values of actions as firmly as a search without chance does.
+    The improved policy is softmax(logits + sigma(Q)), as in a Gumbel search before its first visit.
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)
     latent = of("represent", obs)
     logits, _ = of("predict", latent)
 
-    def worth(action: Int32[Array, ""]) -> Float32[Array, " batch"]:
+    def q_value(action: Int32[Array, ""]) -> Float32[Array, " batch"]:
         action = jnp.broadcast_to(action, len(latent))
         if settings.codes:
-            _, value = of("expect", of("act", latent, action))
+            _, value = of("predict_afterstate", of("afterstate", latent, action))
             return network.number(value)
-        after, reward = of("imagine", latent, action)
+        after, reward = of("transition", latent, action)
         _, value = of("predict", after)
         return network.number(reward) + settings.gamma * network.number(value)
 
-    worths = jax.vmap(worth, out_axes=1)(jnp.arange(network.num_actions, dtype=jnp.int32))
-    known, firmness = worths, FIRMNESS * settings.value_scale
+    values = jax.vmap(q_value, out_axes=1)(jnp.arange(network.num_actions, dtype=jnp.int32))
+    scaled, scale = values, MAXVISIT_INIT * settings.value_scale
     if settings.rescale:
-        lowest = -legal(-worths, mask).max(axis=-1, keepdims=True)
-        span = legal(worths, mask).max(axis=-1, keepdims=True) - lowest
-        known = (worths - lowest) / jnp.maximum(span, SMALL)
-    policy = jax.nn.softmax(legal(logits + firmness * known, mask))
-    return (policy * worths).sum(axis=-1)
+        lowest = -legal(-values, mask).max(axis=-1, keepdims=True)
+        span = legal(values, mask).max(axis=-1, keepdims=True) - lowest
+        scaled = (values - lowest) / jnp.maximum(span, MIN_SPAN)
+    policy = jax.nn.softmax(legal(logits + scale * scaled, mask))
+    return (policy * values).sum(axis=-1)
 
 
-def flat(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """The moments of all windows, one after another."""
+def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
+    """Join the axes of windows and moments."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
@@ -355,19 +316,22 @@ def decide(
     params: Any,
     greedy: bool,
 ) -> Int32[Array, " batch"]:
-    """Actions of the trained policy; see `planning.Search.plan`. No state or params are read."""
+    """Return actions of the trained policy, see `planning.Search.plan`.
+
+    `state` and `params` are not used.
+    """
     noise = 0.0 if greedy else 1.0
-    return planned(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
+    return plan(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Atoms that hold the rewards and returns of a `supports.Paid`."""
+    """Return atoms that contain the rewards and returns of a `supports.Paid`."""
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
 def check_board(learner: Learner[Settings]) -> None:
-    """Raise unless what its latent states should say of cells can be said."""
+    """Raise `ValueError` for `reconstruction` of an observation that is not a square board."""
     if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
         raise ValueError(
             f"reconstruction={learner.settings.reconstruction}: {learner.env.env.name} observes "
@@ -377,6 +341,6 @@ def check_board(learner: Learner[Settings]) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` for what a replay buffer, or the reconstruction of a board, cannot do."""
+    """Raise `ValueError` unless the replay buffer fits and the observation can be reconstructed."""
     replay_checks.check(learner, seeds, episodes)
     check_board(learner)

@@ -1,8 +1,9 @@
-"""What windows of steps teach MuZero: values, rewards, policies, and latent states that agree.
+"""Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
-With `consistency`, imagined latent states should agree with those of the true observations as these
-stand out from the others of the batch: otherwise agreement would be best if all were the same. With
-`reconstruction` they should say what the cells of a board show.
+With `consistency`, predicted latent states should be similar to encodings of the true observations,
+standardised over the batch, as otherwise a constant latent state would be the optimum. With
+`reconstruction`, they should predict the cells of a board. A "moment" is an unroll step k of a
+window, from 0 for its first observation.
 """
 
 import functools
@@ -21,40 +22,40 @@ from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
 
-HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
+HALF = 0.5  # scale of the gradient at the start of the dynamics function
 TINY = 1e-6  # added to variances and to shares
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
-OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
+CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer: of the first `unroll_steps` + 1 all is known."""
+    """Successive slots of the replay buffer, complete for the first `unroll_steps` + 1."""
 
     obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
-    mask: Mask  # likewise
+    mask: Mask  # (batch, unroll_steps + 1, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch moments actions"]  # that a search found
+    policy: Float32[Array, "batch moments actions"]  # of a search
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step
     weight: Float32[Array, " batch"]  # importance weight
-    ahead: PyTree[Array]  # (batch, n_step, ...), what is seen after `obs`
-    mask_ahead: Mask  # likewise
+    ahead: PyTree[Array]  # (batch, n_step, ...), observations after `obs`
+    mask_ahead: Mask  # (batch, n_step, actions)
 
 
 class Targets(NamedTuple):
-    """What to learn of each moment of a window, and whether; the first reward is never learned."""
+    """Targets of each moment of a window; the reward of the first moment is never learned."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # of the step before
+    reward: Float32[Array, "batch moments"]  # of the previous step
     policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # not after a cut, of which nothing is known
-    is_open: Bool[Array, "batch moments"]  # before any end: there is an observation, and a policy
+    is_known: Bool[Array, "batch moments"]  # False after a truncation
+    is_open: Bool[Array, "batch moments"]  # before any end: there is an observation and a policy
 
 
-def following(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
-    """The slots that come after the n-step rewards of moments: after an end there are fewer."""
+def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
+    """Return the slots after the n-step rewards of moments; fewer than n steps after an end."""
 
     def slot(moment: int) -> Int32[Array, " batch"]:
         ahead = slice(moment, moment + n_step)
@@ -68,10 +69,10 @@ def following(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
 def targets(
     window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float | Array
 ) -> Targets:
-    """What the network should say of the moments of windows: n-step values, rewards, policies.
+    """Return n-step value targets, rewards and policies of the moments of windows.
 
-    `values` are those of the slots that are `following` each moment. After the end of a task
-    nothing is earned any more. After a cut nothing is known.
+    `values` belong to the states in `bootstrap_slots`. After a terminal state, value and reward are
+    0; after a truncation they are unknown.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -80,7 +81,7 @@ def targets(
     chex.assert_shape(values, window.policy.shape[:2], custom_message="values are [batch, moments]")
     value, reward, known, opened = [], [], [], []
     is_open = window.is_step
-    is_over = jnp.zeros_like(is_open)  # after the end of the task
+    is_over = jnp.zeros_like(is_open)  # after a terminal state
     for moment in range(window.policy.shape[1]):
         ahead = slice(moment, moment + n_step)
         ends = (window.terminated[:, ahead], window.truncated[:, ahead])
@@ -91,10 +92,10 @@ def targets(
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # of the step from here
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
-    nothing = jnp.zeros_like(reward[0])
+    zero = jnp.zeros_like(reward[0])
     return Targets(
         value=jnp.stack(value, axis=1),
-        reward=jnp.stack([nothing, *reward[:-1]], axis=1),
+        reward=jnp.stack([zero, *reward[:-1]], axis=1),
         policy=window.policy,
         is_known=jnp.stack(known, axis=1),
         is_open=jnp.stack(opened, axis=1),
@@ -102,7 +103,7 @@ def targets(
 
 
 class Moment(NamedTuple):
-    """What is seen at a moment of windows, and what to learn of it."""
+    """Observations, actions and targets at one moment of windows."""
 
     obs: PyTree[Array]
     mask: Mask
@@ -110,31 +111,32 @@ class Moment(NamedTuple):
     goals: Targets  # of this moment alone
 
 
-def parts_of(settings: Any) -> tuple[str, ...]:
-    """Names of the parts of the loss."""
+def loss_names(settings: Any) -> tuple[str, ...]:
+    """Return the names of the parts of the loss."""
     consistency = ("consistency_loss",) if settings.consistency else ()
-    surprise = ("observation_loss",) if settings.reconstruction else ()
-    return (*LOSSES, *consistency, *surprise, *(OF_CHANCE if settings.codes else ()))
+    reconstruction = ("observation_loss",) if settings.reconstruction else ()
+    chance = CHANCE_LOSSES if settings.codes else ()
+    return (*LOSSES, *consistency, *reconstruction, *chance)
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
-    """Errors of policies, values, rewards and latent states, over the moments of windows.
+    """Return the loss of policies, values, rewards and latent states over the moments of windows.
 
-    Also return the error of the first value of each, by which windows are ranked.
+    `error` holds the error of the first value of each window, for its priority.
     """
     settings, last = learner.settings, learner.settings.unroll_steps
     whole = Moment(window.obs, window.mask, window.action, goals)
     moments = [jax.tree.map(lambda leaf, at=at: leaf[:, at], whole) for at in range(last + 1)]
     latent = learner.network.of_batch(weights, "represent", moments[0].obs)
-    errors, error = said(learner, weights, latent, moments[0])
+    errors, error = prediction_losses(learner, weights, latent, moments[0])
     count = jnp.maximum(moments[0].goals.is_open.sum(dtype=jnp.float32), 1.0)
     entropy = errors["entropy"].sum() / count
-    sums: dict[str, Any] = dict.fromkeys(parts_of(settings), jnp.float32(0.0))
+    sums: dict[str, Any] = dict.fromkeys(loss_names(settings), jnp.float32(0.0))
     sums |= {name: (window.weight * error).mean() for name, error in errors.items()}
     for before, now in itertools.pairwise(moments):
         latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
-        latent, truth, errors = imagined(learner, weights, latent, before, now)
-        errors |= said(learner, weights, latent, now, truth)[0]
+        latent, truth, errors = transition_losses(learner, weights, latent, before, now)
+        errors |= prediction_losses(learner, weights, latent, now, truth)[0]
         for name, part in errors.items():
             sums[name] += (window.weight * part).mean() / last
     total = sums["policy_loss"] - settings.entropy * sums["entropy"]
@@ -145,31 +147,31 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
     return total, {
         **sums,
         "entropy": entropy,
-        "clipped_targets": clipped(learner, goals),
+        "clipped_targets": clipped_share(learner, goals),
         "error": error,
     }
 
 
-def clipped(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
-    """Share of moments whose value or reward lies beyond the atoms."""
+def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
+    """Return the share of moments whose value or reward target lies beyond the atoms."""
     atoms = learner.settings.atoms, learner.settings.spacing
     is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
     known = goals.is_known.astype(jnp.float32)
     return (known * is_beyond.astype(jnp.float32)).sum() / jnp.maximum(known.sum(), 1.0)
 
 
-def said(
+def prediction_losses(
     learner: Learner[Any],
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     now: Moment,
     truth: Float32[Array, "batch latent"] | None = None,
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
-    """Errors of the policies and values of latent states, and the policies' entropy.
+    """Return the policy and value losses of latent states, and the policies' entropy.
 
-    Also return how far the values are from those that the steps taught. `truth` holds the latent
-    states of the true observations: where one is open, the share `value_consistency` of the value's
-    error is how far it is from what the network says of `truth`, which learns nothing from that.
+    Also return the absolute errors of the values. `truth` holds the latent states of the true
+    observations: with `value_consistency`, their values (without gradient) have that share as
+    targets where the episode has not ended.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -182,14 +184,14 @@ def said(
     }
     if truth is not None and learner.settings.value_consistency:
         share = learner.settings.value_consistency * is_open
-        _, seen = network.of_batch(weights, "predict", truth)
-        goal = jax.lax.stop_gradient(jax.nn.softmax(seen))
+        _, true_value = network.of_batch(weights, "predict", truth)
+        goal = jax.lax.stop_gradient(jax.nn.softmax(true_value))
         apart = -(goal * jax.nn.log_softmax(value)).sum(axis=-1)
         errors["value_loss"] = (1.0 - share) * errors["value_loss"] + share * apart
     return errors, jnp.abs(network.number(value) - goals.value)
 
 
-def imagined(
+def transition_losses(
     learner: Learner[Any],
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
@@ -200,74 +202,75 @@ def imagined(
     Float32[Array, "batch latent"],
     dict[str, Float32[Array, " batch"]],
 ]:
-    """Latent states of a moment from those before, and those of its true observations.
+    """Predict the latent states of a moment from the latent states of the moment before.
 
-    Also return errors of the former, of rewards and of chance.
+    Returns them, the latent states of the true observations, and the losses of latent states,
+    rewards and chance outcomes.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # The reward of a step that was cut is known, what follows it is not.
+    # The reward of a truncated step is known, its continuation is not.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)
     if learner.settings.codes:
-        after = of("act", latent, before.action)
-        logits, value = of("expect", after)
-        code, errors = chance(learner, of("coded", after, truth), logits, is_open)
+        after = of("afterstate", latent, before.action)
+        logits, value = of("predict_afterstate", after)
+        code, errors = chance_codes(learner, of("encode_chance", after, truth), logits, is_open)
         errors["after_loss"] = known * learner.network.cross_entropy(value, before.goals.value)
-        latent, reward = of("happen", after, code)
+        latent, reward = of("chance_transition", after, code)
     else:
-        latent, reward = of("imagine", latent, before.action)
+        latent, reward = of("transition", latent, before.action)
     errors["reward_loss"] = known * learner.network.cross_entropy(reward, now.goals.reward)
     seen = is_open.astype(jnp.float32)
     if learner.settings.consistency:
-        goal = jax.lax.stop_gradient(of("projected", truth))
-        apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
-        errors["consistency_loss"] = seen * apart
+        goal = jax.lax.stop_gradient(of("project", truth))
+        similarity = cosine(of("predict_projection", latent), standardise(learner, goal, is_open))
+        errors["consistency_loss"] = seen * (1.0 - similarity)
     if learner.settings.reconstruction:
-        errors["observation_loss"] = seen * of("surprise", latent, now.obs)
+        errors["observation_loss"] = seen * of("reconstruction_loss", latent, now.obs)
     return latent, truth, errors
 
 
-def chance(
+def chance_codes(
     learner: Learner[Any],
     probabilities: Float32[Array, "batch codes"],
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
-    """One-hot codes of what happened, and each error of what was expected and of the encoder.
+    """Return one-hot chance codes, and the losses of their prediction and of the encoder.
 
-    The encoder's most likely code is the true one; its gradient is that of the probabilities. Where
-    what came of an action is not seen, the code is the one that was expected most. The encoder
-    should be sure of each code, and use all of them: its error is the distance of the probabilities
-    from the code, and how far the use of all codes in the batch is from even. The gradient of the
-    latter is that of its share in each row.
+    The code is the most likely one of the encoder, with the gradient of its `probabilities`
+    (straight-through). Where the outcome is not observed, it is the most likely one of the
+    prediction `logits`. The encoder's loss is the squared distance of the probabilities from the
+    code, plus a penalty for uneven use of the codes over the batch, with the gradient of each
+    item's share.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)
     expected = jax.nn.one_hot(logits.argmax(axis=-1), count, dtype=jnp.float32)
     seen = is_seen.astype(jnp.float32)
-    surprise = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
+    chance_loss = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
     apart = jnp.square(code - probabilities).sum(axis=-1)
-    used = jax.lax.stop_gradient(mean_of_rows(learner, probabilities, is_seen))
+    used = jax.lax.stop_gradient(masked_mean(learner, probabilities, is_seen))
     uneven = (probabilities * jnp.log(count * used + TINY)).sum(axis=-1)
     through = probabilities + jax.lax.stop_gradient(code - probabilities)
-    errors = {"chance_loss": seen * surprise, "code_loss": seen * (apart + uneven)}
+    errors = {"chance_loss": seen * chance_loss, "code_loss": seen * (apart + uneven)}
     return jnp.where(is_seen[:, None], through, expected), errors
 
 
-def standardised(
+def standardise(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
-    """Vectors whose numbers have mean 0 and standard deviation 1 over the rows that count."""
-    mean = mean_of_rows(learner, x, rows)
-    variance = mean_of_rows(learner, jnp.square(x - mean), rows)
+    """Scale each number to mean 0 and standard deviation 1 over the chosen rows."""
+    mean = masked_mean(learner, x, rows)
+    variance = masked_mean(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
 
 
-def mean_of_rows(
+def masked_mean(
     learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
-    """The mean of the rows that count, of the batches of all devices."""
+    """Return the mean of the chosen rows over the batches of all devices."""
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
     return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 
@@ -275,6 +278,6 @@ def mean_of_rows(
 def cosine(
     a: Float32[Array, "batch latent"], b: Float32[Array, "batch latent"]
 ) -> Float32[Array, " batch"]:
-    """Cosine of the angles between pairs of vectors."""
+    """Return the cosine similarity of pairs of vectors."""
     lengths = jnp.sqrt(jnp.square(a).sum(axis=-1) * jnp.square(b).sum(axis=-1) + 1e-8)
     return (a * b).sum(axis=-1) / lengths

@@ -1,6 +1,6 @@
-"""The search of MuZero: plans from observations, in the learned model alone.
+"""Search of MuZero: plans from observations in the learned model alone, through mctx.
 
-It knows the legal actions at its root and nowhere else.
+Legal actions are known at the root only.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from jaxenvs.core.masking import Mask, legal
 from ..core.learner import Learner
 from . import gumbel
 
-DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
+DIRICHLET = 0.25  # share of Dirichlet noise in the root policy of Stochastic MuZero
 
 
 class Plan(NamedTuple):
-    """What a search returns, by observation."""
+    """Result of a search for each observation."""
 
     action: Int32[Array, " batch"]
-    policy: Float32[Array, "batch actions"]  # probabilities to learn
+    policy: Float32[Array, "batch actions"]  # improved policy, the target of the policy loss
 
 
-def planned(
+def plan(
     learner: Learner[Any],
     weights: PyTree[Array],
     key: Array,
@@ -34,66 +34,66 @@ def planned(
     gumbel_scale: float = 1.0,
     dirichlet: float = DIRICHLET,
 ) -> Plan:
-    """Search from each observation, in the model alone; `gumbel_scale=0` draws no action.
+    """Search from each observation in the model; `gumbel_scale=0` makes the action deterministic.
 
-    `mask` are the legal actions there, as no others are known. `dirichlet` is the share of noise at
-    the root of a search with chance.
+    `mask` holds the legal actions at the root. `dirichlet` is the share of noise in the root policy
+    of Stochastic MuZero.
     """
     import mctx
 
     settings, network = learner.settings, learner.network
 
-    def predicted(latent: Array) -> dict[str, Any]:
+    def predict(latent: Array) -> dict[str, Any]:
         logits, value = network.of_batch(weights, "predict", latent)
         return {"prior_logits": logits, "value": network.number(value)}
 
-    def imagined(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
-        latent, reward = network.of_batch(weights, "imagine", latent, action)
+    def transition(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
+        latent, reward = network.of_batch(weights, "transition", latent, action)
         discount = jnp.full(action.shape, settings.gamma, jnp.float32)
         known: dict[str, Any] = {"reward": network.number(reward), "discount": discount}
-        return mctx.RecurrentFnOutput(**known, **predicted(latent)), latent
+        return mctx.RecurrentFnOutput(**known, **predict(latent)), latent
 
     latent = network.of_batch(weights, "represent", obs)
-    known = {**predicted(latent), "embedding": latent}
-    known["prior_logits"] = legal(known["prior_logits"], mask)
+    root = {**predict(latent), "embedding": latent}
+    root["prior_logits"] = legal(root["prior_logits"], mask)
     if settings.codes:
-        drawn = (gumbel_scale, dirichlet)
-        return planned_with_chance(learner, weights, key, known, predicted, mask, *drawn)
-    asked = (mctx.RootFnOutput(**known), imagined, mask, gumbel_scale)
-    found = gumbel.searched(settings, weights, key, *asked)
+        noise = (gumbel_scale, dirichlet)
+        return stochastic_plan(learner, weights, key, root, predict, mask, *noise)
+    given = (mctx.RootFnOutput(**root), transition, mask, gumbel_scale)
+    found = gumbel.search(settings, weights, key, *given)
     return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
 
 
-def planned_with_chance(
+def stochastic_plan(
     learner: Learner[Any],
     weights: PyTree[Array],
     key: Array,
-    known: dict[str, Any],
-    predicted: Callable[[Array], dict[str, Any]],
+    root: dict[str, Any],
+    predict: Callable[[Array], dict[str, Any]],
     mask: Mask,
     temperature: float,
     dirichlet: float,
 ) -> Plan:
-    """Search with chance between actions, from what is `known` at the root.
+    """Search with chance nodes between actions (Stochastic MuZero).
 
-    `predicted` are the policy and the value of latent states. Actions are drawn by their visits
-    with this `temperature`; 0 takes the most visited one.
+    `predict` returns the policy and value of latent states. Actions are drawn by visit counts with
+    this `temperature`; 0 takes the most visited one.
     """
     import mctx
 
     settings, network = learner.settings, learner.network
 
-    def decided(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
-        after = network.of_batch(weights, "act", latent, action)
-        logits, value = network.of_batch(weights, "expect", after)
+    def decision(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
+        after = network.of_batch(weights, "afterstate", latent, action)
+        logits, value = network.of_batch(weights, "predict_afterstate", after)
         expected: dict[str, Any] = {"chance_logits": logits}
         expected["afterstate_value"] = network.number(value)
         return mctx.DecisionRecurrentFnOutput(**expected), after
 
-    def happened(weights: Any, key: Any, code: Any, after: Any) -> tuple[Any, Any]:
+    def chance(weights: Any, key: Any, code: Any, after: Any) -> tuple[Any, Any]:
         code = jax.nn.one_hot(code, settings.codes, dtype=jnp.float32)
-        latent, reward = network.of_batch(weights, "happen", after, code)
-        found = predicted(latent)
+        latent, reward = network.of_batch(weights, "chance_transition", after, code)
+        found = predict(latent)
         found["action_logits"] = found.pop("prior_logits")
         found["reward"] = network.number(reward)
         found["discount"] = jnp.full_like(found["reward"], settings.gamma)
@@ -103,9 +103,9 @@ def planned_with_chance(
         found = mctx.stochastic_muzero_policy(
             params=weights,
             rng_key=key,
-            root=mctx.RootFnOutput(**known),
-            decision_recurrent_fn=decided,
-            chance_recurrent_fn=happened,
+            root=mctx.RootFnOutput(**root),
+            decision_recurrent_fn=decision,
+            chance_recurrent_fn=chance,
             num_simulations=settings.simulations,
             invalid_actions=jax.tree.map(jnp.logical_not, mask),
             dirichlet_fraction=dirichlet,

@@ -1,13 +1,15 @@
 """IQN (Dabney et al., 2018): DQN that learns the quantile function of each return.
 
-Run it with `jaxenvs train ID --algo iqn`. The network is asked for the quantiles at fractions: it
-multiplies what it sees with features of their cosines. Losses draw fractions at random. Everything
-else, and each setting, is that of dqn.py and qr_dqn.py, Munchausen included.
-Deliberate difference: actions are chosen by the mean over evenly spaced fractions, not random ones,
-so that a policy is a function of what it sees.
+The network receives fractions tau and outputs the quantiles there: it multiplies the features of
+the observation with a cosine embedding of tau. The loss draws tau uniformly at random. Run it with
+`jaxenvs train ID --algo iqn`; all settings of dqn.py apply, Munchausen included.
+
+Deliberate difference: the greedy action uses the mean over evenly spaced fractions, not random
+ones, so that a policy is a function of the observation.
 """
 
 import dataclasses
+import functools
 
 import flax.linen as nn
 import jax
@@ -23,19 +25,19 @@ from ..core.replay_buffer import Batch
 from ..networks import q_network
 from ..networks.layers import dense
 from ..networks.q_network import QNetwork
-from . import dqn, qr_dqn
-from .dqn import Runner
+from . import dqn, q_learning, qr_dqn
+from .q_learning import Objective
 
-FRACTIONS = 32  # over which a policy takes the mean
+FRACTIONS = 32  # evenly spaced fractions that a policy averages over
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    fractions: Count = 8  # drawn for each step's quantiles, and as many for its targets
-    cosines: Count = 64  # of a fraction, which the network sees
-    kappa: float = 1.0  # error from which the quantile Huber loss is linear
+    fractions: Count = 8  # random fractions tau per step, for values and for targets
+    cosines: Count = 64  # number of cosine features of a fraction
+    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
     def check(self) -> None:
         super().check()
@@ -43,7 +45,10 @@ class Settings(dqn.Settings):
 
 
 class Implicit(QNetwork):
-    """Quantiles of each action's return at fractions, which are evenly spaced if not given."""
+    """Network that outputs quantiles of each action's return at given fractions.
+
+    Without fractions it uses evenly spaced ones.
+    """
 
     cosines: int = 64
 
@@ -52,14 +57,14 @@ class Implicit(QNetwork):
         self, obs: PyTree[Array], fractions: Float32[Array, " fractions"] | None = None
     ) -> Float32[Array, "actions fractions"]:
         if fractions is None:
-            fractions = (jnp.arange(FRACTIONS, dtype=jnp.float32) + 0.5) / FRACTIONS
-        seen = self.features(obs)
-        asked = cosines(fractions, self.cosines).astype(self.dtype)
-        asked = nn.relu(dense(seen.shape[0], np.sqrt(2), self.dtype, name="Cosines")(asked))
-        return self.heads(seen * asked).T
+            fractions = qr_dqn.midpoints(FRACTIONS)
+        features = self.features(obs)
+        embedding = cosines(fractions, self.cosines).astype(self.dtype)
+        layer = dense(features.shape[0], np.sqrt(2), self.dtype, name="Cosines")
+        return self.heads(features * nn.relu(layer(embedding))).T
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Action values: means over the fractions."""
+        """Return Q(s, a), the means over the fractions."""
         return answer.mean(axis=-1)
 
     @property
@@ -71,49 +76,42 @@ class Implicit(QNetwork):
 def cosines(
     fractions: Float32[Array, " fractions"], count: int
 ) -> Float[Array, "fractions cosines"]:
-    """Cosines of 0, 1, ... `count` - 1 half turns, times each fraction."""
+    """Return cos(pi i tau) for i = 0 to `count` - 1 and each fraction tau."""
     turns = np.pi * np.arange(count, dtype=np.float32)
     return jnp.cos(fractions[:, None] * turns.astype(np.float32))
 
 
-DIVIDED = dqn.DIVIDED
 check = replay_checks.check
-init = dqn.init
+init = q_learning.init
 network = Implicit.of
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, remember, and learn from what is remembered; also return this update's metrics."""
-    runner, key, metrics = dqn.collect(learner, runner)
-    runner, losses = dqn.learn(learner, runner, key, worth, loss)
-    return runner, {**metrics, **losses}
-
-
-def worth(
+def td_target(
     learner: Learner[Settings],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
     key: Array,
 ) -> Float32[Array, "batch fractions"]:
-    """Values at random fractions of the returns that the sampled actions should have had."""
-    fractions = drawn(learner, batch, key)
-    after = dqn.following(learner, weights, target, batch, key, fractions)
-    reward = dqn.rewarded(learner, target, batch, key)
-    return reward[:, None] + batch.discount[:, None] * after
+    """Return the target quantiles of the sampled actions at random fractions."""
+    fractions = draw_fractions(learner, batch, key)
+    return qr_dqn.td_target(learner, weights, target, batch, key, fractions)
 
 
-def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array) -> Loss:
-    """Quantile Huber loss of the sampled actions at random fractions, which is also their error."""
-    fractions = drawn(learner, batch, key)
+def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
+    """Return the quantile Huber loss at random fractions; `error` holds it per item."""
+    fractions = draw_fractions(learner, batch, key)
     answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
     value = q_network.of_actions(answer, batch.action)
-    return qr_dqn.of_quantiles(value, fractions, worth, batch, learner.settings.kappa)
+    return qr_dqn.mean_loss(value, fractions, target, batch, learner.settings.kappa)
 
 
-def drawn(
+def draw_fractions(
     learner: Learner[Settings], batch: Batch, key: Array
 ) -> Float32[Array, "batch fractions"]:
-    """Random fractions for each sampled step."""
+    """Draw fractions tau of each sampled step uniformly from 0 to 1."""
     shape = (len(batch.action), learner.settings.fractions)
     return jax.random.uniform(jax.random.fold_in(key, 0), shape, jnp.float32)
+
+
+update = functools.partial(q_learning.update, Objective(td_target, loss))

@@ -1,10 +1,11 @@
 """QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each return.
 
-Run it with `jaxenvs train ID --algo qr-dqn`. The network says `quantiles` values of each action's
-return, at evenly spaced probabilities; the loss is the quantile Huber loss of each against each
-of the target's. Unlike C51 it needs no bounds of the return. Everything else, and each setting, is
-that of dqn.py; with Munchausen, targets are averaged over actions quantile by quantile, as its
-authors do. Steps are prioritised by their loss.
+The network outputs `quantiles` values of each action's return, at evenly spaced probabilities, and
+minimises the quantile Huber loss between each of them and each target quantile. Unlike C51 it needs
+no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all settings of dqn.py apply.
+
+With Munchausen, targets are averaged over actions quantile by quantile, as in its authors' code.
+The priority of a step is its loss.
 """
 
 import dataclasses
@@ -23,16 +24,16 @@ from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..networks import q_network
 from ..networks.q_network import QNetwork
-from . import dqn
-from .dqn import Runner
+from . import dqn, q_learning
+from .q_learning import Objective
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    quantiles: Count = 50  # of each action's return
-    kappa: float = 1.0  # error from which the quantile Huber loss is linear
+    quantiles: Count = 50  # number of quantiles of each action's return
+    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
     def check(self) -> None:
         super().check()
@@ -46,66 +47,68 @@ def check_kappa(kappa: float) -> None:
 
 
 class Quantiles(QNetwork):
-    """Quantiles of each action's return."""
+    """Network that outputs quantiles of each action's return."""
 
     quantiles: int = 50
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """A value for each quantile."""
+        """One value per quantile."""
         return (self.quantiles,)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Action values: means of the quantiles."""
+        """Return Q(s, a), the means of the quantiles."""
         return answer.mean(axis=-1)
 
 
-DIVIDED = dqn.DIVIDED
 check = replay_checks.check
-init = dqn.init
+init = q_learning.init
 network = Quantiles.of
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, remember, and learn from what is remembered; also return this update's metrics."""
-    runner, key, metrics = dqn.collect(learner, runner)
-    runner, losses = dqn.learn(learner, runner, key, worth, loss)
-    return runner, {**metrics, **losses}
-
-
-def worth(
-    learner: Learner[Settings],
+def td_target(
+    learner: Learner[Any],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
     key: Array | None = None,
-) -> Float32[Array, "batch quantiles"]:
-    """Quantiles that the sampled actions should have had."""
-    after = dqn.following(learner, weights, target, batch, key)
-    reward = dqn.rewarded(learner, target, batch, key)
-    return reward[:, None] + batch.discount[:, None] * after
+    *given: Array,
+) -> Float32[Array, "batch targets"]:
+    """Return the target quantiles of the sampled actions.
+
+    `given` are further arguments of the network, such as the fractions of IQN.
+    """
+    value = dqn.next_values(learner, weights, target, batch, key, *given)
+    reward = dqn.augmented_reward(learner, target, batch, key)
+    return reward[:, None] + batch.discount[:, None] * value
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
+    learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Quantile Huber loss of the sampled actions, which is also their error."""
+    """Return the quantile Huber loss of the sampled actions; `error` holds it per item."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
-    count = value.shape[1]
-    fraction = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
-    return of_quantiles(value, fraction, worth, batch, learner.settings.kappa)
+    return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)
 
 
-def of_quantiles(
+def midpoints(count: int) -> Float32[Array, " count"]:
+    """Return the midpoints of `count` equal parts of 0 to 1, the paper's quantile midpoints."""
+    return (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
+
+
+def mean_loss(
     value: Float32[Array, "batch quantiles"],
     fraction: Array,
-    worth: Float32[Array, "batch targets"],
+    target: Float32[Array, "batch targets"],
     batch: Batch,
     kappa: float,
 ) -> Loss:
-    """The loss of values at fractions, [quantiles] or [batch, quantiles], of the distribution."""
-    error = quantile_huber(value, fraction, worth, kappa)
+    """Return the weighted mean of the loss of quantiles.
+
+    `fraction` holds their probabilities tau, [quantiles] or [batch, quantiles].
+    """
+    error = quantile_huber(value, fraction, target, kappa)
     chex.assert_equal_shape([batch.weight, error], custom_message="weight and error, [batch]")
     loss = (batch.weight * error).mean()
     return loss, {"q_loss": loss, "q": value.mean(), "error": error}
@@ -114,34 +117,34 @@ def of_quantiles(
 def quantile_huber(
     value: Float32[Array, "batch quantiles"],
     fraction: Array,
-    worth: Float32[Array, "batch targets"],
+    target: Float32[Array, "batch targets"],
     kappa: float,
     share: Float32[Array, "batch targets"] | None = None,
 ) -> Float32[Array, " batch"]:
-    """Sum over quantiles of the mean over targets of the asymmetric Huber loss, over kappa.
+    """Return the quantile Huber loss: summed over quantiles, averaged over targets.
 
-    `share` are weights of the targets in that mean, which are 1 on average; None: all are 1. It has
-    a gradient by `value` alone.
+    `share` weights the targets in that average and must be 1 on average; None weights them equally.
+    Only `value` has a gradient.
     """
-    loss: Any = _quantile_huber(value, fraction, worth, share, kappa)
+    loss: Any = _quantile_huber(value, fraction, target, share, kappa)
     return loss
 
 
-def pinball(
+def loss_and_gradient(
     value: Float32[Array, "batch quantiles"],
     fraction: Array,
-    worth: Float32[Array, "batch targets"],
+    target: Float32[Array, "batch targets"],
     share: Float32[Array, "batch targets"] | None,
     kappa: float,
 ) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
-    """The loss and its derivative.
+    """Return the loss and its derivative by `value`.
 
-    Sums are matrix products, which on a CPU take half as long as sums that XLA fuses with what they
-    sum.
+    Sums are matrix products: on a CPU they take half as long as sums that XLA fuses with their
+    operands.
     """
-    chex.assert_rank([value, worth], 2, custom_message="value and worth are [batch, ...]")
-    each = jnp.full(worth.shape[1], 1.0 / (worth.shape[1] * kappa), value.dtype)
-    apart = worth[:, None, :] - value[:, :, None]
+    chex.assert_rank([value, target], 2, custom_message="value and target are [batch, ...]")
+    each = jnp.full(target.shape[1], 1.0 / (target.shape[1] * kappa), value.dtype)
+    apart = target[:, None, :] - value[:, :, None]
     side = jnp.where(apart < 0.0, 1.0 - fraction[..., None], fraction[..., None])
     error = jnp.clip(apart, -kappa, kappa)
     slope = side * error if share is None else side * error * share[:, None, :]
@@ -151,15 +154,15 @@ def pinball(
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
 def _quantile_huber(
-    value: Array, fraction: Array, worth: Array, share: Array | None, kappa: float
+    value: Array, fraction: Array, target: Array, share: Array | None, kappa: float
 ) -> Array:
-    return pinball(value, fraction, worth, share, kappa)[0]
+    return loss_and_gradient(value, fraction, target, share, kappa)[0]
 
 
 def _forward(
-    value: Array, fraction: Array, worth: Array, share: Array | None, kappa: float
+    value: Array, fraction: Array, target: Array, share: Array | None, kappa: float
 ) -> tuple[Array, Array]:
-    return pinball(value, fraction, worth, share, kappa)
+    return loss_and_gradient(value, fraction, target, share, kappa)
 
 
 def _backward(kappa: float, slope: Array, gradient: Array) -> tuple[Array, None, None, None]:
@@ -167,3 +170,4 @@ def _backward(kappa: float, slope: Array, gradient: Array) -> tuple[Array, None,
 
 
 _quantile_huber.defvjp(_forward, _backward)
+update = functools.partial(q_learning.update, Objective(td_target, loss))

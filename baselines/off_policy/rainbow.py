@@ -1,29 +1,26 @@
-"""Rainbow (Hessel et al., 2018): C51, double, dueling, prioritised, n-step, with noisy layers.
+"""Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-Run it with `jaxenvs train ID --algo rainbow`. It is c51.py with other defaults: the noise explores
-instead of random actions, and steps are sampled by how much they surprised.
+It is c51.py with other defaults: noisy layers explore in place of random actions, and the priority
+of a step is its divergence. Run it with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses
 
-from ..core import replay_checks
-from . import c51, dqn
+from . import c51
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    priority: float = 0.5  # power of the divergence by which steps are sampled; 0: all evenly
-    noisy: bool = True  # whether learned noise in the last layers explores; see epsilon_start
-    epsilon_start: float = 0.0  # share of random actions at the beginning
-    epsilon_end: float = 0.0  # when it has fallen
+    priority: float = 0.5  # exponent of the divergence in sampling probabilities; 0: uniform
+    noisy: bool = True  # whether noisy layers explore; random actions are off by default
+    epsilon_start: float = 0.0  # initial share of random actions
+    epsilon_end: float = 0.0  # final share of random actions
 
 
-Runner = dqn.Runner
-DIVIDED = dqn.DIVIDED
-check = replay_checks.check
-init = dqn.init
+check = c51.check
+init = c51.init
 update = c51.update
 network = c51.network
 support = c51.support

@@ -1,11 +1,13 @@
-"""SAC (Haarnoja et al., 2018): an actor that is paid for entropy, and two critics, from a replay.
+"""SAC (Haarnoja et al., 2018): an actor that maximises reward and entropy, and two critics.
 
-Run it with `jaxenvs train ID --algo sac`. World, agent, replay buffer and gradient steps are one
-compiled program. The entropy's weight, the temperature, is learned: it rises while the policy has
-less entropy than minus `negentropy` for each number of an action. With `--layer-norm --dropout 0.01
---replays 20 --actor-every 20` it is DroQ (Hiraoka et al., 2022), but that the actor follows the
-least critic, not their mean. Deliberate difference: an episode cut by the time limit is
-bootstrapped with its true successor.
+The critics learn soft Q(s, a) by regression on TD targets from a replay buffer, and the actor
+maximises min_i Q_i(s, a) - alpha log pi(a|s). The temperature alpha is learned: it rises while the
+policy's entropy is below -`negentropy` per action dimension. Run it with
+`jaxenvs train ID --algo sac`; environment, agent and gradient steps are one compiled program.
+
+With `--layer-norm --dropout 0.01 --replays 20 --actor-every 20` it is DroQ (Hiraoka et al., 2022),
+except that the actor follows the minimum of the critics, not their mean. Deliberate difference: a
+truncated episode is bootstrapped from its true successor.
 """
 
 import dataclasses
@@ -23,18 +25,19 @@ from ..core.bounds import Signed, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
-from . import actor_critic
-from .actor_critic import Chance, Learned, Runner
+from ..core.rollouts import Runner
+from . import actor_critic, actor_critic_networks
+from .actor_critic import Learned, Noise
+from .actor_critic_networks import critic_values
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    temperature: float = 1.0  # weight of the entropy at the start
-    learn_temperature: bool = True  # whether it is learned
-    # Minus the entropy that the temperature aims at: nats for each number of an action, measured as
-    # if its bounds were -1 and 1.
+    temperature: float = 1.0  # initial entropy coefficient alpha
+    learn_temperature: bool = True  # whether alpha is learned
+    # Minus the target entropy, in nats per action dimension, of actions rescaled to -1 to 1.
     negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
@@ -45,88 +48,96 @@ class Settings(actor_critic.Replaying):
             raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
         if not -math.log(2.0) < self.negentropy < math.inf:
             raise ValueError(
-                f"negentropy={self.negentropy}: no policy has so much entropy, an even one has "
-                f"{math.log(2.0):.3f} nats for each number; give more than {-math.log(2.0):.3f}"
+                f"negentropy={self.negentropy}: the entropy of a policy is at most "
+                f"{math.log(2.0):.3f} nats per action dimension; give more than "
+                f"{-math.log(2.0):.3f}"
             )
 
 
 class Draws(NamedTuple):
-    """What a gradient step draws, before it is its turn."""
+    """The randomness of one gradient step."""
 
-    key: Array  # of what the critics' layers drop in their loss
-    next: Chance  # of what follows
-    now: Chance  # of the actor's loss
+    key: Array  # of dropout in the critics' loss
+    next: Noise  # of the TD target
+    now: Noise  # of the actor's loss
 
 
-DIVIDED = actor_critic.DIVIDED
+class Objective(NamedTuple):
+    """The functions in which SAC and TQC differ."""
+
+    td_target: Callable[..., Any]  # (learner, learned, batch, noise)
+    critic_loss: Callable[..., Loss]  # (learner, critic, batch, TD target, key)
+    actor_loss: Callable[..., Loss]  # (learner, weights, learned, batch, noise)
+
+
 check = replay_checks.check
-network = actor_critic.network
+network = actor_critic_networks.network
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights, a temperature, an empty replay buffer and worlds."""
-    return actor_critic.begin(learner, key, temperature=jnp.log(learner.settings.temperature))
+def init(learner: Learner[Any], key: Array, values: int = 1) -> Runner:
+    """Start with initial weights and temperature, and an empty replay buffer.
+
+    Each critic has `values` outputs.
+    """
+    return actor_critic.begin(learner, key, values, jnp.log(learner.settings.temperature))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, actor_critic.by_policy, draw, gradient_step)
+def draw(learner: Learner[Any], key: Array) -> Draws:
+    """Draw the randomness of a gradient step."""
+    return Draws(key, *(actor_critic.draw_noise(learner, each) for each in jax.random.split(key)))
 
 
-def draw(learner: Learner[Settings], key: Array) -> Draws:
-    """Draw for a gradient step."""
-    return Draws(key, *(actor_critic.chance(learner, each) for each in jax.random.split(key)))
-
-
-def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
+def soft_update(
+    objective: Objective, learner: Learner[Any], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Improve the critics, the actor and the temperature; the slow copies follow."""
-    goal = worth(learner, learned, batch, draws.next)
-    loss = (actor_critic.squared_errors, batch, goal, draws.key)
-    learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
-    learned, of_actor = acted(learner, learned, actor_loss, batch, draws.now)
-    target = actor_critic.followed(learner, learned.target, learned.critic)
-    return learned._replace(target=target), {**of_critic, **of_actor}
+    """Update the critics, the actor, the temperature and the target networks."""
+    target = objective.td_target(learner, learned, batch, draws.next)
+    loss = (objective.critic_loss, batch, target, draws.key)
+    learned, of_critic = actor_critic.descend(learner, learned, "critic", *loss)
+    learned, of_actor = update_actor(learner, learned, objective.actor_loss, batch, draws.now)
+    slow = actor_critic.polyak(learner, learned.target, learned.critic)
+    return learned._replace(target=slow), {**of_critic, **of_actor}
 
 
-def acted(
+def update_actor(
     learner: Learner[Any],
     learned: Learned,
     loss: Callable[..., Loss],
     batch: Batch,
-    chance: Chance,
+    noise: Noise,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Improve the actor by its loss, and the temperature, if it is their turn."""
-    step = functools.partial(actor_critic.descended, learner)
+    """Take a gradient step of the actor and of the temperature, if it is their turn."""
+    step = functools.partial(actor_critic.descend, learner)
 
-    def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        learned, told = step(learned, "weights", loss, learned, batch, chance)
+    def both(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        learned, losses = step(learned, "weights", loss, learned, batch, noise)
         if learner.settings.learn_temperature:
-            learned, _ = step(learned, "temperature", temperature_loss, told["entropy"])
-        return learned, told
+            learned, _ = step(learned, "temperature", temperature_loss, losses["entropy"])
+        return learned, losses
 
-    return actor_critic.in_turn(learner, learned, act)
+    return actor_critic.delayed(learner, learned, both)
 
 
-def worth(
-    learner: Learner[Settings], learned: Learned, batch: Batch, chance: Chance
+def td_target(
+    learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
-    """What the sampled actions should have been worth: the least critic, and entropy."""
-    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, chance.noise)
-    seen = (learned.target, batch.next_obs, action)
-    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
+    """Return r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s')), a' sampled from the policy."""
+    action, log_prob = actor_critic.sample_actions(
+        learner, learned.weights, batch.next_obs, noise.noise
+    )
+    given = (learned.target, batch.next_obs, action)
+    value = critic_values(learner, *given, key=noise.key)[..., 0]
     soft = value.min(axis=0) - jnp.exp(learned.temperature) * log_prob
     return batch.reward + batch.discount * soft
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, chance: Chance
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
-    """Minus the least value and the entropy of what the actor would do."""
-    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, chance.noise)
-    seen = (learned.critic, batch.obs, action)
-    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
+    """Return the mean of alpha log pi(a|s) - min_i Q_i(s, a), a sampled from the policy."""
+    action, log_prob = actor_critic.sample_actions(learner, weights, batch.obs, noise.noise)
+    given = (learned.critic, batch.obs, action)
+    value = critic_values(learner, *given, key=noise.key)[..., 0]
     return soft_loss(learned, batch, value.min(axis=0), log_prob)
 
 
@@ -136,7 +147,7 @@ def soft_loss(
     value: Float32[Array, " batch"],
     log_prob: Float32[Array, " batch"],
 ) -> Loss:
-    """Minus the value and the entropy of actions; also return the entropy."""
+    """Return the actor's loss for the values and log-probabilities of its actions."""
     temperature = jnp.exp(learned.temperature)
     loss = (batch.weight * (temperature * log_prob - value)).mean()
     entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)
@@ -144,6 +155,12 @@ def soft_loss(
 
 
 def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
-    """Of its logarithm, which rises while the entropy is below the one that is aimed at."""
+    """Return the loss of log alpha, whose gradient is the entropy minus the target entropy."""
     policy: Any = learner.policy
     return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}
+
+
+gradient_step = functools.partial(
+    soft_update, Objective(td_target, actor_critic.critic_loss, actor_loss)
+)
+update = functools.partial(actor_critic.update, actor_critic.sample_policy, draw, gradient_step)

@@ -1,10 +1,11 @@
-"""TD3 (Fujimoto et al., 2018): an actor without chance, and two critics, from a replay buffer.
+"""TD3 (Fujimoto et al., 2018): a deterministic actor and two critics, from a replay buffer.
 
-Run it with `jaxenvs train ID --algo td3`. Noise is added to the actions in acting, cut noise to
-those of the targets; the actor learns in every `actor_every`-th gradient step, by the first critic,
-and the slow copies follow then. Deliberate differences: an episode cut by the time limit is
-bootstrapped with its true successor, and a trained policy's actions keep a spread of a thousandth,
-before tanh.
+Exploration adds noise to the actions, and TD targets add clipped noise to the target actor's
+(target policy smoothing). The actor is updated in every `actor_every`-th gradient step by the first
+critic, and so are the target networks (delayed updates). Run it with `jaxenvs train ID --algo td3`.
+
+Deliberate differences: a truncated episode is bootstrapped from its true successor, and a trained
+policy's actions keep a standard deviation of a thousandth, before tanh.
 """
 
 import dataclasses
@@ -20,49 +21,45 @@ from ..core.bounds import Swept, Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
-from . import actor_critic
-from .actor_critic import Chance, Learned, Runner
+from ..core.rollouts import Runner
+from . import actor_critic, actor_critic_networks
+from .actor_critic import Learned, Noise
+from .actor_critic_networks import critic_values
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    learning_rate: Swept[float] = 1e-3  # of actor and critics
-    noise: Swept[float] = 0.1  # exploration noise: std in units of half the action range
-    target_noise: Swept[float] = 0.2  # the same for target policy smoothing
-    target_noise_limit: Swept[Unlimited] = 0.5  # clip of that noise
-    actor_every: int = 2  # gradient steps of the critics for one of the actor
+    learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
+    noise: Swept[float] = 0.1  # std of exploration noise, in half ranges of the actions
+    target_noise: Swept[float] = 0.2  # std of the noise in targets, in half ranges
+    target_noise_limit: Swept[Unlimited] = 0.5  # limit of the noise in targets, in half ranges
+    actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 
 class Draws(NamedTuple):
-    """What a gradient step draws, before it is its turn."""
+    """The randomness of one gradient step."""
 
-    next: Chance  # of what follows
-    key: Array  # of what the critics' layers drop in the losses
+    next: Noise  # of the TD target
+    key: Array  # of dropout in the losses
 
 
-DIVIDED = actor_critic.DIVIDED
 check = replay_checks.check
-network = functools.partial(actor_critic.network, has_chance=False)
+network = functools.partial(actor_critic_networks.network, has_chance=False)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights and slow copies of actor and critics, an empty replay buffer and worlds."""
+    """Start with initial weights, equal target networks of actor and critics, an empty buffer."""
     runner = actor_critic.begin(learner, key)
-    slow = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
-    return runner._replace(target=slow)
-
-
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, explore, draw, gradient_step)
+    target = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
+    return runner._replace(target=target)
 
 
 def explore(learner: Learner[Settings], outputs: Array, noise: Array) -> Array:
-    """The actor's actions with noise."""
+    """Add exploration noise to the actor's actions."""
     policy: Any = learner.policy
     return noisy(learner, policy.action(policy.best(outputs)), noise, learner.settings.noise)
 
@@ -71,55 +68,59 @@ def noisy(
     learner: Learner[Settings],
     action: Array,
     noise: Float32[Array, "batch numbers"],
-    spread: float | Float32[Array, ""],
+    scale: float | Float32[Array, ""],
     limit: float | Float32[Array, ""] = jnp.inf,
 ) -> Array:
-    """Actions with noise of this spread, in half their range, and within their bounds."""
+    """Add noise of standard deviation `scale`, clipped to `limit`, and clip to the bounds.
+
+    Both are in units of half the range of the actions.
+    """
     policy: Any = learner.policy
-    noise = jnp.clip(spread * noise.reshape(action.shape), -limit, limit)
+    noise = jnp.clip(scale * noise.reshape(action.shape), -limit, limit)
     moved = action + policy.half.reshape(policy.space.shape) * noise
     return jnp.clip(moved, policy.space.low, policy.space.high)
 
 
 def draw(learner: Learner[Settings], key: Array) -> Draws:
-    """Draw for a gradient step."""
-    key_now = jax.random.fold_in(key, actor_critic.APART + 1)
-    return Draws(actor_critic.chance(learner, key), key_now)
+    """Draw the randomness of a gradient step."""
+    key_now = jax.random.fold_in(key, actor_critic_networks.DROPOUT + 1)
+    return Draws(actor_critic.draw_noise(learner, key), key_now)
 
 
 def gradient_step(
     learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Improve the critics; in some of the steps the actor too, and the slow copies follow."""
-    goal = worth(learner, learned, batch, draws.next)
-    step = functools.partial(actor_critic.descended, learner)
-    loss = (actor_critic.squared_errors, batch, goal, draws.key)
+    """Update the critics and, in some steps, the actor and the target networks."""
+    target = td_target(learner, learned, batch, draws.next)
+    step = functools.partial(actor_critic.descend, learner)
+    loss = (actor_critic.critic_loss, batch, target, draws.key)
     learned, of_critic = step(learned, "critic", *loss)
 
-    def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        learned, told = step(learned, "weights", actor_loss, learned, batch, draws.key)
-        fast = {"weights": learned.weights, "critic": learned.critic}
-        return learned._replace(target=actor_critic.followed(learner, learned.target, fast)), told
+    def update_actor(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        learned, losses = step(learned, "weights", actor_loss, learned, batch, draws.key)
+        online = {"weights": learned.weights, "critic": learned.critic}
+        slow = actor_critic.polyak(learner, learned.target, online)
+        return learned._replace(target=slow), losses
 
-    learned, of_actor = actor_critic.in_turn(learner, learned, act)
+    learned, of_actor = actor_critic.delayed(learner, learned, update_actor)
     return learned, {**of_critic, **of_actor}
 
 
-def worth(
-    learner: Learner[Settings], learned: Learned, batch: Batch, chance: Chance
+def td_target(
+    learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
-    """What the sampled actions should have been worth: the least critic, near the slow actor."""
-    settings, slow = learner.settings, learned.target
-    action = best(learner, slow["weights"], batch.next_obs)
+    """Return r + gamma min_i Q_i(s', a'), a' the target actor's action with clipped noise."""
+    settings, target = learner.settings, learned.target
+    action = best_action(learner, target["weights"], batch.next_obs)
     limits = (settings.target_noise, settings.target_noise_limit)
-    action = noisy(learner, action, chance.noise, *limits)
-    seen = (slow["critic"], batch.next_obs, action)
-    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
+    action = noisy(learner, action, noise.noise, *limits)
+    given = (target["critic"], batch.next_obs, action)
+    value = critic_values(learner, *given, key=noise.key)[..., 0]
     return batch.reward + batch.discount * value.min(axis=0)
 
 
-def best(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array]) -> Array:
-    """The actor's actions."""
+def best_action(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array]) -> Array:
+    """Return the actor's actions without noise."""
     policy: Any = learner.policy
     return policy.action(policy.best(rollouts.predict(learner, weights, obs)))
 
@@ -127,9 +128,12 @@ def best(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array])
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
 ) -> Loss:
-    """Minus what the first critic says of the actor's actions."""
-    action = best(learner, weights, batch.obs)
+    """Return the mean of -Q_1(s, a), a the actor's action."""
+    action = best_action(learner, weights, batch.obs)
     first = jax.tree.map(lambda leaf: leaf[:1], learned.critic)
-    value = actor_critic.values(learner, first, batch.obs, action, key=key)[0, :, 0]
+    value = critic_values(learner, first, batch.obs, action, key=key)[0, :, 0]
     loss = -(batch.weight * value).mean()
     return loss, {"actor_loss": loss}
+
+
+update = functools.partial(actor_critic.update, explore, draw, gradient_step)

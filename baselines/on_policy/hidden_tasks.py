@@ -1,4 +1,4 @@
-"""Refusal of observations that show the task which a learner of tasks (RL²) must find out."""
+"""Check that observations do not show the task, which RL² must infer."""
 
 import dataclasses
 from typing import Any
@@ -9,21 +9,21 @@ from jaxtyping import Array, PyTree
 
 
 def check_hidden(env: Any) -> None:
-    """Raise `ValueError` if the observation shows the task, which the agent must find out."""
+    """Raise `ValueError` if the observation shows the task."""
     if not shows_task(env):
         return
     able = [name for name in env.observations if not shows_task(dataclasses.replace(env, obs=name))]
     raise ValueError(
-        f"obs={env.obs} shows the task, and rl2 learns to find it out: its evaluation under "
-        f"held-out tasks would show them too; give --set obs={' or obs='.join(able)}, or learn "
+        f"obs={env.obs} shows the task, which rl2 must infer: its evaluation under held-out "
+        f"tasks would show them too; give --set obs={' or obs='.join(able)}, or learn "
         f"with ppo-rnn from an observation that shows the task"
     )
 
 
 def shows_task(env: Any) -> bool:
-    """Return whether an observation depends on the goal or the rules, by tracing as `has_illegal`.
+    """Return whether an observation depends on the goal or the rules, by tracing.
 
-    An output without a batch axis must not depend on the batch: here one of rulesets.
+    `vmap` over rulesets with `out_axes=None` raises if the observation depends on the ruleset.
     """
     params = env.default_params
     batch = jax.tree.map(

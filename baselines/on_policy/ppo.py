@@ -1,14 +1,15 @@
-"""PPO (Schulman et al., 2017): world, agent and update in one compiled program, seeds by `vmap`.
+"""PPO (Schulman et al., 2017): a clipped policy gradient on rollouts of vectorised environments.
 
-Run it with `jaxenvs train ID`. The choices of Huang et al. (2022) for vectorised environments are
-kept: orthogonal weights, Adam's epsilon 1e-5, gradients clipped by global norm, a learning rate
-that falls to zero, advantages normalised per minibatch.
-Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
-successor, the value loss is clipped only if `value_clip` is given, and observations are stored as
-the environment gives them. Where rewards are rare, `advantage_floor` keeps normalisation from
-turning the errors of the value into a gradient as large as that of a success: without it, rollouts
-without reward undo exploration. Actions that are real numbers are drawn from a Gaussian and brought
-between their bounds by tanh (core/distributions.py), where others cut a Gaussian off.
+Environments, agent and updates are one compiled program, and several seeds run under `vmap`. Run it
+with `jaxenvs train ID`. It keeps the implementation details of Huang et al. (2022) for vectorised
+environments: orthogonal weights, Adam with epsilon 1e-5, gradients clipped by their global norm, a
+learning rate annealed to zero, advantages normalised per minibatch.
+
+Deliberate differences: a truncated episode is bootstrapped from its true successor; the value loss
+is clipped only if `value_clip` is given; observations are stored as the environment returns them.
+With sparse rewards, `advantage_floor` keeps normalisation from scaling errors of the value function
+up to the size of a success: without it, rollouts without reward undo exploration. Continuous
+actions are sampled from a Gaussian and squashed by tanh (core/distributions.py) instead of clipped.
 """
 
 import dataclasses
@@ -32,19 +33,19 @@ from ..networks.policies import ActorCritic
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Scaling):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    value_weight: Swept[float] = 0.5  # weight of the value loss
-    clip: Swept[float] = 0.2  # largest useful change of an action's probability, as a ratio
-    entropy: Swept[float] = 0.01  # weight of the entropy bonus
+    value_weight: Swept[float] = 0.5  # coefficient of the value loss
+    clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
+    entropy: Swept[float] = 0.01  # coefficient of the entropy bonus
     advantage_floor: Swept[float] = 1e-8  # least standard deviation that advantages are divided by
-    bonus: float = 0.0  # weight of the reward for what is new (exploration.py); 0: without it
-    novelty: Novelty = "rnd"  # what is new: rnd.py, noveld.py or e3b.py
-    value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
-    activation: Activation = "tanh"  # between the layers of the network
-    separate: bool = False  # whether actor and critic are two networks
-    network: str = ""  # your own network, module:name
-    target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
+    bonus: float = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
+    novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
+    value_clip: float = 0.0  # clipping range of the value loss; 0: unclipped
+    activation: Activation = "tanh"  # activation function
+    separate: bool = False  # whether actor and critic are separate networks
+    network: str = ""  # your own network, as module:name
+    target_scaling: float = 0.0  # rate of the running scale of value targets, such as 0.05; 0: off
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
@@ -57,17 +58,16 @@ class Settings(Scaling):
             )
 
 
-DIVIDED = rollouts.DIVIDED
 network = ActorCritic.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights, worlds, the key for all that follows, and what a bonus begins with."""
+    """Start with initial weights, newly reset environments and an untrained bonus."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
+    """Collect a rollout and learn from it; also return this update's metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     runner, batch = scaled_targets(learner, runner, rollout)
@@ -77,7 +77,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
-    """Draw actions from the policy."""
+    """Sample actions from the policy."""
     memory, outputs, value = rollouts.think(learner, runner, mask)
     drawn = learner.policy.draw(key, outputs)
     log_prob = learner.policy.log_prob(outputs, drawn)
@@ -86,23 +86,23 @@ def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
 
 
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
-    """The rollout, its advantages and what its values should have been.
+    """Return the rollout, its advantages (GAE) and its value targets.
 
-    The weights and the observations of the runner are those of the rollout's end.
+    `runner` is the training state at the rollout's end.
     """
     settings = learner.settings
-    *_, last_value = rollouts.think(learner, runner, None)  # that of a policy looks at no mask
+    *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask
     advantage = returns.advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
     return rollout, advantage, advantage + rollout.value
 
 
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
-    """The runner and `targets`, standardised where the settings ask for it."""
+    """Return the runner and `targets`, scaled if `target_scaling` is set."""
     return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Logits and values, by these weights, of what a minibatch of the rollout saw."""
+    """Return the logits and values of the observations of a minibatch."""
     logits, value = rollouts.predict(learner, weights, rollout.obs)
     return legal(logits, rollout.mask), value
 
@@ -110,7 +110,7 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
 def learn(
     learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
 ) -> tuple[Any, dict[str, Array]]:
-    """Take `epochs` x `minibatches` gradient steps on the items of a batch of `targets`."""
+    """Take `epochs` x `minibatches` gradient steps on a batch of `targets`."""
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
     return minibatches.descend(learner, loss, runner, batch, orders, scales)
@@ -119,7 +119,7 @@ def learn(
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
-    """Mean and spread of each minibatch's advantages, over all devices."""
+    """Return mean and standard deviation of each minibatch's advantages, over all devices."""
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
@@ -131,13 +131,13 @@ def loss(
     advantage: Array,
     target: Array,
     mean: Array,
-    spread: Array,
+    std: Array,
     unroll: Callable[..., tuple[Array, Array]] = unroll,
 ) -> tuple[Array, dict[str, Array]]:
-    """Clipped policy loss, value loss and entropy bonus of a minibatch.
+    """Return the clipped policy loss plus value loss and entropy bonus of a minibatch.
 
-    `mean` (one number, or one for each item) and `spread` are those of the minibatch's
-    advantages, on all devices.
+    `mean` (one number, or one per item) and `std` normalise the advantages; they are computed over
+    all devices.
     """
     settings, policy = learner.settings, learner.policy
     outputs, value = unroll(learner, weights, rollout)
@@ -151,7 +151,7 @@ def loss(
     log_ratio = log_prob - rollout.log_prob
     ratio = jnp.exp(log_ratio)
     near = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
-    advantage = (advantage - mean) / spread
+    advantage = (advantage - mean) / std
     losses = {
         "policy_loss": -jnp.minimum(ratio * advantage, near * advantage),
         "value_loss": 0.5 * value_errors(value, rollout.value, target, settings.value_clip),
@@ -165,9 +165,9 @@ def loss(
 
 
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
-    """Squared errors of the values; `before` are the values at the time of the rollout.
+    """Return the squared errors of the values; `before` are the values in the rollout.
 
-    With a limit, a value that has moved that far towards its target has no gradient.
+    With a `limit`, a value that has moved that far towards its target has no gradient.
     """
     errors = jnp.square(value - target)
     if not limit:

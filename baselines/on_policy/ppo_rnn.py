@@ -1,10 +1,11 @@
-"""Recurrent PPO: a GRU (Cho et al., 2014) remembers what has been seen in the episode.
+"""Recurrent PPO: PPO with a GRU (Cho et al., 2014) over the observations of an episode.
 
-Run it with `jaxenvs train ID --algo ppo-rnn`. It is PPO (ppo.py) whose minibatches are whole
-sequences: a rollout keeps what was remembered before its first step, and the network is unrolled
-from there with each gradient step's weights, forgetting at every end of an episode before the next
-observation. Deliberate difference to common practice: a cut episode is worth what its true
-successor says to the memory of that moment.
+It is PPO (ppo.py) whose minibatches are whole sequences: a rollout stores the recurrent state
+before its first step, and every gradient step unrolls the network from there with its weights,
+resetting the state at episode ends. Run it with `jaxenvs train ID --algo ppo-rnn`.
+
+Deliberate difference from common practice: a truncated episode is bootstrapped with the value of
+its true successor and the recurrent state of that moment.
 """
 
 import dataclasses
@@ -32,10 +33,10 @@ from . import ppo
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    memory: int = 128  # numbers that the GRU remembers
-    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
+    memory: int = 128  # size of the GRU's state
+    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -44,29 +45,26 @@ class Settings(Memory, ppo.Settings):
         check_one_map(self)
         if self.neighbours and self.network:
             raise ValueError(
-                f"neighbours={self.neighbours} is not for a network of your own; give "
+                f"neighbours={self.neighbours} does not apply to your own network; give "
                 f"--neighbours 0 with --network {self.network}"
             )
 
 
 def check_one_map(settings: Any) -> None:
-    """Raise `ValueError` for settings of two networks that read a map."""
+    """Raise `ValueError` if both `neighbours` and `conv` are set."""
     if settings.neighbours and settings.conv:
         raise ValueError(
             f"neighbours={settings.neighbours} and conv={settings.conv} both read a map; give one"
         )
 
 
-DIVIDED = ppo.DIVIDED
-
-
 def network(env: Env, **given: Any) -> Recurrent:
-    """The network for an environment, `Spatial` if `neighbours` is not 0."""
+    """Return the network for an environment, `Spatial` if `neighbours` is not 0."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """The environment as a policy of a run with these settings sees it."""
+    """Return the environment as a policy with these settings observes it."""
     return PreviousStep(env=env) if settings.get("previous") else env
 
 
@@ -80,7 +78,7 @@ def update(
     loss: Callable[..., Any] | None = None,
     counted: Callable[[Rollout], Rollout] = identity,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update.
+    """Collect a rollout and learn from it; also return this update's metrics.
 
     `counted` maps the rollout to the one whose episodes the metrics count.
     """
@@ -99,9 +97,9 @@ def learn(
     key: Array,
     loss: Callable[..., Any] | None = None,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a rollout before whose first step `memory` was remembered.
+    """Learn from a rollout; `memory` is the recurrent state before its first step.
 
-    The runner is that of the rollout's end.
+    `runner` is the training state at the rollout's end.
     """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
@@ -110,7 +108,7 @@ def learn(
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Logits and values, by these weights, of sequences from their first memory on."""
+    """Return the logits and values of sequences, unrolled from their first recurrent state."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

@@ -1,9 +1,9 @@
-"""PPO with a transformer that remembers (Parisotto et al., 2020).
+"""PPO with a gated transformer, GTrXL (Parisotto et al., 2020), as memory.
 
-Run it with `jaxenvs train ID --algo ppo-trxl`. It is recurrent PPO (ppo_rnn.py) with the network of
-gtrxl.py. A rollout keeps what each layer remembered before its first step, and each gradient step
-attends over that and the rollout's steps at once. Deliberate difference to the paper, which trains
-with V-MPO: PPO.
+It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py: a rollout stores each layer's memory
+before its first step, and each gradient step attends to it and to the rollout's steps at once. Run
+it with `jaxenvs train ID --algo ppo-trxl`. Deliberate difference from the paper, which trains with
+V-MPO: PPO.
 """
 
 import dataclasses
@@ -11,7 +11,6 @@ from typing import Any
 
 from jaxenvs import Env
 
-from ..core import rollouts
 from ..core.bounds import Count
 from ..core.settings import Memory
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
@@ -20,13 +19,13 @@ from . import ppo, ppo_rnn
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: Count = 64  # earlier steps of the episode that each layer attends to
     width: Count = 64  # features of a step in the transformer
-    num_heads: Count = 4  # of attention, among which the width is divided
+    num_heads: Count = 4  # attention heads; they divide the width
     depth: Count = 2  # layers of the transformer
-    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
+    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -38,17 +37,13 @@ class Settings(Memory, ppo.Settings):
         ppo_rnn.check_one_map(self)
         if self.network:
             raise ValueError(
-                f"network={self.network}: ppo-trxl has a network of its own; omit it, or give "
+                f"network={self.network}: ppo-trxl has a fixed network; omit it, or give "
                 f"--algo ppo-rnn, which takes any memory"
             )
 
 
-DIVIDED = rollouts.DIVIDED
-Runner = rollouts.Runner
-
-
 def network(env: Env, **given: Any) -> GTrXL:
-    """The network for an environment, a spatial one if `neighbours` is not 0."""
+    """Return the network for an environment, a spatial one if `neighbours` is not 0."""
     kind: Any = SpatialGTrXL if given.get("neighbours") else GTrXL
     return kind.of(env, **given)
 

@@ -1,11 +1,11 @@
-"""PQN (Gallici et al., 2024): Q-learning from rollouts, without a buffer or a target network.
+"""PQN (Gallici et al., 2024): Q-learning on rollouts, without a replay buffer or target network.
 
-Run it with `jaxenvs train ID --algo pqn`. It is PPO's loop (ppo.py) around a network with LayerNorm
-whose actions are epsilon-greedy; targets are the lambda-returns of the rollout (Peng and Williams,
-1994), computed once before its gradient steps, so that no gradient enters them. Deliberate
-difference: an episode cut by the time limit is bootstrapped with the best value of its true
-successor. Where the environment forbids actions, they are neither explored nor counted among those
-that might be the best.
+It is PPO's loop (ppo.py) around a Q-network with LayerNorm and epsilon-greedy actions. The targets
+are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before its gradient
+steps, without a gradient. Run it with `jaxenvs train ID --algo pqn`.
+
+Deliberate difference: a truncated episode is bootstrapped with the best value of its true
+successor. Where the environment has illegal actions, exploration and maxima leave them out.
 """
 
 import dataclasses
@@ -32,27 +32,26 @@ from ..networks.q_network import QNetwork
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploration, Scaling):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: Swept[float] = 0.65  # 0 looks one step ahead, 1 to the end of the episode
-    max_grad_norm: Swept[float] = 10.0  # global norm of the gradient, at most
-    optimiser: Optimiser = "radam"  # with a clipped gradient; weight_decay is for adamw and muon
+    gae_lambda: Swept[float] = 0.65  # lambda of the returns: 0 one step, 1 the whole episode
+    max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
+    optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
 
     swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
-DIVIDED = rollouts.DIVIDED
 network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights, worlds and the key for all that follows."""
+    """Start with initial weights and newly reset environments."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
-    """Values of all actions, by these weights, in what a minibatch of the rollout saw."""
+    """Return Q(s, a) of all actions in the observations of a minibatch."""
     return rollouts.predict(learner, weights, rollout.obs)
 
 
@@ -62,9 +61,10 @@ def update(
     items: Callable[..., Any] = minibatches.as_steps,
     unroll: Callable[..., Array] = unroll,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update.
+    """Collect a rollout and learn from it; also return this update's metrics.
 
-    `items` makes the items that minibatches are drawn from; `unroll` values their actions.
+    `items` makes the items that minibatches are drawn from; `unroll` returns Q(s, a) for a
+    minibatch.
     """
     settings, memory = learner.settings, runner.memory
     epsilon = settings.epsilon(settings.updates_of(minibatches.step_count(runner.optimiser)))
@@ -80,7 +80,7 @@ def update(
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
-    """Explore; the values of a rollout are those of the best legal actions."""
+    """Choose epsilon-greedy actions; the rollout stores the values of the best legal actions."""
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     values = legal(values, mask)
@@ -95,7 +95,7 @@ def loss(
     target: Array,
     unroll: Callable[..., Array] = unroll,
 ) -> Loss:
-    """Squared error of the values of the actions of a minibatch."""
+    """Return half the mean squared error of Q(s, a) of a minibatch."""
     value = q_network.of_actions(unroll(learner, weights, rollout), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
     loss = 0.5 * jnp.square(value - target).mean()

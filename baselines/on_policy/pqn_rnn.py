@@ -1,10 +1,12 @@
-"""Recurrent PQN: Q-learning from rollouts with a GRU (Gallici et al., 2024; Cho et al., 2014).
+"""Recurrent PQN: Q-learning on rollouts with a GRU (Gallici et al., 2024; Cho et al., 2014).
 
-Run it with `jaxenvs train ID --algo pqn-rnn`. It is PQN (pqn.py) whose minibatches are whole
-sequences, as in recurrent PPO (ppo_rnn.py): a rollout keeps what was remembered before its first
-step, and the network is unrolled from there with each gradient step's weights, forgetting at every
-end of an episode. Deliberate difference to the authors' code: no steps of the rollout before are
-unrolled again to renew the memory.
+It is PQN (pqn.py) whose minibatches are whole sequences, as in recurrent PPO (ppo_rnn.py): a
+rollout stores the recurrent state before its first step, and every gradient step unrolls the
+network from there, resetting the state at episode ends. Run it with
+`jaxenvs train ID --algo pqn-rnn`.
+
+Deliberate difference from the authors' code: no steps of the previous rollout are unrolled again to
+refresh the recurrent state.
 """
 
 import dataclasses
@@ -15,7 +17,6 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Env
 
-from ..core import rollouts
 from ..core.bounds import Count
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
@@ -30,21 +31,18 @@ from .ppo_rnn import wrapped as wrapped
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, pqn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    memory: Count = 128  # numbers that the GRU remembers
-    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
+    memory: Count = 128  # size of the GRU's state
+    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
         check_one_map(self)
 
 
-DIVIDED = rollouts.DIVIDED
-
-
 def network(env: Env, **given: Any) -> RecurrentQ:
-    """The network for an environment, `SpatialQ` if `neighbours` is not 0."""
+    """Return the network for an environment, `SpatialQ` if `neighbours` is not 0."""
     kind: Any = SpatialQ if given.get("neighbours") else RecurrentQ
     return kind.of(env, **given)
 
@@ -53,14 +51,14 @@ init = pqn.init
 
 
 def update(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
+    """Collect a rollout and learn from it; also return this update's metrics."""
     return pqn.update(learner, runner, as_sequences, unroll)
 
 
 def unroll(
     learner: Learner, weights: PyTree, rollout: Rollout
 ) -> Float32[Array, "envs steps actions"]:
-    """Values of all actions, by these weights, in sequences from their first memory on."""
+    """Return Q(s, a) of all actions in sequences, unrolled from their first recurrent state."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

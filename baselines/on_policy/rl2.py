@@ -1,19 +1,21 @@
-"""RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that learns to learn a task.
+"""RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that meta-learns to solve new tasks.
 
-Run it with `jaxenvs train XLand-R1-9x9-v0 --algo rl2`. A trial is a number of steps or episodes
-under one task. The memory of the network is cleared where a trial begins, not where an episode
-does, and the whole trial is one return: the end of an episode inside it neither cuts nor bootstraps
-anything. The network also sees the previous action and reward, so that it can find out what the
-task is and do better in later episodes. All this follows from environments whose episodes are
-trials (`Env.trials`); the rest is recurrent PPO (ppo_rnn.py).
-Deliberate difference to common practice: environments start at different times of their trials,
-so that a batch never consists of first episodes only.
+A trial is a number of steps or episodes under one task. The recurrent state is reset where a trial
+begins, not where an episode does, and the whole trial is one return: the end of an episode within
+it neither truncates nor bootstraps. The network also sees the previous action and reward, so that
+it can infer the task and improve in later episodes. Run it with
+`jaxenvs train XLand-R1-9x9-v0 --algo rl2`.
 
-Two settings let the trainer use the true task, in training only; the evaluation never does. With 0
-for both this is plain RL². `task_loss` teaches memory to predict the goal and what the agent holds
+All this follows from environments whose episodes are trials (`Env.trials`); the rest is recurrent
+PPO (ppo_rnn.py). Deliberate difference from common practice: environments start at different times
+of their trials, so that no batch consists of first episodes only.
+
+Two settings use the true task in training, never in the evaluation; with both at 0 it is plain RL².
+`task_loss` trains the recurrent state to predict the goal and the object that the agent holds
 (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the share of
-environments whose policy takes the true goal in place of its belief: they soon learn to reach a
-goal, and share their weights with the others. It falls to 0 over the run; metrics omit these.
+environments whose policy receives the true goal in place of its prediction: they soon learn to
+reach a goal, with weights that all environments share. It falls to 0 over the run, and metrics
+leave these environments out.
 """
 
 import dataclasses
@@ -40,27 +42,27 @@ from ..core.policy_statement import in_brackets
 from ..core.rollouts import Chosen, Rollout, Runner
 from . import ppo, ppo_rnn
 from .hidden_tasks import check_hidden
-from .task_memory import TOLD, Belief, TaskMemory
+from .task_memory import GOAL_SIZE, Belief, TaskMemory
 
 UNFIT = {  # reset sources that do not suit trials
-    "pool": "levels of a pool are drawn for one task, trials have many",
+    "pool": "levels of a pool belong to one task, trials have many",
     "stock": "every step of a stock reads all params, and those of trials are all tasks",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    memory: int = 256  # numbers that the GRU remembers
-    task_set: str = ""  # tasks of the trials, such as trivial-21k
-    held_out: float = 0.1  # share of them that is kept for the evaluation
-    trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
-    trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
-    previous: bool = True  # always
-    test_episodes: Count = 10  # episodes under each task of the evaluation
-    task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
-    told: float = 0.0  # share of environments that are told the task, at the start
+    memory: int = 256  # size of the GRU's state
+    task_set: str = ""  # set of tasks, such as trivial-21k
+    held_out: float = 0.1  # share of the tasks that is kept for the evaluation
+    trial_steps: int = 1024  # steps of a trial; 0: only trial_episodes ends it
+    trial_episodes: int = 0  # most episodes of a trial; 0: unlimited
+    previous: bool = True  # True always: the network sees the previous action and reward
+    test_episodes: Count = 10  # episodes per task in the evaluation
+    task_loss: float = 0.0  # coefficient of the loss of beliefs about the task; 0: off
+    told: float = 0.0  # initial share of environments whose policy receives the true goal
 
     def check(self) -> None:
         super().check()
@@ -77,7 +79,7 @@ class Settings(ppo_rnn.Settings):
         for name, value in {**fixed, "normalize_obs": False}.items():
             if getattr(self, name) != value:
                 given = f"{name}={getattr(self, name)}"
-                raise ValueError(f"{given}: rl2 has a network of its own; omit it")
+                raise ValueError(f"{given}: rl2 has a fixed network; omit it")
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "
@@ -92,12 +94,11 @@ class Settings(ppo_rnn.Settings):
             )
 
 
-DIVIDED = rollouts.DIVIDED
 network = TaskMemory.of
 
 
 def training_env(env: Env, settings: Settings) -> Env:
-    """Return the trials that the learner trains in, whose policy also sees its previous step."""
+    """Return the training trials, with the previous action and reward in the observation."""
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 
@@ -106,7 +107,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
     """Raise `ValueError` without a set of tasks, or if the observation shows the task."""
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
-        raise ValueError(f"{env.name} has no sets of tasks; rl2 needs one that has, such as XLand")
+        raise ValueError(f"{env.name} has no sets of tasks; rl2 needs some, such as those of XLand")
     check_hidden(env)
     if name not in env.task_sets:
         raise ValueError(f"--task-set {name or '(none)'}: choose one of {known}")
@@ -119,7 +120,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     if held_out < episodes:
         raise ValueError(
             f"--eval-episodes {episodes}: each is a trial under a held-out task, and "
-            f"{settings.task_set} has {held_out:,} of these; give at most that, or more --held-out"
+            f"{settings.task_set} has {held_out:,}; give at most that, or more --held-out"
         )
     if informed(learner) and not learner.network.counts:
         raise ValueError(
@@ -129,33 +130,33 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
 
 
 def params(learner: Learner[Settings]) -> Any:
-    """The tasks to learn."""
+    """Return the params that hold the training tasks."""
     return learner.env.default_params
 
 
 def learned(env: Env, settings: Settings) -> Any:
-    """Trials under the tasks that are not held out."""
+    """Return trials of the training tasks."""
     lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
     return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
 
 
 def tested(env: Env, settings: Settings) -> Any:
-    """Trials of the evaluation, under the tasks that are held out."""
+    """Return trials of the held-out tasks, for the evaluation."""
     part = (1.0 - settings.held_out, 1.0)
     return env.trials(settings.task_set, part, episodes=settings.test_episodes)
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Those trials, as a policy of a run with these settings sees them.
+    """Return the held-out trials as a policy with these settings observes them.
 
-    Raises `ValueError` for an observation that shows the task, as of runs of older versions.
+    Raises `ValueError` for an observation that shows the task, which older versions allowed.
     """
     check_hidden(env)
     return PreviousStep(env=tested(env, Settings(**settings)))
 
 
 def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
-    """Start in the midst of trials, see `ppo.init`."""
+    """Start with initial weights and environments in the middle of their trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
@@ -165,22 +166,22 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-LATE = 0x1A7E  # folded into a run's key: how far the first trials are
+LATE = 0x1A7E  # folded into a run's key, for the starting times of the first trials
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
-    return ppo_rnn.update(learner, runner, choose, loss, untold)
+    """Collect a rollout and learn from it; also return this update's metrics."""
+    return ppo_rnn.update(learner, runner, choose, loss, uninformed)
 
 
 def informed(learner: Learner[Settings]) -> bool:
-    """Whether the trainer's knowledge of the tasks is used."""
+    """Return whether the settings use the true task in training."""
     return bool(learner.settings.task_loss or learner.settings.told)
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Draw actions from the policy; note the hidden task, and tell it to some."""
-    hidden = told = jnp.zeros((learner.env.num_envs, TOLD), jnp.int32)
+    """Sample actions; record the true task, and give it to the first environments (`told`)."""
+    hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):
         hidden = jax.vmap(functools.partial(task, learner), (0, None))(
             runner.world.env, runner.params
@@ -189,14 +190,14 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
         done = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
         share = settings.told * (1.0 - done)
         is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
-        told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)
-    runner = runner._replace(memory=learner.network.tell(runner.memory, told))
+        given = jnp.where(is_told[:, None], hidden[:, :GOAL_SIZE], 0)
+    runner = runner._replace(memory=learner.network.with_goal(runner.memory, given))
     memory, action, fields = ppo.choose(learner, runner, key, mask)
-    return memory, action, {**fields, "task": (hidden, told)}
+    return memory, action, {**fields, "task": (hidden, given)}
 
 
 def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
-    """The hidden task of one environment, see `TaskMemory.labels`."""
+    """Return the true task of one environment, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
     shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
@@ -206,14 +207,14 @@ def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " 
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
 ) -> tuple[Array, dict[str, Array]]:
-    """PPO's loss, and the cross-entropy of beliefs about the task."""
+    """Return PPO's loss plus the cross-entropy of beliefs about the task."""
     beliefs = []
 
     def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
         done = rollout.terminated | rollout.truncated
         over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0, 0))
-        told = rollout.task[1]
-        logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, told)
+        given = rollout.task[1]
+        logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, given)
         beliefs.append(belief)
         return legal(logits, rollout.mask), value
 
@@ -225,7 +226,7 @@ def loss(
 
 
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
-    """Mean of the cross-entropies of beliefs, summed over their parts."""
+    """Return the mean cross-entropy of beliefs, summed over their parts."""
 
     def entropy(logits: Array, label: Array) -> Array:
         is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
@@ -235,8 +236,8 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
     return entropy(belief.kind, hidden[..., 0]) + sum(cells)
 
 
-def untold(rollout: Rollout) -> Rollout:
-    """The rollout without the ends of trials whose policy was told the task."""
+def uninformed(rollout: Rollout) -> Rollout:
+    """Return the rollout without the ends of trials whose policy received the true goal."""
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
         terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
@@ -244,7 +245,7 @@ def untold(rollout: Rollout) -> Rollout:
 
 
 class Trial(NamedTuple):
-    """What came of one trial under each task."""
+    """Results of one trial under each task."""
 
     returns: Float32[Array, "*seeds tasks episodes"]
     solved: Bool[Array, "*seeds tasks episodes"]
@@ -273,7 +274,7 @@ def play(
     params: Any,
     greedy: bool = False,
 ) -> Trial:
-    """Play one trial under each of the first `count` tasks of the params, memory kept in it."""
+    """Play one trial under each of the first `count` tasks of the params."""
     env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
     policy = Policy.of(env, network, weights)
     key_level, key_reset, key_play = jax.random.split(key, 3)
@@ -292,11 +293,11 @@ def play(
         action = policy.choose(key_act, logits, greedy)
         over_rows = jax.vmap(env.step, (0, 0, 0, None))
         step = over_rows(split(key_step, count), state, action, params)
-        told = step.info["trial"]
-        at = (rows, told["episode"])
+        info = step.info["trial"]
+        at = (rows, info["episode"])
         so_far = Trial(
             returns=so_far.returns.at[at].add(jnp.where(playing, step.reward, 0.0)),
-            solved=so_far.solved.at[at].max(playing & told["solved"]),
+            solved=so_far.solved.at[at].max(playing & info["solved"]),
             lengths=so_far.lengths + playing.astype(jnp.int32),
         )
         return key, step.obs, step.state, memory, playing & ~step.done, so_far
@@ -308,17 +309,18 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Keys of rows; that of a row does not depend on `count`."""
+    """Return `count` keys; each is independent of `count`."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what eval.json says of a `Trial` in NumPy: of all agents together and of each, after
-    its label.
+    """Return the content of eval.json for a `Trial` of NumPy arrays.
+
+    It has statistics of all agents together, and of each agent after its label.
     """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
-        "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
+        "episodes": trial.returns.shape[1],  # trials of each seed, a learner's episodes
         **_facts(together),
         "per_seed": [
             {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
@@ -328,14 +330,16 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Figures of all episodes, sums over trials, each episode from the first to the last, and the
-    rise from the first to the last with its standard error over tasks."""
+    """Return statistics over all episodes, over trials, and by episode of a trial.
+
+    `rise` is the return of the last episode minus the first, with its standard error over tasks.
+    """
 
     def rounded(numbers: np.ndarray) -> Any:
         return np.round(numbers.astype(np.float64), 6).tolist()
 
-    def spread(returns: np.ndarray) -> dict[str, Any]:
-        """Over tasks."""
+    def over_tasks(returns: np.ndarray) -> dict[str, Any]:
+        """Return mean, median and 20th percentile over tasks."""
         median, low = np.quantile(returns, [0.5, 0.2], axis=0)
         return {
             "mean": rounded(returns.mean(axis=0)),
@@ -349,9 +353,9 @@ def _facts(trial: Any) -> dict[str, Any]:
         "success_rate": rounded(trial.solved.mean()),
         "mean_length": rounded(trial.lengths.mean() / trial.returns.shape[1]),
         "terminated_rate": rounded(trial.solved.mean()),
-        "trials": spread(trial.returns.sum(axis=1)),
+        "trials": over_tasks(trial.returns.sum(axis=1)),
         "by_episode": {
-            **spread(trial.returns),
+            **over_tasks(trial.returns),
             "success_rate": rounded(trial.solved.mean(axis=0)),
         },
         "rise": {"mean": rounded(rise.mean()), "error": rounded(rise.std() / len(rise) ** 0.5)},

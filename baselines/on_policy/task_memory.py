@@ -1,16 +1,17 @@
-"""The network of RL²: a GRU, a part set at the latest reward, and a belief about the task.
+"""Network of RL²: a GRU, a memory of the latest reward, and a belief about the task.
 
-What matters in a task is which things belong together, and these lie elsewhere in every episode.
-So each kind of cell has a vector. Weighted sums over the view (such as the cell ahead) bypass the
-layers before the GRU, where everything is mixed, and the GRU also sees those of the previous step.
-A part of the memory changes only with a reward, when it takes a summary of what was seen and known
-just before: it does not fade, and gradients pass through it unchanged. The gates to keep start with
-time scales from one step to 256 (Tallec and Ollivier, 2018).
+A task relates kinds of cells, which lie elsewhere in every episode. Each kind of cell has an
+embedding, and weighted sums of embeddings over the view (such as the cell ahead) bypass the layers
+before the GRU, which would mix them; the GRU also receives the sums of the previous step. A part of
+the state changes only with a reward, when it copies a summary of the state just before: it does not
+decay, and gradients pass through it unchanged. The GRU's update gates start with time scales from
+one step to 256 (Tallec and Ollivier, 2018).
 
-Where the observation has a map of few kinds of cells, beliefs are read from memory: probabilities
-of each goal and of what the agent holds. The policy sees, for each cell in view and for what is
-held, the probability that the goal names it, so it can go there wherever that lies. Beliefs learn
-only from their own loss, see `rl2.loss`: no gradient of the policy passes through them.
+Where the observation has a map of few kinds of cells, the state also predicts beliefs:
+probabilities of each goal and of the object that the agent holds. The policy receives, for each
+cell in view and for the held object, the probability that the goal names it, so that it can go
+there wherever it lies. Only their own loss trains beliefs, see `rl2.loss`: the policy's gradient
+does not pass through them.
 """
 
 import functools
@@ -28,38 +29,38 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # kinds of cells that have a vector each
-LONGEST = 256.0  # steps, the longest time scale at the start
-PLACES = 4  # weighted sums over the view
+LARGEST = 4096  # most kinds of cells with an embedding each
+LONGEST = 256.0  # steps, the longest initial time scale
+PLACES = 4  # number of weighted sums over the view
 GOAL_KINDS = 15  # see `jaxenvs.xland.Goal`
-TOLD = 3  # numbers of a goal: its kind, kinds of the cells that it names
+GOAL_SIZE = 3  # numbers of a goal: its kind, and the kinds of the two cells that it names
 
 
 class Seen(NamedTuple):
-    """What one observation shows."""
+    """Features of one observation, independent of the recurrent state."""
 
     features: Float[Array, "*steps features"]
-    places: Float[Array, "*steps sums"]  # weighted sums of the cells' vectors
-    note: Float[Array, "*steps kept"]  # its part in the summary
+    places: Float[Array, "*steps sums"]  # weighted sums of the cells' embeddings
+    note: Float[Array, "*steps kept"]  # contribution to the summary
     codes: Int32[Array, "*steps cells"]  # kinds of the cells of the first map
-    facing: Float[Array, "*steps directions"]  # one-hot, empty if no direction is seen
-    rewarded: Bool[Array, "*steps"]  # whether the step before brought a reward
+    facing: Float[Array, "*steps directions"]  # one-hot, empty if no direction is observed
+    rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
 
 
 class Belief(NamedTuple):
-    """Logits."""
+    """Logits of the belief about the task."""
 
     kind: Float32[Array, "*steps kinds"]  # of the goal
-    cells: Float32[Array, "*steps 3 kinds"]  # two that the goal names, one that is held
+    cells: Float32[Array, "*steps 3 kinds"]  # two that the goal names, one held
 
 
 class TaskMemory(Recurrent):
-    """Layers before a GRU; a layer after it, which also sees what is believed of the view."""
+    """Recurrent network whose policy also receives beliefs about the cells in view."""
 
-    memory: int = 256  # numbers that are remembered
+    memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+        """Create the layers: all but one apply to many observations at once."""
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
@@ -76,7 +77,7 @@ class TaskMemory(Recurrent):
         self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
     def dense(self, width: int, scale: float = np.sqrt(2), bias: Any = None, **more: Any) -> Any:
-        """A layer with orthogonal weights."""
+        """Return a layer with orthogonal initial weights."""
         return nn.Dense(
             width,
             dtype=self.dtype,
@@ -87,39 +88,39 @@ class TaskMemory(Recurrent):
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Parts of an observation that `conv` reads: not maps whose cells have vectors."""
+        """Parts of an observation that `conv` reads: not maps whose cells have embeddings."""
         return [space for space in super().convolved if not kinds(space)]
 
     @property
     def kept(self) -> int:
-        """Numbers that are kept from the latest reward."""
+        """Size of the part that is kept from the latest reward."""
         return self.memory // 2
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Values of each channel of the map whose cells beliefs are about; () without one."""
+        """Values of each channel of the map that beliefs refer to; () without one."""
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Sizes of the parts of memory: carried, kept, summary, places, told."""
+        """Sizes of the parts of the state: GRU, kept, summary, places, given goal."""
         places = PLACES * self.embed if self.counts else 0
-        return self.memory, self.kept, self.kept, places, TOLD
+        return self.memory, self.kept, self.kept, places, GOAL_SIZE
 
-    def parted(self, memory: Array) -> list[Array]:
-        """The parts of memory."""
+    def split(self, memory: Array) -> list[Array]:
+        """Split the recurrent state into its parts."""
         return jnp.split(memory, np.cumsum(self.parts)[:-1], axis=-1)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.begin() if memory is None else memory
-        *_, before, told = self.parted(memory)
+        *_, before, goal = self.split(memory)
         seen = self.features(obs)
         now = (seen, self.gates(seen, before))
         memory = self.recall(memory, now)
-        return memory, *self.heads(memory, now, told)
+        return memory, *self.heads(memory, now, goal)
 
     def features(self, obs: PyTree[Array]) -> Seen:
-        """What is seen, whatever came before."""
+        """Return the features of an observation."""
         parts = [part for _, part in leaves(self.observation_space, self.read(obs))]
         found = [
             (embed, coded(kinds(space), part))
@@ -135,31 +136,31 @@ class TaskMemory(Recurrent):
         for layer in self.layers:
             features = self.activate(layer(features))
         inside = obs["obs"]
-        told = isinstance(inside, dict) and "direction" in inside
+        has_direction = isinstance(inside, dict) and "direction" in inside
         return Seen(
             features=features,
             places=places,
             note=self.note(jnp.concatenate([features, places])),
             codes=found[0][1] if found else jnp.zeros(0, jnp.int32),
-            facing=jax.nn.one_hot(inside["direction"], 4) if told else jnp.zeros(0),
+            facing=jax.nn.one_hot(inside["direction"], 4) if has_direction else jnp.zeros(0),
             rewarded=obs["reward"] != 0.0,
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """What is seen, and where things were the step before, for the GRU."""
+        """Return the GRU's inputs: features, and weighted sums of this and the last step."""
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
-        """What is seen, and the gates of all steps at once."""
-        first = self.parted(memory)[3]
+        """Return the features and the GRU's inputs of all steps at once."""
+        first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
         before = jnp.concatenate([first[None], before])
         return seen, jax.vmap(functools.partial(apply, method="gates"))(seen, before)
 
     def recall(self, memory: Array, features: tuple[Seen, Array]) -> Float32[Array, " memory"]:
-        """What is remembered after one more observation."""
+        """Return the recurrent state after one more observation."""
         seen, inputs = features
-        carried, kept, summary, _, told = self.parted(memory)
+        carried, kept, summary, _, goal = self.split(memory)
         kept = jnp.where(seen.rewarded, summary, kept)
         recalled = self.carry(jnp.concatenate([carried, kept]))
         recalled = recalled.astype(jnp.float32).reshape(3, self.memory)
@@ -168,33 +169,35 @@ class TaskMemory(Recurrent):
         new = nn.tanh(gates[2] + use * recalled[2])
         carried = keep * carried + (1.0 - keep) * new
         summary = nn.tanh(seen.note + self.summary(carried)).astype(jnp.float32)
-        return jnp.concatenate([carried, kept, summary, seen.places.astype(jnp.float32), told])
+        return jnp.concatenate([carried, kept, summary, seen.places.astype(jnp.float32), goal])
 
     def heads(
         self, memory: Array, seen: tuple[Seen, Array], *given: Array
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
-        """Logits, value and belief, in place of which a goal counts that is given and not 0."""
-        (now, _), (told,) = seen, given
-        memory = jnp.concatenate(self.parted(memory)[:2]).astype(self.dtype)
+        """Return logits, value and belief; a given goal other than 0 replaces the belief."""
+        (now, _), (goal,) = seen, given
+        memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
         known, belief = [memory, now.features], None
         if self.counts:
             belief = self.belief(memory)
-            known += [part.astype(self.dtype) for part in self.believed(belief, now, told)]
+            known += [part.astype(self.dtype) for part in self.belief_features(belief, now, goal)]
         out = nn.tanh(self.read_out(jnp.concatenate(known)))
         logits, value = self.policy(out), self.critic(out)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32), belief
 
     def belief(self, memory: Array) -> Belief:
-        """What the goal may be, and what is held."""
+        """Return the belief about the goal and the held object."""
         embed = next(filter(None, self.maps))
         named = self.named(memory).astype(jnp.float32).reshape(3, self.embed)
         return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
 
-    def believed(self, belief: Belief, seen: Seen, told: Array) -> tuple[Array, ...]:
-        """Probabilities: of cells in view, and of what is held, to be named by the goal; of kinds
-        of goals, by direction and alone."""
+    def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
+        """Return probabilities that the goal names each cell in view and the held object.
+
+        Also return probabilities of the kinds of goals, by direction and alone.
+        """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
-        code = told.astype(jnp.int32)
+        code = goal.astype(jnp.int32)
         is_told = code[0] > 0
         kind = jnp.where(is_told, jax.nn.one_hot(code[0], GOAL_KINDS), kind)
         named = jnp.where(is_told, jax.nn.one_hot(code[1:], cells.shape[1]), cells[:2])
@@ -202,28 +205,28 @@ class TaskMemory(Recurrent):
         return 2 * in_view, 2 * held, 2 * jnp.outer(kind, seen.facing).reshape(-1), kind
 
     def begin(self) -> Float32[Array, " memory"]:
-        """What it remembers before the first observation of a trial."""
+        """Return the recurrent state at the start of a trial."""
         return jnp.zeros(sum(self.parts), jnp.float32)
 
-    def tell(
+    def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Memory with goals that agents are told; 0 for those that must find theirs out."""
-        return jnp.concatenate([memory[..., :-TOLD], goal.astype(jnp.float32)], axis=-1)
+        """Return the state with given goals; 0 where the agent must infer its goal."""
+        return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 
     def labels(
         self, goal: UInt8[Array, "*rows 5"], pocket: UInt8[Array, "*rows 2"]
     ) -> Int32[Array, "*rows 4"]:
-        """What beliefs are about: kind of the goal, kinds of the cells it names, of what is held.
+        """Return the targets of beliefs: kinds of the goal, of the cells it names, of the held one.
 
-        Goals that name places count as those that name the cells of the same numbers.
+        A goal that names places is encoded as one that names the cells of the same numbers.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """A number for each cell of a map, of all of its channels together; maps become vectors."""
+    """Return one number per cell of a map from all of its channels; maps become vectors."""
     code = jnp.zeros(obs.shape[:-1], jnp.int32)
     for channel, count in enumerate(kinds):
         code = code * count + jnp.minimum(obs[..., channel].astype(jnp.int32), count - 1)
@@ -231,7 +234,7 @@ def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
 
 
 def kinds(space: spaces.Space) -> tuple[int, ...]:
-    """Number of values of each channel of a map of small whole numbers; () of anything else."""
+    """Return the values of each channel of a map of small integers; () for other spaces."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return ()
     if not np.issubdtype(space.dtype, np.integer) or int(space.low.min()) < 0:
@@ -241,8 +244,7 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
 
 
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
-    """Biases of a GRU; those of its gates to keep are spread so that what it remembers fades over
-    one step to `LONGEST` steps."""
+    """Return biases of a GRU whose update gates have time scales from 1 to `LONGEST` steps."""
     count = shape[0] // 3
     keep = jax.random.uniform(key, (count,), dtype, 0.0, math.log(LONGEST))
     return jnp.concatenate([keep, jnp.zeros(shape[0] - count, dtype)])

@@ -1,6 +1,6 @@
-"""States of a learned world: codes of what is seen, what the model and the heuristic say of them.
+"""States of a learned model of a puzzle: their codes, successors and heuristic values.
 
-Functions of a learner of world.py and of its weights, "model" and "q".
+The functions take a learner of world.py and its weights, "model" and "q".
 """
 
 import dataclasses
@@ -14,35 +14,35 @@ from jaxtyping import Array, Bool, Float32, PyTree
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
 from ..core.learner import Learner
-from .davi import CostToGo
+from .cost_to_go import CostToGo
 from .latent_world import LatentWorld, Sight
 
-Code = Bool[Array, "cells bits"]  # a state of the learned world
+Code = Bool[Array, "cells bits"]  # a state of the learned model
 
 
 @dataclasses.dataclass(frozen=True)
 class Networks:
-    """What is learned, and how states are seen."""
+    """The learned networks, and the preprocessing of observations."""
 
     sight: Sight
     model: LatentWorld
-    q: CostToGo  # of the cost of each action
+    q: CostToGo  # cost of each action
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """The code of what is seen."""
+    """Return the code of an observation."""
     nets = learner.network
     return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
 
 
 def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Array, "actions ..."]:
-    """The code after each action, as the model foretells it."""
+    """Return the predicted code after each action."""
     code = code.astype(jnp.float32)
     return learner.network.model.apply(weights["model"], code, method="moves") > 0
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Whether a code is that of the goal or, if there is none, is judged to be solved."""
+    """Return whether a code is the goal's or, without one goal, is classified as solved."""
     if one_goal(learner.env):
         return (goal == code).all()
     judge = functools.partial(learner.network.model.apply, method="solved")
@@ -50,7 +50,7 @@ def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -
 
 
 def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
-    """The code of the goal's observation; () where there is not one goal for all levels."""
+    """Return the code of the goal's observation; () where levels have different goals."""
     env = learner.env
     if not one_goal(env):
         return ()
@@ -61,25 +61,25 @@ def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
 
 
 def one_goal(env: Puzzle) -> bool:
-    """Whether one observation is the goal of all levels."""
+    """Return whether all levels have the same goal."""
     instance = jax.eval_shape(env.sample_level, jax.random.key(0)).instance
     return type(env).goal is not Puzzle.goal and not jax.tree.leaves(instance)
 
 
 def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
-    """What the network says of each action in a state of the learned world."""
+    """Return the network's cost of each action in a state of the learned model."""
     return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
 
 
 def action_costs(
     learner: Learner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
-    """What each action costs with all that follows it: never negative."""
+    """Return the cost of each action plus the cost-to-go after it: at least 0."""
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
 def look(learner: Learner, weights: PyTree[Array], levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-    """Levels as they are seen, as a search in the learned world begins with them."""
+    """Encode levels: boards become codes, and instances the goal's code."""
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:
         key_reset, key_see, key_goal = jax.random.split(key, 3)

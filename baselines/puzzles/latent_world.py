@@ -1,15 +1,14 @@
-"""A discrete model of a puzzle, learned from observations before and after an action.
+"""Discrete model of a puzzle, learned from observations before and after an action.
 
 After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
-encoder turns an observation into bits, a decoder turns them back, and a transition model predicts
-the bits after an action. Bits are rounded logits with a straight-through gradient: equal bits tell
-a search that it has been in this state before.
+encoder maps an observation to bits, a decoder maps them back, and a transition model predicts the
+bits after an action. Bits are rounded logits with a straight-through gradient; equal bits let a
+search recognise a visited state.
 
-Deliberate differences: every cell of the observation has its own few bits, by one encoder that all
-cells share. The transition model computes the bits of a cell from those of the cell and from
-`views`: for each action it learns from which other cells each cell takes them. Codes are learned by
-the decoder alone; if they were also trained to be easy to predict, they would lose what tells
-states apart.
+Deliberate differences: each cell of the observation has separate bits, by an encoder that all cells
+share. The transition model predicts the bits of a cell from its own and from `views`: for each
+action it learns the other cells that a cell's next bits depend on. Only the decoder trains the
+codes; trained to be predictable as well, they would lose the differences between states.
 """
 
 import dataclasses
@@ -31,13 +30,13 @@ from ..networks.encoders import PIXELS
 
 FIRM = 2.0  # standard deviation of a cell's logits
 CONTRAST = 5.0  # factor of the pixels of a cell, after their mean is subtracted
-CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit while learning
-UNDECIDED = 0.1  # weight of the loss for logits near 0
+CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit in training
+UNDECIDED = 0.1  # weight of the loss of logits near 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """What is seen of a puzzle: its observation, or noisy pictures of it, in cells."""
+    """Preprocessing of a puzzle's observations, or of noisy pictures of it, into cells."""
 
     env: Puzzle
     tile_size: int = 0  # pixels on a side of a picture's tiles; 0: the observation
@@ -55,7 +54,7 @@ class Sight:
 
     @property
     def _categories(self) -> int:
-        """How many values a cell of the observation has."""
+        """Number of values of a cell of the observation."""
         space: Any = self.env.observation_space
         return int(space.high.max()) - int(space.low.min()) + 1
 
@@ -72,15 +71,15 @@ class Sight:
 
     @property
     def features(self) -> int:
-        """Numbers of a cell."""
+        """Number of features of a cell."""
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 
     def look(self, state: PuzzleState) -> Array:
-        """What is kept of a state: its observation, or the tiles that its picture is drawn from."""
+        """Return a state's observation, or the tiles that its picture is drawn from."""
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
     def split(self, seen: Array, key: Array) -> Float32[Array, "cells features"]:
-        """The cells of what was kept: one-hot vectors, or noisy pixels."""
+        """Return the cells of the result of `look`: one-hot vectors, or noisy pixels."""
         if not self.tile_size:
             space: Any = self.env.observation_space
             values = seen.reshape(-1).astype(jnp.int32) - int(space.low.min())
@@ -90,12 +89,12 @@ class Sight:
         picture = picture + self.noise * jax.random.normal(key, picture.shape)
         tiles = picture.reshape(rows, side, columns, side, 3).transpose(0, 2, 1, 3, 4)
         tiles = tiles.reshape(rows * columns, -1)
-        # Brightness tells little.
+        # Without the mean brightness, which carries little information.
         return CONTRAST * (tiles - tiles.mean(axis=1, keepdims=True))
 
 
 class LatentWorld(nn.Module):
-    """Encoder, decoder, transitions and a judge of solved states; takes one, `vmap` it."""
+    """Encoder, decoder, transition model and classifier of solved states, for one state."""
 
     cells: int
     features: int
@@ -117,7 +116,7 @@ class LatentWorld(nn.Module):
     def encode(
         self, seen: Float32[Array, "*pair cells features"]
     ) -> Float32[Array, "*pair cells bits"]:
-        """Logits of each cell's bits, of mean 0: a bit that never changes could not learn."""
+        """Return logits of each cell's bits, of mean 0: a constant bit would have no gradient."""
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
         return FIRM * centred / (1e-3 + centred.std(axis=-1, keepdims=True))
@@ -125,24 +124,24 @@ class LatentWorld(nn.Module):
     def decode(
         self, code: Float32[Array, "*pair cells bits"]
     ) -> Float32[Array, "*pair cells features"]:
-        """What was seen of the cells with these bits."""
+        """Return the features of cells with these bits."""
         return self.decoder(code)
 
     def move(
         self, code: Float32[Array, "cells bits"], action: Int32[Array, ""]
     ) -> Float32[Array, "cells bits"]:
-        """Logits of the bits after an action."""
+        """Return logits of the bits after an action."""
         chosen = jax.nn.one_hot(action, self.actions)
         views = jnp.einsum("a,aikb->ikb", chosen, self._views(code))
         return self._after(code, views, jnp.einsum("a,aih->ih", chosen, self.place))
 
     def moves(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "actions cells bits"]:
-        """Logits of the bits after each action."""
+        """Return logits of the bits after each action."""
         after = jax.vmap(self._after, in_axes=(None, 0, 0))
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """What each cell takes from others; of all actions at once, in one product."""
+        """Return the bits that each cell reads from others, of all actions in one product."""
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
     def _after(self, code: Array, views: Array, place: Array) -> Array:
@@ -150,16 +149,16 @@ class LatentWorld(nn.Module):
         return self.rest(nn.relu(self.first(around) + place))
 
     def solved(self, code: Float32[Array, "cells bits"]) -> Float32[Array, ""]:
-        """Logit of the probability that a state is solved."""
+        """Return the logit of the probability that a state is solved."""
         parts = nn.relu(self.part(code)).sum(axis=0)
         return self.whole(parts)[0]
 
     def __call__(
         self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
     ) -> tuple[Float32[Array, ""], ...]:
-        """Losses of a transition: decoding, undecided bits, transition, judgement.
+        """Return the losses of a transition: decoding, undecided bits, transition, classifier.
 
-        Noise on the logits keeps bits from being undecided.
+        Noise on the logits drives them away from 0, where bits are undecided.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)
@@ -179,6 +178,6 @@ def _layers(hidden: int, out: int) -> nn.Module:
 
 
 def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
-    """Bits as 0.0 or 1.0, whose gradient is that of their probability."""
-    chance = jax.nn.sigmoid(logits)
-    return chance + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - chance)
+    """Return bits as 0.0 or 1.0, with the gradient of their probability."""
+    probability = jax.nn.sigmoid(logits)
+    return probability + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - probability)

@@ -1,18 +1,18 @@
-"""A* in a learned world: planning in a model of a puzzle that is only observed.
+"""A* in a learned model of a puzzle (Agostinelli and Soltani, 2024).
 
-Run it with `jaxenvs train ID --algo world`, then plan with `jaxenvs solve ID --model RUN`. After
-Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search". All that is
-known of the puzzle are observations before and after random actions, made once, and the observation
-of its goal; where there is not one goal for all levels, whether the observed state is solved.
+The learner knows the puzzle only by observations before and after random actions, made once, and by
+the goal's observation or, where levels have different goals, by whether a state is solved. It
+learns a discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and
+a heuristic in it. Run it with `jaxenvs train ID --algo world`, then plan with
+`jaxenvs solve ID --model RUN`.
 
-The first `model_share` of the gradient steps teach the model, see latent_world.py. The others teach
-a heuristic in it: walks of random actions in the model, the cost of each action and of what follows
-it by Q-learning (Agostinelli et al., 2024, "Q* Search"). An action that changes nothing in the
-model is one that does not help, as illegal actions are not known. Neither these steps nor plans ask
-the environment.
+The first `model_share` of the gradient steps train the model. The others train the heuristic by
+Q-learning (Agostinelli et al., 2024, "Q* Search") on walks of random actions in the model. Legal
+actions are not known: an action that changes nothing in the model counts as useless. Neither this
+training nor a plan steps the environment.
 
-Deliberate differences: those of latent_world.py; one heuristic for the puzzle's goal instead of one
-for any pair of states; and all actions of a state are learned from.
+Deliberate differences, besides those in latent_world.py: one heuristic for the goal of the puzzle
+instead of any pair of states; all actions of a state are learned from.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env
 from jaxenvs.core.spaces import Box
-from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
+from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
 from ..core.bounds import Count, Share, Unlimited
 from ..core.devices import ALONE, Devices
@@ -37,7 +37,8 @@ from ..core.metrics import means
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
 from ..core.settings import Checked
-from .davi import CostToGo, check_one_device, costs_of_actions, solved_share
+from . import cost_to_go as shared
+from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 from .latent_states import (
     Networks,
     encoded,
@@ -48,37 +49,38 @@ from .latent_states import (
     q_values,
     successors,
 )
-from .latent_world import UNDECIDED, LatentWorld, Sight
+from .latent_training import Transitions, gather, model_loss, predicted_share
+from .latent_world import LatentWorld, Sight
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 12_000  # gradient steps, of the model and of the heuristic
-    model_share: Share = 0.5  # share of them that teach the model
-    transitions: Count = 50_000  # observations before and after a random action, all that is seen
-    walk_steps: Count = 50  # of them in a walk, from a level or from the goal
-    tile_size: int = 0  # learn from pictures whose tiles have so many pixels; 0: the observation
+    model_share: Share = 0.5  # share of the gradient steps that train the model
+    transitions: Count = 50_000  # observed transitions of random actions, all the data
+    walk_steps: Count = 50  # transitions of a walk, from a level or from the goal
+    tile_size: int = 0  # pixels per tile side, to learn from pictures, such as 8; 0: observations
     noise: float = 0.0  # standard deviation of a picture's pixels, of brightness 0 to 1
-    bits: Count = 8  # of the code of each cell of an observation
+    bits: Count = 8  # bits of the code of a cell
     hidden: Count = 48  # width of the model's layers
-    views: Count = 4  # other cells that the model sees beside a cell, for each action
-    batch: Count = 128  # transitions that a gradient step of the model learns from
-    walks: Count = 32  # in the batch of a gradient step of the heuristic
-    scramble: Count = 20  # moves of a walk, each state of which is in the batch
-    furthest: float = 100.0  # highest cost that is learned: unsolvable states have no cost
-    gradient_steps: Count = 100  # in an update
-    learning_rate: float = 3e-3  # of the model; it falls to zero
-    q_learning_rate: float = 1e-3  # of the heuristic; it falls to zero
-    max_grad_norm: Unlimited = 10.0  # global norm of the gradient, at most
-    target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: Count = 1  # updates after which it does in any case
-    width: Count = 128  # of the heuristic's layers
+    views: Count = 4  # other cells that the next bits of a cell depend on, for each action
+    batch: Count = 128  # transitions per gradient step of the model
+    walks: Count = 32  # walks in the model per gradient step of the heuristic
+    scramble: Count = 20  # moves of a walk; each state on it is learned from
+    furthest: float = 100.0  # largest cost that is learned, as unsolvable states have none
+    gradient_steps: Count = 100  # gradient steps per update
+    learning_rate: float = 3e-3  # initial learning rate of the model
+    q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
+    target_loss: float = 0.05  # mean loss below which an update copies the target network
+    target_every: Count = 1  # updates after which the target network is copied in any case
+    width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # residual blocks of two layers
-    test_boards: Count = 32  # boards to descend from greedily after each update, for the log
-    test_moves: Count = 40  # moves to solve them in
-    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+    test_boards: Count = 32  # boards of the greedy test after each update, for the log
+    test_moves: Count = 40  # moves in which a test board must be solved
+    chunk: int = 1  # updates per call of the compiled program: Ctrl-C waits for its end
 
     restarts: ClassVar[bool] = False
 
@@ -99,36 +101,24 @@ class Settings(Checked):
 
     @property
     def model_updates(self) -> int:
-        """Updates that teach the model."""
+        """Number of updates that train the model."""
         return round(self.update_at(self.model_share))
 
 
-class Transitions(NamedTuple):
-    """All that was seen of the puzzle."""
-
-    before: Array  # (*seeds, transitions, ...), see `Sight.look`
-    action: Int32[Array, "*seeds transitions"]
-    after: Array
-    solved: Bool[Array, "*seeds transitions"]  # afterwards
-
-
 class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+    """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
     weights: PyTree[Array]  # "model" and "q"
-    target: PyTree[Array]  # an older copy of "q", which values successors
+    target: PyTree[Array]  # target network of "q"
     optimiser: PyTree[Array]  # of both
     seen: Transitions
     updates: Int32[Array, "*seeds"]  # made so far
-    age: Int32[Array, "*seeds"]  # updates since the target was changed
+    age: Int32[Array, "*seeds"]  # updates since the target network was copied
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
-DIVIDED: tuple[str, ...] = ()
-
-
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: look at the puzzle, draw weights, and keep the key for all that follows."""
+    """Start with initial weights and the transitions of random actions."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
     seen = gather(learner, key_seen, settings.transitions)
@@ -147,61 +137,24 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     )
 
 
-def gather(learner: Learner[Settings], key: Array, count: int) -> Transitions:
-    """Look at walks of random actions, also illegal ones, half of them from the goal if it is one.
-
-    Returns `count` transitions.
-    """
-    env, steps = learner.env, learner.settings.walk_steps
-
-    def walk(key: Array) -> Transitions:
-        key_level, key_start, key_walk = jax.random.split(key, 3)
-        level = env.sample_level(key_level)
-        if one_goal(env):
-            from_goal = jax.random.bernoulli(key_start)
-            goal = env.goal(level.instance)
-            board = jax.tree.map(lambda g, b: jnp.where(from_goal, g, b), goal, level.board)
-            level = level.replace(board=board)
-        start = env.reset_to(key_start, level).state
-        return jax.lax.scan(act, start, jax.random.split(key_walk, steps))[1]
-
-    def act(state: PuzzleState, key: Array) -> tuple[PuzzleState, Transitions]:
-        key_action, key_step = jax.random.split(key)
-        action = env.action_space.sample(key_action)
-        step = env.step(key_step, state, action)
-        look = learner.network.sight.look
-        return step.state, Transitions(look(state), action, look(step.state), env.succeeded(step))
-
-    walks = jax.vmap(walk)(jax.random.split(key, -(-count // steps)))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], walks)
-
-
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take gradient steps of the model or, later, of the heuristic; try out what was learned."""
+    """Take gradient steps of the model or, later, of the heuristic; test greedy descent."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
-    teach = functools.partial(learn_model, learner), functools.partial(learn_heuristic, learner)
-    runner, losses = jax.lax.cond(early, *teach, runner, keys)
+    train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
+    runner, losses = jax.lax.cond(early, *train, runner, keys)
     runner = runner._replace(key=jax.random.key_data(key_rest), updates=runner.updates + 1)
-    solved, moves = descend(learner, runner.weights, key_try, settings.test_boards)
-    return runner, {
-        "episodes": jnp.int32(settings.test_boards),
-        "return_sum": solved.sum(dtype=jnp.float32),
-        "length_sum": moves.sum(dtype=jnp.int32),
-        **losses,
-    }
+    tested = descend(learner, runner.weights, key_try, settings.test_boards)
+    return runner, {**shared.descent_metrics(*tested), **losses}
 
 
-# The model.
-
-
-def learn_model(
+def train_model(
     learner: Learner[Settings], runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Gradient steps of the model; also its losses."""
+    """Take a gradient step of the model for each key; also return the losses."""
     optimiser = optimisers(learner.settings)["model"]
 
     def step(carry: Any, key: Array) -> tuple[Any, Array]:
@@ -220,78 +173,47 @@ def learn_model(
     return runner, losses(decoding=decoding, transition=transition, judgement=judgement)
 
 
-def losses(**known: Array) -> dict[str, Array]:
-    """The losses of an update by name; those of what was not taught are not known."""
-    names = ("decoding", "transition", "judgement", "q_loss")
-    return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
-
-
-def model_loss(
-    learner: Learner[Settings], weights: PyTree[Array], seen: Transitions, key: Array
-) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
-    """Loss of a batch of transitions; also its parts.
-
-    Where solved states are judged, half of the batch are solved ones, if any was seen.
-    """
-    nets, count = learner.network, learner.settings.batch
-    key_rows, key_solved, key_cells, key_noise = jax.random.split(key, 4)
-    rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
-    judges = not one_goal(learner.env)
-    if judges:
-        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved ones so far
-        rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
-        solved = jnp.searchsorted(met, rank)
-        rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))
-    rows = jax.tree.map(lambda leaf: leaf[rows], seen)
-    split = jax.vmap(nets.sight.split)
-    before, after = (
-        split(leaf, jax.random.split(k, count))
-        for leaf, k in zip((rows.before, rows.after), jax.random.split(key_cells), strict=True)
-    )
-    each = jax.vmap(functools.partial(nets.model.apply, weights))
-    parts = each(before, rows.action, after, rows.solved, jax.random.split(key_noise, count))
-    parts = jnp.stack([part.mean() for part in parts])
-    return parts @ jnp.array([1.0, UNDECIDED, 1.0, float(judges)], jnp.float32), parts
-
-
-# The heuristic.
-
-
-def learn_heuristic(
+def train_heuristic(
     learner: Learner[Settings], runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Gradient steps of the heuristic, in the model alone; perhaps change the target."""
+    """Take a gradient step of the heuristic for each key, in the model alone; also the loss."""
     settings, optimiser = learner.settings, optimisers(learner.settings)["q"]
 
     def step(carry: Any, key: Array) -> tuple[Any, Array]:
         key_walk, key_goal = jax.random.split(key)
         goal = goal_code(learner, runner.weights, key_goal)
-        codes = walked(learner, runner.weights, goal, runner.seen, key_walk)
-        targets, known = action_targets(learner, runner.weights, runner.target, goal, codes)
+        codes = walk_codes(learner, runner.weights, goal, runner.seen, key_walk)
+        targets = action_targets(learner, runner.weights, runner.target, goal, codes)
         value, gradient = jax.value_and_grad(functools.partial(q_loss, learner))(
-            carry[0], codes, targets, known
+            carry[0], codes, targets
         )
         return apply_gradient(optimiser, gradient, carry[1], carry[0]), value
 
     start = (runner.weights["q"], runner.optimiser["q"])
     (weights, state), values = jax.lax.scan(step, start, keys)
-    loss, age = values.mean(), runner.age + 1
-    change = (loss < settings.target_loss) | (age >= settings.target_every)
+    loss = values.mean()
+    target, age, _ = shared.update_target(settings, runner.target, weights, runner.age, loss)
     runner = runner._replace(
         weights={**runner.weights, "q": weights},
         optimiser={**runner.optimiser, "q": state},
-        target=jax.tree.map(lambda old, new: jnp.where(change, new, old), runner.target, weights),
-        age=jnp.where(change, 0, age),
+        target=target,
+        age=age,
     )
     return runner, losses(q_loss=loss)
 
 
-def walked(
+def losses(**known: Array) -> dict[str, Array]:
+    """Return the losses of an update by name; losses of the untrained part are NaN."""
+    names = ("decoding", "transition", "judgement", "q_loss")
+    return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
+
+
+def walk_codes(
     learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
-    """The codes of walks in the model, from states that were seen and, every other, from the goal.
+    """Return codes of random walks in the model, from observed states and, every other, the goal.
 
-    No action leads back at once or changes nothing, unless there is no other.
+    An action that undoes the last one or changes nothing is taken only if there is no other.
     """
     settings = learner.settings
     key_rows, key_see, key_walk = jax.random.split(key, 3)
@@ -315,8 +237,8 @@ def walked(
 
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
-) -> tuple[Float32[Array, "codes actions"], Bool[Array, "codes actions"]]:
-    """What each action costs with all that follows it, at most `furthest`; and what is learned."""
+) -> ActionCosts:
+    """Return the Q-learning targets of each action of codes, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -324,72 +246,45 @@ def action_targets(
 
     children = jax.vmap(functools.partial(successors, learner, weights))(codes)
     guesses, ends = jax.vmap(jax.vmap(after))(children)
-    going_on = jnp.broadcast_to(~jax.vmap(solved)(codes)[:, None], ends.shape)
+    unsolved = jnp.broadcast_to(~jax.vmap(solved)(codes)[:, None], ends.shape)
     able = jnp.ones(guesses.shape, jnp.bool_)
-    found = costs_of_actions(jnp.ones(ends.shape), going_on, guesses, able, ends)
-    return jnp.minimum(found.cost, learner.settings.furthest), found.known
+    found = costs_of_actions(jnp.ones(ends.shape), unsolved, guesses, able, ends)
+    return found._replace(cost=jnp.minimum(found.cost, learner.settings.furthest))
 
 
 def q_loss(
-    learner: Learner, weights: PyTree[Array], codes: Any, targets: Array, known: Array
+    learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
-    """Squared error of the costs that are known."""
-    guesses = jax.vmap(functools.partial(q_values, learner, weights))(codes)
-    errors = jnp.where(known, jnp.square(guesses - targets), 0.0)
-    return errors.sum() / jnp.maximum(known.sum(dtype=jnp.float32), 1.0)
-
-
-# How well it does.
+    """Return the mean squared error of the costs of actions over the known targets."""
+    return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
 def descend(
     learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Take the least costly action, `test_moves` times, from random boards; solved, and moves.
+    """Descend greedily for `test_moves` moves from `count` random boards.
 
-    Actions are chosen from the first observation on in the model alone, and played in the puzzle.
+    Actions are chosen from the first observation in the model alone, and played in the puzzle.
+    Returns which boards are solved, and the moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)
     levels = jax.vmap(env.sample_level)(jax.random.split(key_levels, count))
     start = look(learner, weights, levels, key_look)
 
-    def move(level: PuzzleLevel, goal: Any, code: Array, board: Any) -> tuple[Any, ...]:
+    def move(level: PuzzleLevel, code: Array, board: Any) -> tuple[Any, Any]:
         action = jnp.argmin(q_values(learner, weights["q"], code)).astype(jnp.int32)
-        solved = env.is_goal(level.instance, board)
         after = env.apply(level.instance, board, action).board
-        after = jax.tree.map(lambda old, new: jnp.where(solved, old, new), board, after)
-        return successors(learner, weights, code)[action], after, ~solved
+        return successors(learner, weights, code)[action], after
 
-    def step(carry: Any, _: None) -> tuple[Any, None]:
-        code, board, taken = carry
-        code, board, moved = jax.vmap(move)(levels, start.instance, code, board)
-        return (code, board, taken + moved.astype(jnp.int32)), None
-
-    begin = (start.board, levels.board, jnp.zeros(count, jnp.int32))
-    _, board, taken = jax.lax.scan(step, begin, length=learner.settings.test_moves)[0]
-    return jax.vmap(env.is_goal)(levels.instance, board), taken
-
-
-def foretold(
-    learner: Learner[Settings], weights: PyTree[Array], seen: Transitions, key: Array
-) -> Float32[Array, ""]:
-    """Share of transitions whose code afterwards is the one that the model foretells."""
-
-    def right(each: Transitions, key: Array) -> Bool[Array, ""]:
-        key_before, key_after = jax.random.split(key)
-        before = encoded(learner, weights, each.before, key_before)
-        after = encoded(learner, weights, each.after, key_after)
-        return (successors(learner, weights, before)[each.action] == after).all()
-
-    return jax.vmap(right)(seen, jax.random.split(key, len(seen.action))).mean()
-
-
-# The command.
+    return shared.play_greedily(env, levels, start.board, move, learner.settings.test_moves)
 
 
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
-    """Adam behind a clip of the global norm, for the model and for the heuristic."""
+    """Return Adam with clipped gradients, for the model and for the heuristic.
+
+    Each learning rate falls to zero by a cosine over its part of the run.
+    """
     later = settings.model_updates
     between = settings.progress_at(later)
 
@@ -412,8 +307,8 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; `ValueError` for one that cannot be learned."""
-    check_one_device(algorithm, devices)
+    """Return the learner for a puzzle; raise `ValueError` for one that cannot be learned."""
+    shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
         raise ValueError(
             f"{env.name} is no puzzle that a search can solve; {algorithm.name} needs one, such as "
@@ -434,7 +329,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Text of the progress line: the loss of the model, later the share of solved boards."""
+    """Return the text of the progress line: the model's loss, later the share of solved boards."""
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
@@ -444,22 +339,24 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 def evaluate(
     learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
-    """Try each seed's model on new walks and `count` random boards; return what eval.json has."""
+    """Test each seed's model on new walks and `count` random boards; return eval.json's content.
+
+    `foretold` is the share of transitions that the model predicts exactly.
+    """
     settings = learner.settings
 
     @jax.jit
-    def each_seed(weights: PyTree[Array], key: Array) -> tuple[Array, ...]:
+    def test(weights: PyTree[Array], key: Array) -> tuple[Array, ...]:
         key_walk, key_see, key_try = jax.random.split(key, 3)
         seen = gather(learner, key_walk, 4096)
-        right = foretold(learner, weights, seen, key_see)
+        right = predicted_share(learner, weights, seen, key_see)
         return (right, *descend(learner, weights, key_try, count))
 
-    found = []
-    for i, (seed, key) in enumerate(zip(agents.seeds, agents.keys, strict=True)):
-        one = jax.tree.map(lambda leaf, i=i: leaf[i], weights)
-        right, solved, moves = jax.device_get(each_seed(one, key))
-        known = {"foretold": round(float(right), 6), **solved_share(solved, moves)}
-        found.append({"seed": seed, **known})
+    def each_seed(weights: PyTree[Array], key: Array) -> dict[str, Any]:
+        right, solved, moves = jax.device_get(test(weights, key))
+        return {"foretold": round(float(right), 6), **shared.solved_share(solved, moves)}
+
+    found = shared.results_by_seed(weights, agents, each_seed)
     seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
     facts = {"policy": greedily(learner.env, seen), "boards": count}
     return {**facts, "moves": settings.test_moves, "greedy": found}
@@ -476,5 +373,5 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """What to type after training."""
+    """Return the command to suggest after training, and its title."""
     return "Plan with it", "solve {env} --model {run}"

@@ -1,11 +1,12 @@
-"""Sampling under Ray: an actor steps its environments and returns fragments.
+"""Actors of PPO on Ray: they step their environments and return fragments.
 
-A fragment is what `acting.Rollout` holds, by name, and the observations after its last step: arrays
-of shape (steps, envs, ...), and (envs, ...). An actor of Gymnasium's environments imports the
-network and nothing of the learner; one of ours runs the compiled rollout of PPO.
+A fragment is the fields of a `rollouts.Rollout` by name, shape (steps, envs, ...), and the
+observations after its last step, (envs, ...). An actor of Gymnasium's environments imports the
+network but not the learner; one of ours runs PPO's compiled rollout.
 """
 
 import functools
+import itertools
 import os
 import time
 from typing import Any, NamedTuple
@@ -29,20 +30,20 @@ class Sampling(NamedTuple):
     """Settings of every actor of a run."""
 
     network: Any
-    num_envs: int  # that it steps
+    num_envs: int  # of one actor
     steps: int  # of a fragment
-    reset_source: str | None  # of environments of this package; Gymnasium's begin as they do
+    reset_source: str | None  # of this package's environments; Gymnasium's have none
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Those of a learner's actors, which are the same in every slot."""
+        """Return the settings of a learner's actors, which are equal in every slot."""
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
         return cls(learner.network, share, steps, settings.reset_source)
 
 
 class Actor:
-    """Environments that it steps with the weights of each call."""
+    """Ray actor that steps its environments with the weights of each call."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
@@ -50,7 +51,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Make a fragment; say which weights made it, its bytes, and how long it took."""
+        """Return a fragment, after facts about it: version of the weights, bytes, seconds."""
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
@@ -59,15 +60,15 @@ class Actor:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` episodes in each environment: see `GymSampler.play`."""
+        """Play `rounds` episodes in each environment, see `GymSampler.play`."""
         assert isinstance(self._sampler, GymSampler)
         return {"episodes": self._sampler.play(weights, rounds, seed)}, None
 
 
 def use_one_thread() -> None:
-    """Leave the other cores to the other actors, and accelerators to the learner.
+    """Leave other cores to the other actors, and accelerators to the learner.
 
-    It counts only before JAX computes anything in this process.
+    Call it before JAX computes anything in this process.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["NPROC"] = "1"  # the size of XLA's pool of threads
@@ -107,20 +108,51 @@ class JaxSampler:
         return jax.tree.map(lambda leaf: leaf[0], fragment)
 
 
-class GymSampler:
-    """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
+class GymActor:
+    """Base of the actors that step environments of Gymnasium in Python."""
 
-    def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
+    def __init__(
+        self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int
+    ) -> None:
+        """Make and reset the environments; `first` is the number of the first action's key."""
         from .gym_envs import GymEnvs
 
         num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed
         self._envs = GymEnvs(id, fields, num_envs)
-        policy = distributions.of(self._envs.action_space)
-        self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
-        self._decided = 0  # actions so far, by which their keys differ
+        self._decisions = itertools.count(first)
         self._obs = self._envs.reset(seed)
         self._returns = np.zeros(num_envs, np.float32)
         self._lengths = np.zeros(num_envs, np.int32)
+
+    def _words(self) -> np.ndarray:
+        """Return the data of the next action's key."""
+        return np.array([self._seed & 0xFFFFFFFF, next(self._decisions) & 0xFFFFFFFF], np.uint32)
+
+    def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """Step every environment; return the `gym_envs.Outcome` and the record of the step."""
+        step = self._envs.step(action)
+        self._returns += step.reward
+        self._lengths += 1
+        record = {
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+        }
+        done = step.terminated | step.truncated
+        self._returns[done], self._lengths[done] = 0, 0
+        self._obs = step.obs
+        return step, record
+
+
+class GymSampler(GymActor):
+    """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
+
+    def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
+        super().__init__(id, fields, sampling, seed, first=1)
+        policy = distributions.of(self._envs.action_space)
+        self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times."""
@@ -129,7 +161,7 @@ class GymSampler:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
 
     def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
-        """Play whole episodes, `rounds` in each environment, long or short, begun anew.
+        """Play `rounds` whole episodes in each environment, after a reset.
 
         Returns their returns, lengths and whether they terminated, shape (3, envs x rounds).
         """
@@ -146,41 +178,22 @@ class GymSampler:
         return np.array(found, np.float32).T
 
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
-        """Act once in every environment; the record of it has the fields of `acting.Rollout`."""
+        """Act once in every environment; return a record with the fields of a `Rollout`."""
         obs, mask = self._obs, self._envs.mask
         drawn, log_prob, value, action = self._policy(weights, obs, mask)
-        step = self._envs.step(action)
-        self._returns += step.reward
-        self._lengths += 1
+        step, record = self._advance(action)
         truncation_value = np.zeros_like(step.reward)
         if step.truncated.any():
-            truncation_value = np.where(
-                step.truncated, self._policy(weights, step.final_obs, mask)[2], 0.0
-            )
-        record = {
-            "obs": obs,
-            "action": drawn,
-            "log_prob": log_prob,
-            "value": value,
-            "reward": step.reward,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "truncation_value": truncation_value.astype(np.float32),
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
-            "mask": mask,
-        }
-        ended = step.terminated | step.truncated
-        self._returns[ended], self._lengths[ended] = 0, 0
-        self._obs = step.obs
-        return record
+            next_value = self._policy(weights, step.final_obs, mask)[2]
+            truncation_value = np.where(step.truncated, next_value, 0.0)
+        policy = {"action": drawn, "log_prob": log_prob, "value": value, "mask": mask}
+        ends = {"truncation_value": truncation_value.astype(np.float32)}
+        return {"obs": obs, **policy, **record, **ends}
 
     def _policy(
         self, weights: PyTree[Array], obs: PyTree[np.ndarray], mask: np.ndarray | None
     ) -> tuple[np.ndarray, ...]:
-        self._decided += 1
-        words = np.array([self._seed & 0xFFFFFFFF, self._decided & 0xFFFFFFFF], np.uint32)
-        return jax.device_get(self._decide(weights, words, obs, mask))
+        return jax.device_get(self._decide(weights, self._words(), obs, mask))
 
 
 def decide(
@@ -191,9 +204,9 @@ def decide(
     obs: PyTree[Array],
     mask: Mask,
 ) -> tuple[Array, Array, Array, Array]:
-    """What the policy draws in a batch of observations, its log-probabilities, values and actions.
+    """Sample the policy; return the draws, their log-probabilities, the values and the actions.
 
-    `weights` have a first axis of one seed; `words` are those of a key.
+    `weights` have a first axis of one seed; `words` are a key's data.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

@@ -1,13 +1,14 @@
-"""Ape-X (Horgan et al., 2018) over a Ray cluster: DQN with many actors and a divided replay.
+"""Ape-X (Horgan et al., 2018) on a Ray cluster: DQN with many actors and a sharded replay buffer.
 
-Run it with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`. Actors explore, each
-environment with its own epsilon, and send n-step items with first priorities to replay shards. The
-learner takes prioritised batches from all shards and sends new priorities back. Nobody waits:
-actors are at most one update's fragments ahead.
-Deliberate differences: the learner takes `gradient_steps` steps for one fragment of every actor, so
-that how often an item is learned from does not depend on the number of processes; Adam, and a slow
-copy that follows in every step, as in dqn.py. A run that goes on after a stop is not bit-equal to
-one that was never stopped: environments begin anew, and the shards are empty again.
+Actors explore, each environment with its own epsilon, and send n-step transitions with initial
+priorities to replay shards. The learner samples prioritised batches from all shards and returns new
+priorities. No process waits for another: actors are at most one update's fragments ahead. Run it
+with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
+
+Deliberate differences: the learner takes `gradient_steps` steps per fragment of every actor, so
+that the replay ratio does not depend on the number of processes; Adam, and a target network that
+moves in every step, as in dqn.py. A resumed run is not bit-identical to an uninterrupted one:
+environments are reset, and the shards are empty.
 """
 
 import dataclasses
@@ -30,40 +31,41 @@ from ..core.settings import Common
 from ..networks import q_network
 from ..networks.q_network import QNetwork
 from ..off_policy import dqn
+from ..off_policy.q_learning import polyak
 from ..run.keeping import Callback
 from . import launch
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    learning_rate: float = 3e-4  # at the start
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
-    capacity: int = 200_000  # steps that the replay shards hold, together
-    warm_up: Count = 10_000  # steps that they must hold before the first gradient step
-    gradient_steps: Count = 32  # of an update
-    batch_size: Count = 128  # steps that a gradient step learns from
-    n_step: Count = 3  # steps whose rewards are added before the value of what follows
-    double: bool = True  # whether the weights choose the action that their slow copy values
-    dueling: bool = True  # whether the network says a value and advantages
+    learning_rate: float = 3e-4  # initial learning rate
+    max_grad_norm: float = 10.0  # gradients are clipped to this global norm
+    capacity: int = 200_000  # steps in all replay shards together
+    warm_up: Count = 10_000  # steps in the shards before the first gradient step
+    gradient_steps: Count = 32  # gradient steps per update
+    batch_size: Count = 128  # steps per gradient step
+    n_step: Count = 3  # steps of reward before bootstrapping
+    double: bool = True  # whether the online network chooses the action in TD targets
+    dueling: bool = True  # whether the network has value and advantage heads
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
-    priority: Share = 0.6  # power of an item's error to which it is drawn; 0: all alike
-    importance: Share = 0.4  # power of importance weights at the start; it rises to 1
+    priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
+    importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # share of random actions of the environment that explores most
-    epsilon_power: float = 7.0  # the last one has epsilon to the power of one more than this
-    actors: Count = 4  # processes that sample, each with its share of `num_envs`
-    replays: Count = 1  # processes that hold the replay, each its share of `capacity`
+    epsilon_power: float = 7.0  # alpha: the last environment has epsilon ** (1 + alpha)
+    actors: Count = 4  # sampling processes; each has its share of `num_envs`
+    replays: Count = 1  # replay shards, processes with a share of `capacity` each
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
-    patience: Count = 300  # seconds until a process that does not answer counts as dead
+    patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     mode: ClassVar[str] = "async"  # actors never wait for the newest weights
     munchausen: ClassVar[float] = 0.0  # DQN has it, Ape-X has not
 
     @property
     def workers(self) -> int:
-        """Processes of a run, each on a CPU of its own."""
+        """Number of processes of a run; each takes one CPU."""
         return self.actors + self.replays + 1
 
     def check(self) -> None:
@@ -76,9 +78,9 @@ class Settings(Common):
             )
 
     def epsilons(self, slot: int) -> tuple[float, ...]:
-        """Shares of random actions of the environments of the actor in a slot.
+        """Return epsilon of each environment of the actor in a slot.
 
-        They fall from `epsilon` over the environments of all actors.
+        It falls from `epsilon` over the environments of all actors.
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
@@ -86,21 +88,20 @@ class Settings(Common):
 
 
 class Runner(NamedTuple):
-    """What the learner keeps between two updates, and a checkpoint holds."""
+    """Training state between updates, which checkpoints store."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # their slow copy
-    optimiser: PyTree[Array]  # its moments and counts
-    updates: Int32[Array, "*seeds"]  # in which something was learned
+    target: PyTree[Array]  # target network
+    optimiser: PyTree[Array]  # moments and step counts
+    updates: Int32[Array, "*seeds"]  # updates after the warm-up
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key of the run
 
 
-DIVIDED: tuple[str, ...] = ()
 network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights twice; environments are the actors'."""
+    """Start with initial weights and an equal target network; the actors have the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -113,17 +114,16 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Take a gradient step on each batch (gradient_steps, batch, ...).
 
-    Also returns metrics, and the new `error` (gradient_steps, batch) of each item's value.
+    Also return metrics, and as `error` the TD errors (gradient_steps, batch).
     """
 
     def step(learned: Any, batch: Batch) -> tuple[Any, dict[str, Array]]:
         weights, target, state = learned
-        goals = dqn.worth(learner, weights, target, batch)
-        gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goals)
+        goal = dqn.td_target(learner, weights, target, batch)
+        gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goal)
         optimiser = minibatches.optimiser(learner.settings)
         weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
-        rate = learner.settings.target_rate
-        target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
+        target = polyak(target, weights, learner.settings.target_rate)
         return (weights, target, state), losses
 
     learned = (runner.weights, runner.target, runner.optimiser)
@@ -134,9 +134,9 @@ def update(
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the replay does not fit in this machine's memory."""
+    """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
-    obs, mask = seen(learner.env.observation_space), learner.env.action_space.n
+    obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
     numbers = 3 * 4 + 2 * 8  # action, reward, discount; priority and age
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
@@ -146,20 +146,20 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
         )
 
 
-def seen(space: Space) -> int:
-    """Bytes of an observation."""
+def size_of(space: Space) -> int:
+    """Return the bytes of an observation."""
     if isinstance(space, Dict):
-        return sum(map(seen, space.spaces.values()))
+        return sum(map(size_of, space.spaces.values()))
     return math.prod(space.shape) * np.dtype(space.dtype).itemsize
 
 
 def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
-    """Train from the command line; return the exit code. Whatever was started has ended then."""
+    """Train from the command line, stop all processes, and return the exit code."""
     return launch.command(algorithm, argv, parts, callback)
 
 
 def parts() -> Any:
-    """The processes of a run, as `training.Parts`."""
+    """Return the classes of a run's processes."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

@@ -1,7 +1,6 @@
-"""Ray itself: a cluster of this process or one to join, and actors that are replaced.
+"""Ray cluster, started here or joined, and a pool of actors that replaces dead ones.
 
-A call is given up if its process has died or if it takes too long, and another process is started
-in its place. `stop` ends what was started here.
+A call fails if its process has died or takes too long; a new process then takes its place.
 """
 
 import collections
@@ -21,12 +20,12 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # --address: the cluster whose node this is
-DEATHS = 3  # of each actor in a row, on average, before something is taken to be wrong with it
+DEATHS = 3  # deaths per actor, without a result in between, after which the run fails
 
 
 ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",  # nobody else is in a cluster that this process started
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # they are told by `Pool`
+    "RAY_AUTH_MODE": "disabled",  # a cluster started here is private
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` reports errors
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
@@ -35,21 +34,21 @@ class Cluster:
     """The Ray cluster of this process."""
 
     def __init__(self) -> None:
-        """Nothing is started yet."""
+        """Start nothing yet."""
         self._ours = False
 
     def start(self, address: str | None, workers: int, timeout: int) -> None:
-        """Start a cluster on this machine with room for `workers`, or join one.
+        """Start a cluster on this machine with `workers` CPUs, or join the one at `address`.
 
-        A process that is in a cluster already stays in it. `RunError` where nobody answers within
-        `timeout` seconds, or where there are fewer CPUs than workers.
+        Does nothing if this process has joined a cluster already. Raises `RunError` if there is no
+        answer within `timeout` seconds, or if the cluster has fewer CPUs than workers.
         """
         if ray.is_initialized():
             return
         if address is None:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
-            self._ours = True  # from now on, so that Ctrl-C ends what has been started
+            self._ours = True  # set before `init`, so that Ctrl-C stops a half-started cluster
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **QUIET)
             return
         if address != AUTO:
@@ -67,14 +66,14 @@ class Cluster:
             )
 
     def stop(self) -> None:
-        """End the cluster that was started, or leave the one that was joined."""
+        """Stop the cluster that was started, or leave the one that was joined."""
         if self._ours:
             ray.shutdown()
             self._ours = False
 
 
 def _knock(address: str, timeout: int) -> None:
-    """Raise `RunError` unless somebody listens: Ray itself would try for a minute."""
+    """Raise `RunError` unless the address answers: Ray itself would try for a minute."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise RunError(f"--address {address}: give HOST:PORT of the cluster's head, or {AUTO}")
@@ -82,14 +81,14 @@ def _knock(address: str, timeout: int) -> None:
         reached(host, int(port), time.monotonic() + timeout).close()
     except OSError as error:
         raise RunError(
-            f"--address {address}: nobody answers there after {timeout} s ({error.__cause__}); "
+            f"--address {address}: no answer after {timeout} s ({error.__cause__}); "
             f"start the head with `ray start --head --port {port}`, or give the address it names"
         ) from error
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Keep Ctrl-C from interrupting the end of processes, which takes a second or two."""
+    """Ignore Ctrl-C while processes are stopped, which takes a second or two."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -101,16 +100,16 @@ def undisturbed() -> Iterator[None]:
 
 
 class Call(NamedTuple):
-    """What an actor is doing."""
+    """A pending call of an actor."""
 
     slot: int
     handle: Any
-    result: Any  # reference to the second value, which stays where it is until it is needed
+    result: Any  # reference to the second return value, which is not fetched
     deadline: float
 
 
 class Made(NamedTuple):
-    """What a call gave: a value, and a reference to another."""
+    """Result of a call: its first return value, and a reference to the second."""
 
     slot: int
     about: dict[str, Any]
@@ -118,25 +117,25 @@ class Made(NamedTuple):
 
 
 class Pool:
-    """`count` Ray actors, each doing one thing at a time."""
+    """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """`make(slot, generation)` starts one; a call may take `patience` seconds."""
+        """Start the actors by `make(slot, generation)`; a call may take `patience` seconds."""
         self._make, self.patience, self.count = make, patience, count
-        self.lost = 0  # how many died so far
+        self.lost = 0  # number of dead actors so far
         self._in_a_row = 0
         self.idle = collections.deque((slot, make(slot, 0)) for slot in range(count))
         self.busy: dict[Any, Call] = {}
 
     def ask(self, method: str, *arguments: Any) -> None:
-        """Call a method, which returns two values, of the actor that has been idle longest."""
+        """Call a method with two return values on the actor that has been idle longest."""
         slot, handle = self.idle.popleft()
         first, second = getattr(handle, method).options(num_returns=2).remote(*arguments)
         deadline = time.monotonic() + self.patience
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
-        """What a call that has ended gave; None if its actor died, which is replaced."""
+        """Return the result of a finished call; None if its actor died, which is then replaced."""
         call = self.busy.pop(reference)
         try:
             about: Any = ray.get(reference)
@@ -148,7 +147,7 @@ class Pool:
         return Made(call.slot, about, call.result)
 
     def check(self) -> None:
-        """Give up calls that take too long."""
+        """Kill and replace actors whose calls take too long."""
         for reference, call in list(self.busy.items()):
             if time.monotonic() > call.deadline:
                 del self.busy[reference]
@@ -164,7 +163,7 @@ class Pool:
         self.idle.append((call.slot, self._make(call.slot, self.lost)))
 
     def end(self) -> None:
-        """Kill all of them."""
+        """Kill all actors."""
         for handle in [*(h for _, h in self.idle), *(call.handle for call in self.busy.values())]:
             ray.kill(handle)
         self.idle.clear()
@@ -172,10 +171,10 @@ class Pool:
 
 
 def reason(error: RayError) -> str:
-    """One line of what Ray tells about a process."""
+    """Return one line of Ray's error."""
     return _last_line(error.cause if isinstance(error, RayTaskError) and error.cause else error)
 
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # guesses follow
+    return lines[-1].partition(" Worker exit type")[0].strip()  # Ray's guesses follow

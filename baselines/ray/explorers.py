@@ -1,12 +1,11 @@
-"""Exploring under Ray: an actor of Ape-X steps its environments and returns n-step items.
+"""Actors of Ape-X on Ray: they step their environments and return n-step transitions.
 
-An item is a step with what came of it: the discounted rewards of up to `n_step` steps, the discount
-of what the true successor is worth, and the error of its value by the actor's weights, which is its
-first priority in the replay. Each environment has an epsilon of its own (Horgan et al., 2018).
+An item is a step with its n-step return, the discount of its true successor's value, and its TD
+error by the actor's weights, which sets its initial priority. Each environment has a separate
+epsilon (Horgan et al., 2018).
 """
 
 import functools
-import itertools
 import time
 from typing import Any, NamedTuple
 
@@ -24,14 +23,14 @@ from ..core.learner import Learner
 from ..networks import q_network
 from ..registry import ALGORITHMS
 from ..run.progress import OLDEST
-from .actors import GymSampler, Sampling, use_one_thread
+from .actors import GymActor, GymSampler, Sampling, use_one_thread
 from .replays import Items
 
-Record = dict[str, Any]  # of one step, or of several, of all environments of an actor
+Record = dict[str, Any]  # one step, or several, of all environments of an actor
 
 
 class Exploration(NamedTuple):
-    """Settings of an actor."""
+    """Settings of an Ape-X actor."""
 
     sampling: Sampling
     n_step: int
@@ -40,22 +39,22 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Environments that it explores with the weights of each call."""
+    """Ray actor that explores its environments with the weights of each call."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
         self._made = (id, fields, given.sampling, seed)
         kind = GymExplorer if id.startswith(GYM) else JaxExplorer
-        self._worlds = kind(id, fields, given, seed)
+        self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        self._before: Record = {}  # the last n_step - 1 steps: their items end in the next fragment
+        self._before: Record = {}  # the last n_step - 1 steps, whose items are not complete yet
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Make a fragment; say what ended in it, how large it is and how long it took."""
+        """Return a fragment, after facts about it: size, seconds, episodes that ended."""
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
-        record = self._worlds.collect(weights)
+        record = self._envs.collect(weights)
         ahead = self._given.n_step - 1
         if not self._before:
             blank = jax.tree.map(lambda leaf: np.zeros_like(leaf[:1].repeat(ahead, 0)), record)
@@ -78,7 +77,7 @@ class Explorer:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` episodes in each of as many environments: see `GymSampler.play`."""
+        """Play `rounds` episodes in each environment, see `GymSampler.play`."""
         return {"episodes": GymSampler(*self._made).play(weights, rounds, seed)}, None
 
 
@@ -105,7 +104,7 @@ class JaxExplorer:
 def explore(
     learner: Learner, epsilon: tuple[float, ...], runner: rollouts.Runner
 ) -> tuple[rollouts.Runner, Record]:
-    """The record of `rollout_steps` steps in every environment."""
+    """Make `rollout_steps` steps in every environment; return their record."""
     runner, key, _ = rollouts.next_update(learner, runner)
 
     def act(runner: rollouts.Runner, key: Array) -> tuple[rollouts.Runner, Record]:
@@ -115,26 +114,19 @@ def explore(
         action = q_network.explore(key_action, values, jnp.float32(epsilon), mask)
         step = learner.env.step(key_step, runner.world, action)
         after, ends = rollouts.after_step(learner, runner, step)
-        came = {"reward": step.reward, "final_obs": step.info["final_obs"], **ends}
-        seen = {"obs": runner.obs, "action": action, "final_mask": step.info.get("final_mask")}
-        return after, {**seen, **came}
+        before = {"obs": runner.obs, "action": action, "reward": step.reward}
+        final = {"final_obs": step.info["final_obs"], "final_mask": step.info.get("final_mask")}
+        return after, {**before, **final, **ends}
 
     return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
 
 
-class GymExplorer:
+class GymExplorer(GymActor):
     """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
-        from .gym_envs import GymEnvs
-
-        count, self._steps, self._seed = given.sampling.num_envs, given.sampling.steps, seed
-        self._envs = GymEnvs(id, fields, count)
+        super().__init__(id, fields, given.sampling, seed, first=0)
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
-        self._decided = itertools.count()  # by which the keys of actions differ
-        self._obs = self._envs.reset(seed)
-        self._returns = np.zeros(count, np.float32)
-        self._lengths = np.zeros(count, np.int32)
 
     def collect(self, weights: PyTree[Array]) -> Record:
         """Step all environments `steps` times."""
@@ -142,27 +134,12 @@ class GymExplorer:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
     def _step(self, weights: PyTree[Array]) -> Record:
+        """Act once in every environment; return the record."""
         obs = self._obs
-        words = np.array([self._seed & 0xFFFFFFFF, next(self._decided) & 0xFFFFFFFF], np.uint32)
-        action = np.asarray(self._decide(weights, words, obs, self._envs.mask))
-        step = self._envs.step(action)
-        self._returns += step.reward
-        self._lengths += 1
-        record = {
-            "obs": obs,
-            "action": action,
-            "reward": step.reward,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "final_obs": step.final_obs,
-            "final_mask": step.final_mask,
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
-        }
-        done = step.terminated | step.truncated
-        self._returns[done], self._lengths[done] = 0, 0
-        self._obs = step.obs
-        return record
+        action = np.asarray(self._decide(weights, self._words(), obs, self._envs.mask))
+        step, record = self._advance(action)
+        final = {"final_obs": step.final_obs, "final_mask": step.final_mask}
+        return {"obs": obs, "action": action, **record, **final}
 
 
 def decide(
@@ -173,7 +150,7 @@ def decide(
     obs: PyTree[Array],
     mask: Mask,
 ) -> Array:
-    """Epsilon-greedy actions in a batch of observations; `words` are those of a key."""
+    """Return epsilon-greedy actions for a batch of observations; `words` are a key's data."""
     values = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)
     return q_network.explore(jax.random.wrap_key_data(words), values, jnp.float32(epsilon), mask)
 
@@ -181,9 +158,9 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Items that begin with each step but the last n_step - 1, and whether that was a step.
+    """Return the n-step items of all but the last n_step - 1 steps, and whether each is a step.
 
-    `steps` (steps, envs, ...) come after one another; `is_step` is (steps,).
+    `steps` (steps, envs, ...) are consecutive; `is_step` is (steps,).
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -215,13 +192,13 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Steps of the longest episode that is under way after a record."""
+    """Return the steps of the longest unfinished episode after a record."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Sums over the episodes that ended in a record, by name, each an array of one seed."""
+    """Return sums over the episodes that ended in a record, each an array of one seed."""
     done = record["terminated"] | record["truncated"]
     sums = {
         "episodes": done.sum(),

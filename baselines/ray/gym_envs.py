@@ -1,7 +1,7 @@
-"""Environments of Gymnasium: `gym:CartPole-v1`, or `gym:package.module:Id-v0` for one of a package.
+"""Environments of Gymnasium: `gym:CartPole-v1`, or `gym:package.module:Id-v0` for a package's.
 
-They step in Python, several beside each other in one process (`gymnasium.vector.SyncVectorEnv`);
-observations get the dtypes that JAX computes with (64 bits become 32).
+They step in Python, several in one process (`gymnasium.vector.SyncVectorEnv`). Observations are
+converted to the dtypes that JAX computes with: 64 bits become 32.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ from jaxenvs.core.facts import Features, identity
 
 from .. import GYM
 
-MASK = "action_mask"  # in an info: which actions are legal
+MASK = "action_mask"  # key of the legal actions in an info
 ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.spaces.Box)
 
 
 @dataclasses.dataclass(frozen=True)
 class GymWorld:
-    """What a learner must know of an environment."""
+    """Name and spaces of an environment, as a learner needs them."""
 
     name: str
     observation_space: spaces.Space
@@ -32,23 +32,23 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Networks read what is observed."""
+        """Return the features of the observation: the observation itself."""
         return Features(self.observation_space, identity)
 
 
 class Outcome(NamedTuple):
-    """What a step of all environments brought; those that ended have begun anew in `obs`."""
+    """Result of a step of all environments, with auto-reset in `obs`."""
 
     obs: PyTree[np.ndarray]
     reward: np.ndarray  # (envs,) float32
     terminated: np.ndarray  # (envs,)
-    truncated: np.ndarray  # (envs,), not where the task ended as well
-    final_obs: PyTree[np.ndarray]  # the true successors: `obs` where nothing ended
+    truncated: np.ndarray  # (envs,), False where terminated
+    final_obs: PyTree[np.ndarray]  # true successors: `obs` where no episode ended
     final_mask: np.ndarray | None  # (envs, actions), legal actions there; None without masks
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
-    """Make the environment once to see its spaces; `ValueError` for what cannot be trained in."""
+    """Return the spaces of an environment; `ValueError` for one that cannot be trained in."""
     env = make(id, fields)
     env.close()
     if not isinstance(env.action_space, ACTED):
@@ -61,7 +61,7 @@ def look(id: str, fields: dict[str, Any]) -> GymWorld:
 
 
 def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
-    """Make one environment; `ValueError` says what is wrong with its id or fields."""
+    """Make one environment; raise `ValueError` for a wrong id or fields."""
     name = id.removeprefix(GYM)
     try:
         return gymnasium.make(name, **fields)
@@ -73,7 +73,7 @@ def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
 
 
 def convert(space: gymnasium.Space, what: str) -> spaces.Space:
-    """The same space in our terms; `ValueError` for one that has no array of a fixed shape."""
+    """Convert a space to ours; raise `ValueError` for one without arrays of fixed shape."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: convert(part, f"{what}[{name!r}]") for name, part in space.items()}
         return spaces.Dict(parts)
@@ -86,22 +86,22 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
     if isinstance(space, gymnasium.spaces.Box):
         return _box(space)
     raise ValueError(
-        f"{what} are {space}, which no network here reads; wrap the environment so that it gives "
+        f"{what} are {space}, which no network supports; wrap the environment so that it returns "
         f"Box, Discrete, MultiDiscrete, MultiBinary or a Dict of them"
     )
 
 
 class GymEnvs:
-    """`count` environments that step together and begin anew where they end.
+    """`count` environments with auto-reset, stepped together.
 
-    `mask` (envs, actions) tells which actions are legal now, by `info["action_mask"]`, as Taxi and
-    this package's adapters give it; None where the first reset gives none.
+    `mask` (envs, actions) holds the legal actions, from `info["action_mask"]` as in Taxi and in
+    this package's adapters; None if the first reset has none.
     """
 
     mask: np.ndarray | None
 
     def __init__(self, id: str, fields: dict[str, Any], count: int) -> None:
-        """Call `reset` before `step`."""
+        """Make the environments; call `reset` before `step`."""
         self._envs = SyncVectorEnv(
             [lambda: make(id, fields)] * count, autoreset_mode=AutoresetMode.SAME_STEP
         )
@@ -111,13 +111,13 @@ class GymEnvs:
         self.action_space = convert(self._space, f"{id}: actions")
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
-        """Begin all of them, with seeds that count up; return what they see, by environment."""
+        """Reset all environments with seeds from `seed` on; return their observations."""
         obs, info = self._envs.reset(seed=seed)
         self.mask = self._legal(info) if MASK in info else None
         return self._see(obs)
 
     def step(self, action: np.ndarray) -> Outcome:
-        """Step all of them with `action` (envs, ...), where numbered ones count from 0."""
+        """Step all environments with `action` (envs, ...); discrete actions count from 0."""
         obs, reward, terminated, truncated, info = self._envs.step(self._given(action))
         obs = self._see(obs)
         self.mask = self._legal(info) if self.mask is not None else None
@@ -131,13 +131,15 @@ class GymEnvs:
         )
 
     def _given(self, action: np.ndarray) -> np.ndarray:
-        """Actions as the environments take them."""
-        if isinstance(self._space, gymnasium.spaces.Box):  # whose bounds may be of more digits
+        """Convert actions to the environments' action space."""
+        if isinstance(
+            self._space, gymnasium.spaces.Box
+        ):  # a float32 action may exceed float64 bounds
             return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
         return action + np.asarray(getattr(self._space, "start", 0))
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
-        """Masks of all environments; `ValueError` unless each environment gave one."""
+        """Return the masks of all environments; raise `ValueError` if one is missing."""
         self._require(np.all(info.get(f"_{MASK}", False)))
         return np.stack(list(info[MASK])).astype(np.bool_)
 
@@ -149,7 +151,7 @@ class GymEnvs:
             )
 
     def _final_mask(self, info: dict[str, Any]) -> np.ndarray | None:
-        """Legal actions in the true successors."""
+        """Return the legal actions in the true successors."""
         if self.mask is None or "final_obs" not in info:
             return self.mask
         mask, ended = self.mask.copy(), np.flatnonzero(info["_final_obs"])
@@ -166,12 +168,12 @@ class GymEnvs:
         return _replaced(obs, {i: self._see(info["final_obs"][i]) for i in ended})
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all environments."""
         self._envs.close()
 
 
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
-    """What turns observations of a space, one or a batch, into those of `convert(space)`."""
+    """Return a function that converts observations, one or a batch, to `convert(space)`."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}
         return lambda obs: {name: read(obs[name]) for name, read in parts.items()}
@@ -180,7 +182,7 @@ def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
 
 
 def _box(space: gymnasium.spaces.Box) -> spaces.Box:
-    """A Box of at most 32 bits: whole numbers beyond them become floats."""
+    """Convert a Box to at most 32 bits; larger integers become floats."""
     dtype = np.dtype(space.dtype)
     if dtype == np.bool_:
         dtype = np.dtype(np.int8)
@@ -194,7 +196,7 @@ def _box(space: gymnasium.spaces.Box) -> spaces.Box:
 
 
 def _replaced(batch: PyTree[np.ndarray], ones: dict[int, Any]) -> PyTree[np.ndarray]:
-    """A copy of a batch in which the observations of some environments are others."""
+    """Return a copy of a batch with other observations for some environments."""
     if isinstance(batch, dict):
         return {k: _replaced(v, {i: one[k] for i, one in ones.items()}) for k, v in batch.items()}
     batch = batch.copy()

@@ -1,4 +1,4 @@
-"""What the learners over Ray share: their command, and what is refused before anything starts."""
+"""Shared code of the learners on Ray: their command, and the checks before anything starts."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ from ..storage.runs import Config, RunError
 
 
 def check(settings: Any) -> None:
-    """Raise `ValueError` for settings of actors that cannot work, and say how to fix them."""
+    """Raise `ValueError` for settings of actors that cannot work."""
     envs, actors = settings.num_envs, settings.actors
     if envs % actors:
         raise ValueError(
@@ -36,7 +36,7 @@ def command(
     parts: Callable[[], Any],
     callback: Callback | None = None,
 ) -> int:
-    """Train from the command line; return the exit code. Whatever was started has ended then.
+    """Train from the command line, stop all processes, and return the exit code.
 
     `parts` returns the `training.Parts` of the algorithm.
     """
@@ -59,9 +59,9 @@ def command(
 
 
 def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[Any]:
-    """Return the learner for what was asked; raises for what cannot work.
+    """Return the learner for the options and start `cluster`, a `cluster.Cluster`.
 
-    `cluster` is a `cluster.Cluster`, which is started.
+    Raises `ValueError` or `RunError` for options that cannot work.
     """
     if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
         raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
@@ -82,7 +82,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
 
 
 def world(config: Config) -> Any:
-    """What a learner must know of the environment of a run."""
+    """Return the environment of a run, or the spaces of an environment of Gymnasium."""
     if config.id.startswith(GYM):
         from . import gym_envs
 

@@ -1,6 +1,6 @@
-"""The processes that learn under Ray, from fragments of the actors.
+"""Learner processes on Ray, which learn from the actors' fragments.
 
-Several learners are one `jax.distributed` group: each holds the weights and takes its share of the
+Several learners form one `jax.distributed` group: each has the weights and its share of the
 fragments, and gradients are averaged as over the devices of `--devices` (devices.py).
 """
 
@@ -20,14 +20,14 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # axes of environments in the two parts of a fragment
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """One update on all devices; as everywhere, runners have a first axis of (here one) seed."""
+    """Make one update on all devices; runners have a first axis of one seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
@@ -36,18 +36,23 @@ def improve(
     return learner.devices.program(step, (EVERYWHERE, BATCH), EVERYWHERE)(runners, batch)
 
 
+def use_device(on_cpu: bool) -> None:
+    """Drop the simulated devices of the parent process, and use the CPU if `on_cpu`."""
+    os.environ.pop("XLA_FLAGS", None)
+    if on_cpu:
+        jax.config.update("jax_platforms", "cpu")
+
+
 class Learner:
-    """A Ray actor that holds the weights; `index` of those that learn together."""
+    """Ray actor that learns; `index` is its number among the learners."""
 
     def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
-        """Ready to join; JAX is not asked for its devices yet."""
+        """Choose the device; JAX does not initialise its devices before `begin`."""
         self._learner, self._index = learner, index
-        os.environ.pop("XLA_FLAGS", None)  # simulated devices of the process that started this one
-        if on_cpu:
-            jax.config.update("jax_platforms", "cpu")
+        use_device(on_cpu)
 
     def address(self) -> str:
-        """Where the group can meet, if this is its first."""
+        """Return a free address of this machine, where the group can meet."""
         import ray
 
         with socket.socket() as found:
@@ -55,7 +60,7 @@ class Learner:
             return f"{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
-        """Join the group, if there is one, and take the state."""
+        """Join the group, if there is one, and receive the state."""
         from ..core import processes
 
         devices = self._learner.devices
@@ -64,7 +69,7 @@ class Learner:
         self._runners = devices.place(runners, EVERYWHERE)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
-        """Learn from this learner's share; return metrics, and the weights to act with next."""
+        """Learn from this learner's share; return metrics and, from learner 0, the new weights."""
         rollouts, last_obs = zip(*fragments, strict=True)
         batch = (
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),
@@ -74,7 +79,7 @@ class Learner:
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
     def _divided(self, batch: Any) -> Any:
-        """Its share of the batch, as part of what all learners hold."""
+        """Return this learner's share of the batch as part of the global arrays."""
         devices = self._learner.devices
         if devices.count == 1:
             return batch
@@ -87,10 +92,10 @@ class Learner:
         return tuple(place(spec, tree) for spec, tree in zip(BATCH, batch, strict=True))
 
     def state(self) -> PyTree[np.ndarray]:
-        """All that a checkpoint keeps."""
+        """Return the state that a checkpoint stores."""
         return _whole(self._runners)
 
 
 def _whole(tree: PyTree[Array]) -> PyTree[np.ndarray]:
-    """Arrays that every learner has, in memory of this process alone."""
+    """Return replicated arrays as NumPy arrays of this process."""
     return jax.tree.map(lambda leaf: np.array(leaf.addressable_data(0)), tree)

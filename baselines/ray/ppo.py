@@ -1,9 +1,11 @@
-"""PPO over a Ray cluster: actors sample on CPUs, learners update, V-trace where they do not wait.
+"""PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-Run it with `jaxenvs train ID --ray`; it needs the extra `ray`. It is for environments that cannot
-be compiled or whose step is slow: any of Gymnasium (`gym:CartPole-v1`), or ours. `sync` is PPO as
-in ppo.py; `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped steps. A run that goes on
-after a stop is not bit-equal to one that was never stopped: its environments begin anew.
+It is for environments that cannot be compiled or are slow to step: any of Gymnasium
+(`gym:CartPole-v1`), or ours. Mode `sync` is PPO as in on_policy/ppo.py; `async` is IMPALA (Espeholt
+et al., 2018), with V-trace for older weights and PPO's clipped loss. Run it with
+`jaxenvs train ID --ray`; it needs the extra `ray`.
+
+A resumed run is not bit-identical to an uninterrupted one: its environments are reset.
 """
 
 import dataclasses
@@ -33,19 +35,21 @@ ONE_PROCESS = {  # settings that need one process, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    actors: Count = 4  # processes that sample, each with its share of `num_envs`
-    learners: Count = 1  # processes that learn, each from its share of the fragments
-    mode: Literal["sync", "async"] = "sync"  # whether actors wait for the newest weights
+    actors: Count = 4  # sampling processes; each has its share of `num_envs`
+    learners: Count = 1  # learner processes; each has its share of the fragments
+    mode: Literal["sync", "async"] = (
+        "sync"  # sync, or async: actors do not wait for the newest weights
+    )
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
-    patience: Count = 300  # seconds until an actor or learner that does not answer counts as dead
+    patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     swept = ()
 
     @property
     def workers(self) -> int:
-        """Processes of a run, each on a CPU of its own."""
+        """Number of processes of a run; each takes one CPU."""
         return self.actors + self.learners
 
     def check(self) -> None:
@@ -62,12 +66,11 @@ class Settings(ppo.Settings):
                 raise ValueError(f"{name}={value}: {reason}; omit it")
 
 
-DIVIDED: tuple[str, ...] = ()
 network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start: weights, and the key for all that follows; environments are the actors'."""
+    """Start with initial weights; the actors have the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -93,10 +96,10 @@ def update(
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
-    """`ppo.targets` of a rollout by older weights, as the present ones see it, by V-trace.
+    """Return `ppo.targets` of a rollout by older weights, corrected by V-trace.
 
-    PPO's clipped steps then start from the present policy, so that a fragment serves all passes.
-    The value where the time limit cut an episode is the one that the actor's weights gave.
+    PPO's clipped steps then start from the current policy, so that a fragment serves all epochs.
+    Truncated episodes are bootstrapped with the values of the actor's weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)
@@ -114,7 +117,7 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Baseline of each item of each minibatch, and the spread of the advantages about them."""
+    """Return the baseline of each item, and the standard deviation of the advantages about it."""
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)
     _, variance = learner.devices.moments(weighted - baseline)
@@ -122,12 +125,12 @@ def centred(
 
 
 def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
-    """Train from the command line; return the exit code. Whatever was started has ended then."""
+    """Train from the command line, stop all processes, and return the exit code."""
     return launch.command(algorithm, argv, parts, callback)
 
 
 def parts() -> Any:
-    """The processes of a run, as `training.Parts`."""
+    """Return the classes of a run's processes."""
     from .actors import Actor, Sampling
     from .training import Learners, Parts
 

@@ -1,11 +1,10 @@
-"""The learner of Ape-X: one process that learns from what replay shards draw.
+"""Learner of Ape-X: one process that learns from batches of the replay shards.
 
-This process passes references on: fragments go from actors to shards, batches from shards to the
-learner, new errors back to the shards, all through Ray's object store.
+The main process only passes references on: fragments go from actors to shards, batches from shards
+to the learner, and new TD errors back to the shards, all through Ray's object store.
 """
 
 import functools
-import os
 import time
 from typing import Any
 
@@ -21,30 +20,29 @@ from ..core.metrics import KNOWN
 from ..core.replay_buffer import Batch
 from ..run.progress import OLDEST
 from .cluster import Made, reason
+from .learners import use_device
 from .replays import Drawn, Replays, importance, joined
 from .training import LostError
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(learner: Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
-    """One update; runners have a first axis of one seed."""
+    """Make one update; runners have a first axis of one seed."""
     update = functools.partial(learner.algorithm.load().update, learner)
     return over_seeds(update)(runners, batches)
 
 
 class ReplayLearner:
-    """A Ray actor that holds the weights and their slow copy."""
+    """Ray actor that holds the weights and the target network."""
 
     def __init__(self, learner: Learner, on_cpu: bool, runners: PyTree) -> None:
-        """Take the state."""
+        """Receive the state."""
         self._learner = learner
-        os.environ.pop("XLA_FLAGS", None)  # simulated devices of the process that started this one
-        if on_cpu:
-            jax.config.update("jax_platforms", "cpu")
+        use_device(on_cpu)
         self._runners = jax.device_put(runners)
 
     def update(self, beta: float, *drawn: Drawn) -> tuple[dict, PyTree, list[np.ndarray]]:
-        """Learn from what shards drew; return metrics, weights, and the errors of each share."""
+        """Learn from the shards' batches; return metrics, weights, and each share's TD errors."""
         batches = Batch(**joined(drawn), mask=None, weight=jnp.asarray(importance(drawn, beta)))
         self._runners, metrics = improve(self._learner, self._runners, batches)
         metrics = jax.device_get(metrics)
@@ -53,7 +51,7 @@ class ReplayLearner:
         return metrics, jax.device_get(self._runners.weights), errors
 
     def state(self) -> PyTree[np.ndarray]:
-        """All that a checkpoint keeps."""
+        """Return the state that a checkpoint stores."""
         return jax.device_get(self._runners)
 
 
@@ -61,7 +59,7 @@ class Replayed:
     """The learner of a run, with the interface of `training.Learners`."""
 
     def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
-        """Start it with a state."""
+        """Start the learner process with a state."""
         self._replays, self._settings = replays, learner.settings
         self._updates = int(runners.updates[0])
         gpus = int(ray.cluster_resources().get("GPU", 0) >= 1)
@@ -70,7 +68,7 @@ class Replayed:
         self.weights, self.pending = ray.put(runners.weights), []
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update: store fragments, then learn from what the shards draw."""
+        """Begin an update: store fragments, then learn from the shards' batches."""
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
@@ -78,7 +76,7 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Ask for gradient steps, or for none before the shards hold enough."""
+        """Request gradient steps, or none while the shards warm up."""
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
             self.pending = [ray.put(None)]
@@ -91,7 +89,7 @@ class Replayed:
         self._next_weights, self._errors = call[1:]
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """The metrics of an update that has ended; None if it begins again without a dead shard."""
+        """Return the metrics of a finished update; None if it is repeated without a dead shard."""
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)
         except RayError as error:
@@ -118,35 +116,35 @@ class Replayed:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
 
     def _again(self, why: str) -> None:
-        """Begin the update again if shards had died; else the learner has: raise `LostError`."""
+        """Repeat the update if a shard has died; else the learner has: raise `LostError`."""
         if not self._replays.replaced():
             raise LostError(why)
         self._learn()
 
     def state(self) -> PyTree[np.ndarray]:
-        """What a checkpoint keeps."""
+        """Return the state that a checkpoint stores."""
         try:
             return ray.get(self._handle.state.remote(), timeout=self._settings.patience)
         except RayError as error:
             raise LostError(reason(error)) from error
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the learner process."""
         ray.kill(self._handle)
 
 
 class Shards:
-    """The shards of a run, which outlive a learner that dies."""
+    """Replay shards of a run, which outlive a dead learner."""
 
     _replays: Replays | None = None
 
     def learners(self, learner: Learner, runners: PyTree[np.ndarray]) -> Replayed:
-        """Start a learner; with the first one, the shards."""
+        """Start a learner and, the first time, the shards."""
         settings = learner.settings
         self._replays = self._replays or Replays(settings, int(runners.key.sum()))
         return Replayed(self._replays, learner, runners)
 
     def end(self) -> None:
-        """Kill them."""
+        """Kill the shards."""
         if self._replays is not None:
             self._replays.end()

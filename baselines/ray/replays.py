@@ -1,9 +1,9 @@
-"""Replay shards under Ray: each holds a part of what the actors have seen, and samples from it.
+"""Replay shards on Ray: each stores a part of the actors' transitions and samples from it.
 
-A shard is a ring of items in main memory, drawn in proportion to their priorities (Schaul et al.,
-2016): the absolute error of an item's value, raised to `priority`. `Replays` spreads fragments over
-the shards, asks each for a share of every batch, and replaces those that die, which loses their
-part of the items and nothing else.
+A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
+priority of an item is its absolute TD error to the power `priority`. `Replays` distributes
+fragments over the shards, requests a share of every batch from each, and replaces dead shards,
+which loses only their items.
 """
 
 import itertools
@@ -19,33 +19,35 @@ from ray.exceptions import RayError
 from ..storage.runs import RunError
 from .cluster import DEATHS, reason
 
-TINY = 1e-6  # added to errors, so that every item is drawn at some time
+TINY = 1e-6  # added to errors, so that every item can be sampled
 Items = dict[str, Any]  # arrays, or trees of them, with a first axis of items
 
 
 class Drawn(NamedTuple):
-    """Items that a shard drew, and what their importance weights are computed from."""
+    """Items that a shard sampled, with the numbers for their importance weights."""
 
     items: Items  # (batches, size, ...)
-    chance: np.ndarray  # float32 (batches, size), of being drawn, among those of the shard
+    chance: np.ndarray  # float32 (batches, size), sampling probabilities within the shard
     held: int  # items in the shard
 
 
 class Replay:
-    """A shard, one process."""
+    """Replay shard, one process."""
 
     def __init__(self, capacity: int, priority: float, seed: int) -> None:
-        """Empty, for `capacity` items."""
+        """Create an empty shard for `capacity` items."""
         self._capacity, self._power = capacity, priority
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # errors raised to the power
-        self._written = 0  # items so far; the next one goes to this place, mod capacity
-        self._born = np.full(capacity, -1)  # which of all items so far is in each place
-        self._drawn: tuple[np.ndarray, np.ndarray] | None = None  # places, and what was in them
+        self._written = 0  # items so far; the next one goes to this index modulo capacity
+        self._born = np.full(capacity, -1)  # number of the item at each index
+        self._drawn: tuple[np.ndarray, np.ndarray] | None = (
+            None  # indices, and the numbers of their items
+        )
 
     def add(self, items: Items) -> None:
-        """Store items with their first `error`; they take the places of the oldest ones."""
+        """Store items with their initial `error`, over the oldest ones."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -59,7 +61,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Draw batches of items with replacement; `mark` then takes their new errors."""
+        """Sample batches of items with replacement; `mark` then updates their errors."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -69,14 +71,14 @@ class Replay:
         return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
 
     def mark(self, errors: list[np.ndarray], share: int) -> None:
-        """Give what `sample` drew last its new errors, unless something else is there by now."""
+        """Update the errors of the latest sample, except for items that were overwritten."""
         assert self._drawn is not None
         places, born = self._drawn
         there = self._born[places] == born
         self._weights[places[there]] = self._weighed(errors[share][there])
 
     def alive(self) -> bool:
-        """Answer."""
+        """Return True, as a sign of life."""
         return True
 
     def _weighed(self, errors: np.ndarray) -> np.ndarray:
@@ -87,22 +89,22 @@ class Replay:
 
 
 class Replays:
-    """The shards of a run; this process holds their handles."""
+    """Handles of the replay shards of a run."""
 
     def __init__(self, settings: Any, seed: int) -> None:
-        """Start them, for what `apex.Settings` say."""
+        """Start the shards; `settings` are `apex.Settings`."""
         count = settings.replays
         self._capacity, self._patience = -(-settings.capacity // count), settings.patience
         self._priority, self._seed = settings.priority, seed
-        self.lost = 0  # how many died so far
+        self.lost = 0  # number of dead shards so far
         self._in_a_row = 0
         self._handles = [self._make(shard, 0) for shard in range(count)]
-        self._held = [0] * count  # items in each
+        self._held = [0] * count  # items in each shard
         self._next = 0  # the shard that the next fragment goes to
 
     @property
     def held(self) -> int:
-        """Items in all of them."""
+        """Number of items in all shards."""
         return sum(self._held)
 
     def add(self, reference: Any, count: int) -> None:
@@ -113,20 +115,20 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """References to what shards drew: each a share of every batch, by what it holds."""
+        """Return references to samples of the shards, in proportion to their items."""
         return {
             shard: self._handles[shard].sample.remote(batches, share)
             for shard, share in shares(size, self._held)
         }
 
     def mark(self, errors: Any, shards: list[int]) -> None:
-        """Pass on the new errors of what these shards drew, a reference to an array for each."""
+        """Pass the new errors on to these shards; `errors` is a reference to an array for each."""
         self._in_a_row = 0
         for i, shard in enumerate(shards):
             self._handles[shard].mark.remote(errors, i)
 
     def replaced(self) -> bool:
-        """Replace shards that have died by empty ones; whether there were any."""
+        """Replace dead shards by empty ones; return whether there were any."""
         found = False
         for shard, handle in enumerate(self._handles):
             try:
@@ -140,7 +142,7 @@ class Replays:
         return found
 
     def end(self) -> None:
-        """Kill all of them."""
+        """Kill all shards."""
         for handle in self._handles:
             ray.kill(handle)
 
@@ -158,7 +160,7 @@ class Replays:
 
 
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
-    """Which shard draws how many of `size` items: by what it holds, none where it has nothing."""
+    """Yield shards and their numbers of items, of `size` in all, in proportion to `held`."""
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
         if end > begin:
@@ -166,9 +168,9 @@ def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
-    """Weights (batches, size) of items that shards drew, at most 1, with the largest 1 in each.
+    """Return importance weights (batches, size), scaled so that the largest of a batch is 1.
 
-    `beta` is how far they make up for uneven chances: 1 fully, 0 not at all.
+    `beta` is their exponent: 1 corrects for the sampling probabilities fully, 0 not at all.
     """
     size = sum(part.chance.shape[1] for part in drawn)
     total = sum(part.held for part in drawn)
@@ -178,6 +180,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Items of several shards in common batches."""
+    """Concatenate the shards' items into batches."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

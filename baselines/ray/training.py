@@ -1,8 +1,8 @@
-"""The loop of training under Ray: who samples, who learns, and what happens when one of them dies.
+"""Training loop on Ray: it schedules actors and learners, and replaces processes that die.
 
-This process hands out weights and takes note; fragments and weights go from process to process
-through Ray's object store. In `sync` mode all fragments of an update are made with its weights; in
-`async` mode actors never wait, and are at most one update's fragments ahead of the one at work.
+This process passes references on and writes the run's files; fragments and weights move through
+Ray's object store. In `sync` mode all fragments of an update are sampled with its weights; in
+`async` mode actors never wait and are at most one update's fragments ahead of the learner.
 """
 
 import dataclasses
@@ -34,26 +34,26 @@ from ..storage.runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
-LEAVING = 15.0  # seconds that a second Ctrl-C gives Ray to end
-TICK = 0.2  # seconds between looks at Ctrl-C and at what takes too long
+LEAVING = 15.0  # seconds that Ray has to stop after a second Ctrl-C
+TICK = 0.2  # seconds between checks of Ctrl-C and of deadlines
 
 
 class LostError(Exception):
-    """A learner died, or does not answer."""
+    """A learner died or does not answer."""
 
 
 class Learners:
-    """The processes that learn together: all of them live, or none."""
+    """Group of learner processes; if one dies, all are replaced."""
 
     def __init__(self, learner: Learner, runners: PyTree[np.ndarray]) -> None:
-        """Start them with a state; raises `LostError`."""
+        """Start the learners with a state; raises `LostError`."""
         settings = learner.settings
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
         kind = ray.remote(LearnerProcess).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
         self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
-        self._metrics: list[Any] = []  # of the update at work
+        self._metrics: list[Any] = []  # of the pending update
         self.weights, self.pending = ray.put(runners.weights), []
         first = self._handles[0]
         address = self._get(first.address.remote()) if self._count > 1 else None
@@ -61,7 +61,7 @@ class Learners:
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update from fragments; each takes its share of the references."""
+        """Begin an update from fragments; each learner takes its share of the references."""
         fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()
@@ -73,7 +73,7 @@ class Learners:
         self._next_weights, self.pending = calls[0][1], list(self._metrics)
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Take note that one has ended its part; the metrics when all have."""
+        """Record that a learner has finished; return the metrics once all have, else None."""
         self._get(reference)
         self.pending.remove(reference)
         if self.pending:
@@ -83,16 +83,16 @@ class Learners:
         return {**metrics, "learn_seconds": np.array([time.monotonic() - self._begun])}
 
     def state(self) -> PyTree[np.ndarray]:
-        """What a checkpoint keeps."""
+        """Return the state that a checkpoint stores."""
         return self._get(self._handles[0].state.remote())
 
     def check(self) -> None:
-        """Raise `LostError` when an update takes too long."""
+        """Raise `LostError` if an update takes too long."""
         if self.pending and time.monotonic() - self._begun > self._patience:
             raise LostError(f"no answer in {self._patience} s (--patience)")
 
     def end(self) -> None:
-        """Kill all of them."""
+        """Kill all learners."""
         for handle in self._handles:
             ray.kill(handle)
 
@@ -106,35 +106,35 @@ class Learners:
 
 
 class Parts(NamedTuple):
-    """What a kind of training consists of besides its settings."""
+    """Classes of the processes of an algorithm."""
 
-    actor: type  # the process that samples: `sample`, and `play` for worlds of Gymnasium
+    actor: type  # samples: it has `sample`, and `play` for environments of Gymnasium
     given: Callable[[Learner, int], Any]  # settings of the actor in a slot
-    learners: Callable[[Learner, Any], Any]  # starts those that learn with a state: see `Learners`
-    end: Callable[[], None] = lambda: None  # ends what outlives the learners
+    learners: Callable[[Learner, Any], Any]  # starts learners with a state, see `Learners`
+    end: Callable[[], None] = lambda: None  # stops processes that outlive the learners
 
 
 class Training:
-    """A run: its actors, its learners, and its directory."""
+    """A run in progress: its actors, learners and directory."""
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing is started yet."""
+        """Start nothing yet."""
         self._parts = parts
-        self._lives = 0  # of the learners; fragments of an earlier life are dropped
+        self._lives = 0  # generations of learners; fragments for earlier ones are dropped
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None
         self._leaving, self._left = threading.Event(), threading.Event()
 
     def train(self, run: Run, learner: Learner, done: int, runners: Any, keeper: Keeper) -> Any:
-        """Go on after update `done` until the last one or Ctrl-C; return the last state.
+        """Train from update `done` to the last one or Ctrl-C; return the last state.
 
         `learner` is for one device, whatever the number of learners.
         """
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            keeper.save(done, split(runners))  # a learner that dies goes back to it
+            keeper.save(done, split(runners))  # a new learner starts from it
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -144,7 +144,7 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end, with new learners when they die."""
+        """Train to the end, with new learners after deaths."""
         deaths = 0
         while True:
             try:
@@ -169,7 +169,7 @@ class Training:
         return Pool(make, settings.actors, settings.patience)
 
     def _live(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train with one set of learners; raises `LostError` when it dies."""
+        """Train with one group of learners; raises `LostError` if it dies."""
         settings = self._settings
         self._lives += 1
         self._ready.clear()
@@ -194,14 +194,14 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # those that follow may read the checkpoint
+            keeper.wait()  # the next learners may read the checkpoint
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments on until one more update is done; return None if asked to stop."""
+        """Pass fragments on until an update is done; return its metrics, or None if stopped."""
         assert self._pool is not None
         settings, batch = self._settings, []
         while learners.pending or not stop.asked:
@@ -219,7 +219,7 @@ class Training:
         return None
 
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
-        """Take what ends next; return the metrics of an update that has."""
+        """Process the next finished call; return the metrics if it completes an update."""
         assert self._pool is not None
         metrics = None
         references = [*self._pool.busy, *learners.pending]
@@ -227,14 +227,14 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                self._ready.append(made)  # those for learners that have died are of no use
+                self._ready.append(made)  # fragments for dead learners are dropped
         self._pool.check()
         learners.check()
         self._check_leaving()
         return metrics
 
     def _leave(self) -> None:
-        """At the second Ctrl-C: have Ray ended by the thread that talks to it."""
+        """Ask the thread that uses Ray to shut it down, at the second Ctrl-C."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
@@ -242,14 +242,16 @@ class Training:
         if self._leaving.is_set():
             ray.shutdown()
             self._left.set()
-            time.sleep(LEAVING)  # the other thread ends the process meanwhile
+            time.sleep(LEAVING)  # meanwhile the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """What the log says of an update besides its losses."""
+        """Return further metrics of an update: lag, bytes, and dead processes."""
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
-            "lag": float(np.mean(lags)),  # updates that the weights of its fragments were behind
+            "lag": float(
+                np.mean(lags)
+            ),  # mean age in updates of the weights that made the fragments
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,
@@ -264,7 +266,7 @@ class Training:
         return f"lag {metrics['lag'][0]:.1f} (at most {metrics['lag_max'][0]})"
 
     def report(self, run: Run, learner: Learner, weights: PyTree[Array], count: int) -> None:
-        """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
+        """Evaluate over `count` episodes, with the actors for Gymnasium's environments."""
         if not run.config.id.startswith(GYM):
             return final.report(run, learner, weights, count)
         epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
@@ -276,9 +278,9 @@ class Training:
         print(evaluation.as_text(result))
 
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
-        """Play episodes of an environment of Gymnasium with the actors, `count` or somewhat more.
+        """Play at least `count` episodes of an environment of Gymnasium with the actors.
 
-        Each environment plays as many, so that short episodes are not preferred.
+        Each environment plays the same number, so that short episodes are not over-represented.
         """
         pool, settings = self._pool, self._settings
         assert pool is not None
@@ -297,12 +299,12 @@ class Training:
         return evaluation.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
 
     def end(self) -> None:
-        """Kill the actors, and what else is left."""
+        """Kill the actors and all other processes."""
         self._parts.end()
         if self._pool is not None:
             self._pool.end()
 
 
 def _seed(*numbers: int) -> int:
-    """A seed of 31 bits, another one for every combination of numbers."""
+    """Return a 31-bit seed that depends on all numbers."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1

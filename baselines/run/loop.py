@@ -19,7 +19,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs import UnknownIdError
 from jaxenvs.core.vector import VectorState
 
-from ..core import processes
+from ..core import processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
 from ..core.learner import Algorithm, Learner, over_seeds
 from ..core.terminal import activity
@@ -85,8 +85,9 @@ def run_chunk(
 def partition(learner: Learner[Any]) -> Any:
     """Return the partition spec of each field of runners: divided or replicated."""
     module = learner.algorithm.load()
-    specs = (DIVIDED if name in module.DIVIDED else EVERYWHERE for name in module.Runner._fields)
-    return module.Runner(*specs)
+    kind = getattr(module, "Runner", rollouts.Runner)
+    divided = getattr(module, "DIVIDED", rollouts.DIVIDED)
+    return kind(*(DIVIDED if name in divided else EVERYWHERE for name in kind._fields))
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:

@@ -1,22 +1,17 @@
-"""The tables of the pages, made of the JSON that the measurements leave.
+"""Tables of the pages, built from the JSON of the measurements.
 
-`registry.TABLES` has all of them once this package is imported, which needs Python alone.
+`registry.TABLES` is complete once this package is imported, which needs only Python.
 """
 
 from . import (  # noqa: F401 - each registers its tables
     card,
-    craft,
+    commands,
+    cpu,
     families,
-    first,
     gpu,
-    grids,
-    kernel_model,
-    peers,
     planning,
-    puzzles,
-    recorded,
+    readme,
     reliability,
     runs,
     training,
-    work,
 )

@@ -1,9 +1,9 @@
-"""Write the tables of README, `docs/` and the other pages from the JSON of the measurements.
+"""Write the tables of all pages from the JSON of the measurements.
 
     python -m jaxenvs.benchmarks.tables            # write them
     python -m jaxenvs.benchmarks.tables --check    # print what differs; exit code 1
 
-It needs Python alone: `python -m benchmarks.tables` runs in a checkout where nothing is installed.
+It needs only Python: `python -m benchmarks.tables` runs in a checkout with nothing installed.
 """
 
 import argparse
@@ -44,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    """Return pages that differ, as they are and as they should be, and tables without a marker.
+    """Return the pages that differ, each with its old and new text, and tables without a marker.
 
-    Raises `ValueError` with the name of the page for a marker that no table has, or without end.
+    Raises `ValueError` with the name of the page if a marker has no table or no end.
     """
     if not (root / "README.md").is_file():
         raise ValueError(f"{root} is not a checkout: it has no README.md; give one with --root")
@@ -64,7 +64,7 @@ def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
 
 
 def difference(path: Path, old: str, new: str) -> str:
-    """A unified diff of a page."""
+    """Return a unified diff of a page."""
     lines = (old.splitlines(), new.splitlines(), f"{path} as it is", f"{path} by its JSON")
     return "\n".join(difflib.unified_diff(*lines, lineterm="", n=1))
 

@@ -1,13 +1,13 @@
-"""One row for each class of environment: work on a GPU, cost of a world, speed on a CPU."""
+"""Table of all environment classes: work on a GPU, cost of a world, speed on a CPU."""
 
 from typing import Any
 
-from .grids import JAX_PEERS
+from .cpu import JAX_PEERS
 from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-_SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # an id counts where it comes first
+_SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # the first file with an id counts
 
 
 def _exact(row: dict[str, Any]) -> str:
@@ -16,7 +16,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Of `fresh` where it is counted, else of `pool`."""
+    """Return the work of `fresh` if it was counted, else of `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -42,7 +42,7 @@ WORK: dict[str, Column] = {
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """What `families` prints."""
+    """Return the table that `families` prints."""
     return tabulated(rows, WORK)
 
 
@@ -52,7 +52,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """All of it; an empty cell was not measured or has no counterpart."""
+    """Combine work and speeds; an empty cell was not measured or has no counterpart."""
     speeds: dict[str, Turns] = {}
     for bench in benches:
         for group in turns(bench):

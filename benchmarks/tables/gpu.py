@@ -1,20 +1,35 @@
-"""What was measured on an H200."""
+"""GPU tables: older measurements on an H200, counted work of a step, and the kernel time model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .registry import RESULTS, table
-from .text import Column, Table, fixed, listed, of, seconds, short, tabulated, whole
+from .registry import RESULTS, of_rows, table
+from .text import (
+    Column,
+    Table,
+    fixed,
+    listed,
+    of,
+    percent,
+    ratio,
+    seconds,
+    short,
+    tabulated,
+    whole,
+)
 from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("empty", "fourrooms", "lavacrossing")
-FULL = 65_536  # environments that fill the card
+FULL = 65_536  # environments that fill the GPU
 SLOWEST = 4  # kernels of a step that are named
+MIB = 1 << 20
+# Meaning of a peer's name in brackets, or of a reset source.
+RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
 @table("h200-speed", *(f"{RESULTS}/h200_bench_{level}.json" for level in LEVELS))
 def h200_speed(*benches: dict[str, Any]) -> Table:
-    """Steps per second by level, batch and reset source."""
+    """Compare steps per second by level, batch and reset source."""
     columns = {
         **ID,
         **ENVS,
@@ -35,12 +50,12 @@ def h200_speed(*benches: dict[str, Any]) -> Table:
     f"{RESULTS}/h200_resets_fourrooms_lavacrossing.json",
 )
 def h200_resets(*files: dict[str, Any]) -> Table:
-    """Microseconds of a step by reset source and time limit."""
+    """Compare microseconds of a step by reset source and time limit."""
     return resets([row for file in files for row in file["rows"]])
 
 
 def resets(rows: list[dict[str, Any]]) -> Table:
-    """One line for each id and limit, of rows as `resets` writes them."""
+    """Make one line for each id and limit from the rows that `resets` writes."""
     lines: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         lines.setdefault((row["id"], row["limit"]), {})[row["reset_source"]] = row
@@ -62,18 +77,13 @@ def resets(rows: list[dict[str, Any]]) -> Table:
 
 
 def _few(number: float | None) -> str:
-    """One decimal, and none from ten on."""
+    """One decimal below ten, none from ten on."""
     return fixed(1 if (number or 0) < 10 else 0)(number)
 
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """Where a step of a full card goes."""
-    return kernels([row for row in profiles["rows"] if row["num_envs"] == FULL])
-
-
-def kernels(rows: list[dict[str, Any]]) -> Table:
-    """The slowest kernels of a step in microseconds, of rows as `kernels` writes them."""
+    """List the slowest kernels of a step of a full GPU in microseconds."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -87,28 +97,179 @@ def kernels(rows: list[dict[str, Any]]) -> Table:
         "kernels": lambda row: whole(len(row["microseconds"])),
         "the slowest of them": slowest,
     }
-    return tabulated(rows, columns)
+    return tabulated([row for row in profiles["rows"] if row["num_envs"] == FULL], columns)
 
 
 @table("h200-learning", f"{RESULTS}/h200_ppo_doorkey.json")
 def h200_learning(found: dict[str, Any]) -> Table:
-    """PPO on DoorKey-8x8, by number of seeds."""
+    """Show PPO on DoorKey-8x8 by number of seeds."""
     columns = {
         "command": lambda run: f"`{run['command']}`",
         "an update": lambda run: f"{1000 * run['seconds_per_update']:.0f} ms",
-        "steps per second between updates": lambda run: short(run["steps_per_second"]),
-        "all updates, compilation included": lambda run: seconds(run["seconds_of_all_updates"]),
-        "command, start to end": lambda run: f"{run['seconds_of_command']} s",
+        "steps per second between updates": of("steps_per_second", short),
+        "all updates, compilation included": of("seconds_of_all_updates", seconds),
+        "command, start to end": of("seconds_of_command", "{} s".format),
         "evaluation": _evaluation,
     }
     return tabulated(found["runs"], columns)
 
 
 def _evaluation(run: dict[str, Any]) -> str:
-    """Returns of a few seeds, or how many of many came how far."""
+    """Returns of a few seeds, or how many of many seeds reached which return."""
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
         return listed(found)
     best, good = (sum(number >= least for number in found) for least in (0.95, 0.9))
     poor = sum(number < 0.5 for number in found)
     return f"{best} of {len(found)} seeds at 0.95 or better, {good} at 0.9, {poor} below 0.5"
+
+
+# Work that `gpu_work`, `update_work` and `memory` count.
+
+
+def kernels(row: Mapping[str, Any]) -> str:
+    """Launches of a step, and of each trip of a loop of unknown trips."""
+    trips = row["kernels_per_trip"]
+    return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
+
+
+def model_time(row: Mapping[str, Any]) -> str:
+    """Predicted microseconds of a step, and of each trip of a loop of unknown trips."""
+    if "model_us" not in row:
+        return ""  # counted before the model existed
+    trips = row["model_us_per_trip"]
+    return whole(row["model_us"]) + (f" + {whole(trips)} per trip" if trips else "")
+
+
+def moved(row: Mapping[str, Any]) -> str:
+    """Bytes written + read for each environment."""
+    text = f"{row['written']:,.0f} + {row['read']:,.0f}"
+    if row.get("kernels_per_trip"):
+        text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"
+    return text
+
+
+def state(row: Mapping[str, Any]) -> str:
+    """Bytes of state, and of the pool."""
+    return whole(row["state"]) + (f" (pool {whole(row['pool'])})" if row["pool"] else "")
+
+
+def who(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Name of a contestant, and where its worlds come from."""
+    name, _, reset = row["name"].removesuffix(")").partition(" (")
+    reset = str(reset or row["reset_source"])
+    return str(name), RESETS.get(reset) or reset
+
+
+COUNTS: dict[str, Column] = {
+    "kernels": kernels,
+    "of these loop / copies": lambda row: f"{row['loop_kernels']} / {row['copies']}",
+    "bytes written + read per env": moved,
+    "bytes of state per env": state,
+    "model time, us per step": model_time,
+}
+WHO: dict[str, Column] = {
+    "what": lambda row: who(row)[0],
+    "worlds from": lambda row: who(row)[1],
+    "observation": of("obs"),
+}
+WHO_AND_FROM: dict[str, Column] = {"what, worlds from": lambda row: ", ".join(who(row))}
+ENV_ID: dict[str, Column] = {"id": of("env_id")}
+
+
+def counted(rows: list[dict[str, Any]]) -> Table:
+    """Return all counts, as `gpu_work` prints them."""
+    return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
+
+
+UPDATES: dict[str, Column] = {  # whole updates of PPO with `--preset gpu`
+    "id": of("id"),
+    "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
+    "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
+    "layers": lambda row: ", ".join(map(str, row["hidden"])),
+    "worlds from": of("reset_source"),
+    "kernels": of("kernels", whole),
+    "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
+    "conditions": of("conditions", whole),
+}
+
+
+def _mebibytes(count: float) -> str:
+    return whole(count / MIB)
+
+
+MEMORY: dict[str, Column] = {  # of a batch
+    **ENV_ID,
+    "envs": of("num_envs", whole),
+    "worlds from": of("reset_source"),
+    "state, MiB": of("state", _mebibytes),
+    "pool": of("pool", _mebibytes),
+    "while stepping": of("step", _mebibytes),
+    "while making all worlds": of("reset", _mebibytes),
+}
+RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
+
+of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
+of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
+for _name, _file, _columns in (  # rows older than the model have no model time
+    ("work-doorkey", "gpu_work_doorkey", {**WHO_AND_FROM, **COUNTS}),
+    ("work-obs", "gpu_work_obs", {"observation": of("obs"), **COUNTS}),
+    ("work-craft", "gpu_work_craft", {**WHO, **COUNTS}),
+    ("work-rules", "rule_worlds_work", RULES),
+):
+    of_rows(_name, f"{RESULTS}/{_file}.json", _columns, full=False)
+
+
+@table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
+def work_puzzles(work: dict[str, Any]) -> Table:
+    """Count work of puzzles; in brackets the kernels outside the measuring loop."""
+    pairs: dict[str, dict[str, Any]] = {}
+    for row in work["rows"]:
+        pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row
+
+    def launches(row: dict[str, Any]) -> str:
+        bare = f" ({row['kernels'] - row['loop_kernels']})"
+        once, plus, trips = kernels(row).partition(" + ")
+        return once + bare + plus + trips
+
+    columns = {
+        "id": lambda pair: pair["pool"]["env_id"],
+        "kernels: fresh": lambda pair: launches(pair["fresh"]),
+        "pool": lambda pair: launches(pair["pool"]),
+        "bytes written + read per env, pool": lambda pair: moved(pair["pool"]),
+        "bytes of state": lambda pair: whole(pair["pool"]["state"]),
+    }
+    return tabulated(pairs.values(), columns)
+
+
+# The model of kernel time, on programs that it was not fitted to.
+
+
+def _step(name: str) -> Column:
+    return lambda row: ratio(row[name] / row["busy"])
+
+
+ERRORS: dict[str, Column] = {  # a line for each program; the last one sums all
+    "program": lambda row: row["program"] or "all",
+    "kernels": of("kernels", whole),
+    "step, us": of("step", fixed(0)),
+    "in kernels": of("busy", fixed(0)),
+    "model / measured": _step("model"),
+    "without its environment": _step("model_family"),
+    "former model": _step("old"),
+    "time within 1.5": of("model_near", percent),
+    "without its environment, too": of("model_family_near", percent),
+    "former": of("old_near", percent),
+}
+WORST: dict[str, Column] = {  # kernels with the most time that is predicted wrong
+    "program": of("program"),
+    "kernel": of("kernel", "`{}`".format),
+    "result": of("shape", "`{}`".format),
+    "us": of("microseconds", fixed(1)),
+    "model": of("model", fixed(1)),
+    "of all time": of("share", percent),
+}
+of_rows("kernel-model", f"{RESULTS}/kernel_model.json", ERRORS)
+table("kernel-model-worst", f"{RESULTS}/kernel_model.json")(
+    lambda figures: tabulated(figures["worst"], WORST)
+)

@@ -1,4 +1,4 @@
-"""Markdown pages: find the markers of tables, and write what belongs between them.
+"""Markdown pages: find the markers of tables, and write the tables between them.
 
     <!-- table: craft-cpu -->
     | envs | ... |
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-FOLDERS = ("docs", "benchmarks", "baselines")  # whose pages have tables; and the folder above
+FOLDERS = ("docs", "benchmarks", "baselines")  # folders of pages, besides the root
 _BLOCK = re.compile(
     r"^<!-- table: (?P<name>\S+) -->\n(?P<body>(?:(?!<!-- (?:table:|end)).*\n)*?)<!-- end -->$",
     re.MULTILINE,
@@ -23,19 +23,19 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 class PageError(ValueError):
-    """A page whose markers do not fit."""
+    """A page has a marker without end."""
 
 
 def pages(root: Path) -> list[Path]:
-    """Every page that may have a table, in order of name."""
+    """Return every page that may have a table, sorted by name."""
     found = [path for folder in FOLDERS for path in (root / folder).rglob("*.md")]
     return sorted([*root.glob("*.md"), *found])
 
 
 def marked(text: str) -> list[str]:
-    """Names of the tables whose markers a page has.
+    """Return the names of the tables on a page.
 
-    Raises `PageError` when a marker has no end.
+    Raises `PageError` if a marker has no end.
     """
     names = [match["name"] for match in _BLOCK.finditer(text)]
     opened = _OPEN.findall(text)
@@ -46,7 +46,7 @@ def marked(text: str) -> list[str]:
 
 
 def filled(text: str, render: Callable[[str], str]) -> str:
-    """Return the page with every table written anew."""
+    """Return the page with every table rewritten."""
     marked(text)
 
     def block(match: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def filled(text: str, render: Callable[[str], str]) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the first line of each table with figures that is neither marked nor explained."""
+    """Yield the first line of each table with figures that has no marker and no reason."""
     for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
         lines = match["lines"].splitlines()
         if not match["why"] and any(map(_has_figure, lines[2:])):
@@ -65,5 +65,5 @@ def typed(text: str) -> Iterator[str]:
 
 
 def _has_figure(line: str) -> bool:
-    """Whether a cell begins with a number."""
+    """Return whether a cell begins with a number."""
     return any(re.match(r"\s*\d", cell) for cell in _CODE.sub("", line).split("|"))

@@ -1,4 +1,4 @@
-"""Tables as commands print them: aligned, and never with a cell cut short."""
+"""Tables for terminals: aligned, and without truncated cells."""
 
 import itertools
 import shutil
@@ -9,10 +9,10 @@ GAP = "  "  # between columns
 
 
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Align the columns of a heading and its rows, numbers to the right.
+    """Align the columns of a table, numbers to the right; the first line is the heading.
 
-    The table is at most `width` wide: by default as the terminal (or `COLUMNS`), in a pipe as wide
-    as its cells. Text wraps at blanks; where that is not enough, each row becomes a block of lines.
+    By default `width` is the terminal's (or `COLUMNS`), and unlimited in a pipe. Text wraps at
+    blanks; if that is not enough, each row becomes a block of lines.
     """
     room = width or shutil.get_terminal_size((0, 0)).columns
     columns = list(zip(*lines, strict=True))
@@ -39,9 +39,9 @@ def _is_number(cell: str) -> bool:
 def _widths(
     columns: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
 ) -> list[int] | None:
-    """Width of each column, or None where the table does not fit; 0 is room for everything."""
+    """Return the width of each column, None if the table does not fit; room 0 is unlimited."""
     widths = [max(map(len, column)) for column in columns]
-    least = [  # a number stays on one line with its unit
+    least = [  # a number and its unit stay on one line
         max(_longest_word(head), *map(len if number else _longest_word, cells), 0)
         for (head, *cells), number in zip(columns, numeric, strict=True)
     ]
@@ -62,7 +62,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _blocks(lines: Sequence[Sequence[str]], room: int) -> Iterator[str]:
-    """One line for each cell, after its heading."""
+    """Yield one line for each cell, after its heading."""
     head, *rows = lines
     for row in rows:
         for name, cell in zip(head, row, strict=True):

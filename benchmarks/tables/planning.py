@@ -1,4 +1,4 @@
-"""Recorded runs of learners that plan or search: puzzles and a learned model."""
+"""Tables of recorded runs that plan or search: puzzles and learned models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,12 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-OWN = "{}_with_own_bound"  # the same of a search by the puzzle's own lower bound
+OWN = "{}_with_own_bound"  # the same figure of a search with the puzzle's built-in lower bound
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
 def eight(rows: list[dict[str, Any]]) -> Table:
-    """The 8-puzzle by AlphaZero, with and without its search, and by PPO."""
+    """Compare AlphaZero, with and without search, and PPO on the 8-puzzle."""
     tiles = (row for row in rows if "3x3" in row["id"])
     alphazero, ppo = (row for row in tiles if row["algorithm"] in ("alphazero", "ppo"))
     evaluation = alphazero["evaluation"]
@@ -37,7 +37,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-cube", f"{RUNS}/puzzles.json")
 def cube(rows: list[dict[str, Any]]) -> Table:
-    """The 2x2x2 cube by a learned heuristic, by seed."""
+    """Show the 2x2x2 cube solved with a learned heuristic, by seed."""
     found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
 
     def costs(row: dict[str, Any]) -> str:
@@ -67,7 +67,7 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-muzero", f"{RUNS}/muzero.json")
 def muzero(rows: list[dict[str, Any]]) -> Table:
-    """MuZero, with its search and without, compared with learners that have none."""
+    """Compare MuZero, with and without search, with learners that do not search."""
     inside = {"greedy search": "greedy_search", "without search": "without_search"}
 
     def returns(name: str) -> Column:
@@ -95,8 +95,8 @@ def muzero(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-search", f"{RUNS}/search/*.json")
 def searches(runs: list[dict[str, Any]]) -> Table:
-    """Policies of planners with and without their search, from `jaxenvs eval --json`."""
-    first = runs[0]  # all are of one trained run
+    """Compare planners with and without search, from `jaxenvs eval --json`."""
+    first = runs[0]  # all files are of one trained run
     kept = sorted(runs, key=lambda run: (run["policy"]["simulations"], acted(run)), reverse=True)
 
     def returned(run: dict[str, Any]) -> str:
@@ -114,7 +114,7 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 
 
 def acted(evaluation: dict[str, Any]) -> str:
-    """How a policy acted; the first versions did not state it, and then a search was greedy."""
+    """Return how a policy acted; the first versions did not record it, and searches were greedy."""
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
     policy = evaluation.get("policy", older)
@@ -123,7 +123,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Plans made in learned worlds, and what came of them in the true puzzles, by puzzle."""
+    """Show plans made with learned world models, and their outcome in the true puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":
@@ -156,12 +156,12 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _levels(row: dict[str, Any]) -> str:
-    """The puzzle, and which of its levels, where these are not the usual ones."""
+    """Return the puzzle, and its levels if they are not the default ones."""
     *_, chosen = row["command"].partition("--set ")
     return row["id"] + (f", {chosen.split()[0]}" if chosen else "")
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """The least and the greatest of several values, or the one that all have."""
+    """Return the range of several values, or the one value of all."""
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,9 +1,10 @@
-"""Which table is made of which JSON, and how.
+"""Registry of tables: the files each is built from, and the function that builds it.
 
-A new table is one function with `@table`, or one line with `of_rows` or `of_turns`, and one pair of
+A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
 markers in a page.
 """
 
+import ast
 import difflib
 import functools
 import json
@@ -23,20 +24,20 @@ Build = Callable[..., Table | str]  # of the contents of files; a string is Mark
 
 
 class Source(NamedTuple):
-    """A table: its files below the repository, the function of their contents, what makes them."""
+    """A table: its files, the function of their contents, and the command that writes the files."""
 
-    files: tuple[str, ...]  # a name with `*` stands for any number of files and gives a list
+    files: tuple[str, ...]  # relative to the checkout; a name with `*` gives a list of contents
     build: Build
-    command: str  # writes the files; empty where they are in the repository
+    command: str  # empty if the files are in the repository
 
 
 TABLES: dict[str, Source] = {}
 
 
 def table(name: str, *files: str, command: str = "") -> Callable:
-    """Register the function that makes a table of the contents of `files`, in their order.
+    """Register the function that builds a table from the contents of `files`, in their order.
 
-    With a `command` the files may be missing: the table is then one line that names the command.
+    With a `command` the files may be missing; the table is then one line with that command.
     """
 
     def keep(build: Build) -> Build:
@@ -48,13 +49,21 @@ def table(name: str, *files: str, command: str = "") -> Callable:
     return keep
 
 
-def of_rows(name: str, file: str, columns: Mapping[str, Column]) -> None:
-    """Register a table of a file's `rows` as they are."""
-    table(name, file)(lambda found: tabulated(found["rows"], columns))
+def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = True) -> None:
+    """Register a table of the rows of a file: the list itself, or its entry `rows`.
+
+    Without `full`, columns whose cells are all empty are left out.
+    """
+
+    def build(found: Any) -> Table:
+        made = tabulated(found if isinstance(found, list) else found["rows"], columns)
+        return made if full else filled(made)
+
+    table(name, file)(build)
 
 
 def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
-    """Register a table of a file of `jaxenvs bench`, a line for each id and batch size.
+    """Register a table of a file of `jaxenvs bench`, a row for each id and batch size.
 
     Columns of contestants that took no part are left out. `dated` adds the conditions below.
     """
@@ -69,8 +78,8 @@ def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = 
 def render(name: str, root: Path) -> str:
     """Return the Markdown of a table, without a newline at the end.
 
-    Raises `LookupError` for a name that no table has, `FileNotFoundError` for a file that should
-    be in the repository.
+    Raises `LookupError` for an unknown name, `FileNotFoundError` for a missing file that should be
+    in the repository.
     """
     if name not in TABLES:
         near = difflib.get_close_matches(name, TABLES, 3) or sorted(TABLES)
@@ -95,4 +104,10 @@ def _read(root: Path, file: str) -> Any:
 
 @functools.cache
 def _parsed(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    """Return the content of a JSON file; of a module its name, source and first line."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".json":
+        return json.loads(text)
+    name = path.parent.name if path.stem == "__main__" else path.stem
+    summary = (ast.get_docstring(ast.parse(text)) or "").split("\n", 1)[0]
+    return {"name": name, "source": text, "summary": summary}

@@ -1,4 +1,4 @@
-"""What was tried to break: the proofs that leave JSON."""
+"""Table of the robustness proofs that write JSON."""
 
 import collections
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from .registry import RESULTS, table
 from .text import Table, whole
 
-WORDS = {  # of the phases in which a training was killed
+WORDS = {  # phases in which a training was killed
     "compiling": "while compiling",
     "training": "while training",
     "saving": "within a save",
@@ -16,7 +16,7 @@ WORDS = {  # of the phases in which a training was killed
 
 @table("reliability", f"{RESULTS}/fuzzing.json", f"{RESULTS}/kills.json")
 def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
-    """Hostile play of every id, and trainings that were killed."""
+    """Show hostile play of every id, and killed trainings."""
     played = (
         f"{whole(fuzzing['steps'])} steps of {len(fuzzing['ids'])} ids, {fuzzing['broken']} break "
         "one of the nine rules ([figures](../benchmarks/results/fuzzing.json))"

@@ -1,50 +1,50 @@
-"""Numbers as every table prints them, and Markdown tables."""
+"""Formats of numbers, and Markdown tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .plain import plain
 
-Column = Callable[[Any], str]  # the cell of a row
+Column = Callable[[Any], str]  # row -> cell
 
 UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
 
 
 class Table(NamedTuple):
-    """A heading for each column, and rows of as many cells."""
+    """Headings, and rows with one cell for each heading."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    note: str = ""  # a paragraph below
+    note: str = ""  # paragraph below the table
 
     def __str__(self) -> str:
-        """Markdown, without a newline at the end."""
+        """Return Markdown, without a newline at the end."""
         lines = (self.head, ["---"] * len(self.head), *self.rows)
         note = ["", self.note] if self.note else []
         return "\n".join([*(line(cells) for cells in lines), *note])
 
     def plain(self) -> str:
-        """The same for a terminal or a pipe."""
+        """Return the table for a terminal or a pipe."""
         return plain([self.head, *self.rows])
 
 
 def line(cells: Sequence[str]) -> str:
-    """One line of a Markdown table; an empty cell is two blanks wide."""
+    """Return one line of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
 def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
-    """Fill one column after the other: heading to function of a row."""
+    """Build a table from rows and columns, a mapping from heading to cell function."""
     return Table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def of(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """A column of one value."""
+    """Return a column of one entry of the row, empty if it is missing."""
     return lambda row: "" if row.get(name) is None else shown(row[name])
 
 
 def filled(table: Table) -> Table:
-    """Leave out the columns in which every cell is empty; without rows there is nothing to see."""
+    """Leave out the columns whose cells are all empty, unless the table has no rows."""
     every = range(len(table.head))
     kept = [i for i in every if not table.rows or any(cells[i] for cells in table.rows)]
     rows = [[cells[i] for i in kept] for cells in table.rows]
@@ -52,7 +52,7 @@ def filled(table: Table) -> Table:
 
 
 def short(number: float | None) -> str:
-    """Three significant digits with a unit: `62.7 M`, `876 k`, `8.25 k`, `136`."""
+    """Format three significant digits with a unit: `62.7 M`, `876 k`, `8.25 k`, `136`."""
     if number is None:
         return ""
     size, unit = next((u for u in UNITS if float(f"{number:.3g}") >= u[0]), UNITS[-1])
@@ -62,32 +62,32 @@ def short(number: float | None) -> str:
 
 
 def ratio(number: float | None) -> str:
-    """A factor: `0.97`, `8.8`, `226`, `1,628`."""
+    """Format a factor: `0.97`, `8.8`, `226`, `1,628`."""
     if number is None:
         return ""
     return f"{number:,.{2 if number < 3 else 1 if number < 100 else 0}f}"
 
 
 def whole(number: float | None) -> str:
-    """An integer with commas."""
+    """Format an integer with commas."""
     return "" if number is None else f"{number:,.0f}"
 
 
 def fixed(decimals: int) -> Callable[[float | None], str]:
-    """Return a function that prints a fixed number of decimals."""
+    """Return a format with a fixed number of decimals."""
     return lambda number: "" if number is None else f"{number:,.{decimals}f}"
 
 
 def seconds(number: float | None) -> str:
-    """A duration: `8.4 s`."""
+    """Format a duration: `8.4 s`."""
     return "" if number is None else f"{number:,.1f} s"
 
 
 def percent(share: float | None) -> str:
-    """A share of 1: `99.5 %`."""
+    """Format a share of 1: `99.5 %`."""
     return "" if share is None else f"{100 * share:.1f} %"
 
 
 def listed(numbers: Iterable[float | None], decimals: int = 3) -> str:
-    """Numbers with commas between them; what was not recorded is left out."""
+    """List numbers with commas, without missing ones."""
     return ", ".join(f"{number:.{decimals}f}" for number in numbers if number is not None)

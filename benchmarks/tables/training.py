@@ -1,4 +1,4 @@
-"""Training: beside other people's learners, and on several devices."""
+"""Training tables: compared with other libraries' learners, and on several devices."""
 
 import json
 import statistics
@@ -8,42 +8,46 @@ from typing import Any
 from . import turns
 from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, tabulated, whole
+from .turns import OWN
 
-OURS = "jaxenvs"  # whose first row of a setting the others are compared with
+Row = dict[str, Any]
 
 
-def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
-    """How many times faster `row` trains: median over the turns, neighbours compared."""
+def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
+    """Return a column of a value of the learner's setting."""
+    return lambda row: shown(row["setting"][name])
+
+
+def faster(row: Row, other: Row) -> float | None:
+    """Return how many times faster `row` trains: the median ratio of neighbouring turns."""
     ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
     return turns.faster(ours, theirs)
 
 
-@table("learners", f"{RESULTS}/learners.json")
-def learners(found: dict[str, Any]) -> Table:
-    """PPO on CartPole by learner."""
-    return compared(found["rows"])
+def factor(rows: list[Row]) -> Column:
+    """Return a column of how many times faster the first of our rows with the same setting is."""
 
-
-def factor(rows: list[dict[str, Any]]) -> Column:
-    """How many times faster ours is, by the first of our rows with the same setting."""
-
-    def cell(row: dict[str, Any]) -> str:
+    def cell(row: Row) -> str:
         group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]
-        ours = next((other for other in group if other["learner"].startswith(OURS)), row)
-        return "" if row["learner"].startswith(OURS) else ratio(faster(ours, row))
+        ours = next((other for other in group if other["learner"].startswith(OWN)), row)
+        return "" if row["learner"].startswith(OWN) else ratio(faster(ours, row))
 
     return cell
 
 
-def compared(rows: list[dict[str, Any]]) -> Table:
-    """Ours against each other learner of the same setting, as `learners` prints it."""
+SETTING: dict[str, Column] = {"setting": _of_setting("name")}
+LEARNER: dict[str, Column] = {"learner": of("learner")}
 
-    def returns(row: dict[str, Any]) -> str:
-        return ", ".join(f"{told:.0f}" for told in row["last_returns"] if told is not None)
+
+def compared(rows: list[Row]) -> Table:
+    """Compare the learners of each setting, as `learners` prints them."""
+
+    def returns(row: Row) -> str:
+        return ", ".join(f"{found:.0f}" for found in row["last_returns"] if found is not None)
 
     columns = {
-        "setting": lambda row: row["setting"]["name"],
-        "learner": of("learner"),
+        **SETTING,
+        **LEARNER,
         "steps/s": of("steps_per_second", whole),
         "ours is faster by": factor(rows),
         "compile, s": of("compile_seconds", fixed(1)),
@@ -53,113 +57,117 @@ def compared(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, columns)
 
 
-@table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
-def seeds(found: dict[str, Any]) -> Table:
-    """What CartPole's policies are worth over 16 seeds, by what the learners do differently."""
-    return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
+table("learners", f"{RESULTS}/learners.json")(lambda found: compared(found["rows"]))
 
 
-@table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
-def beside(*files: dict[str, Any]) -> Table:
-    """PPO on CartPole by learner: time of a training, and worth of the policies of all seeds."""
-    parts = [summed(found["rows"]) for found in files]  # neighbours in time are of one file
-    return Table(parts[0].head, [row for part in parts for row in part.rows])
+def evaluations(row: Row) -> list[float]:
+    """Return the evaluations of the seeds that have one."""
+    return [one for one in row["evaluations"] if one is not None]
 
 
-def summed(rows: list[dict[str, Any]]) -> Table:
-    """Speed and evaluations of each learner in one line."""
-
-    def told(reduce: Callable[[list[float]], float]) -> Column:
-        return lambda row: fixed(1)(reduce(row["evaluations"]))
-
-    columns = {
-        "setting": lambda row: row["setting"]["name"],
-        "learner": of("learner"),
-        "seeds": lambda row: str(len(row["evaluations"])),
-        "training, s by the clock": lambda row: fixed(1)(statistics.median(row["walls"])),
-        "s of processor time": lambda row: fixed(1)(statistics.median(row["seconds"])),
-        "steps/s": of("steps_per_second", whole),
-        "ours is faster by": factor(rows),
-        "compile, s": of("compile_seconds", fixed(1)),
-        "return: mean": told(statistics.fmean),
-        "± (95 %)": lambda row: margin(row["evaluations"]),
-        "median": told(statistics.median),
-        "worst": told(min),
-    }
-    return tabulated(rows, columns)
+def statistic(
+    reduce: Callable[[list[float]], float], returns: Callable[[Row], list[float]] = evaluations
+) -> Column:
+    """Return a column of a statistic over the seeds."""
+    return lambda row: fixed(1)(reduce(returns(row)))
 
 
 def margin(returns: list[float]) -> str:
-    """Half of the 95 % interval of the mean over seeds, as if means were normally distributed."""
+    """Return half the 95 % interval of the mean over seeds, in the normal approximation."""
     if len(returns) == 1:
         return ""
     deviations = statistics.NormalDist().inv_cdf(0.975)
     return fixed(1)(deviations * statistics.stdev(returns) / len(returns) ** 0.5)
 
 
-def scores(rows: list[dict[str, Any]]) -> Table:
-    """What the policies are worth that each learner ends with, as `learners` prints it."""
-    return evaluated(rows, {"setting": lambda row: row["setting"]["name"]})
+SEEDS: dict[str, Column] = {"seeds": lambda row: str(len(evaluations(row)))}
+MARGIN: dict[str, Column] = {"± (95 %)": lambda row: margin(evaluations(row))}
+ENDS: dict[str, Column] = {"median": statistic(statistics.median), "worst": statistic(min)}
 
 
-def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
-    """Evaluations of every seed; rows without any are left out."""
+def summed(rows: list[Row]) -> Table:
+    """Show speed and evaluations of each learner in one line."""
 
-    def told(row: dict[str, Any]) -> list[float]:
-        return [one for one in row["evaluations"] if one is not None]
+    def median(name: str) -> Column:
+        return lambda row: fixed(1)(statistics.median(row[name]))
 
     columns = {
-        "learner": of("learner"),
-        **more,
-        "seeds": lambda row: str(len(told(row))),
-        "mean": lambda row: fixed(1)(statistics.fmean(told(row))),
-        "± (95 %)": lambda row: margin(told(row)),
-        "median": lambda row: fixed(1)(statistics.median(told(row))),
-        "worst": lambda row: fixed(1)(min(told(row))),
-        "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),
+        **SETTING,
+        **LEARNER,
+        **SEEDS,
+        "training, s by the clock": median("walls"),
+        "s of processor time": median("seconds"),
+        "steps/s": of("steps_per_second", whole),
+        "ours is faster by": factor(rows),
+        "compile, s": of("compile_seconds", fixed(1)),
+        "return: mean": statistic(statistics.fmean),
+        **MARGIN,
+        **ENDS,
     }
-    return tabulated([row for row in rows if told(row)], columns)
+    return tabulated(rows, columns)
 
 
-PEERS = {"sb3": "SB3", "sbx": "SBX"}  # as tables show them
+@table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
+def beside(*files: dict[str, Any]) -> Table:
+    """Compare PPO on CartPole by learner: training time and evaluations of all seeds."""
+    parts = [summed(found["rows"]) for found in files]  # a ratio compares rows of one file
+    return Table(parts[0].head, [row for part in parts for row in part.rows])
+
+
+def scores(rows: list[Row], more: dict[str, Column] = SETTING) -> Table:
+    """Show the evaluations of every seed, as `learners` prints them; rows need at least one."""
+    columns = {
+        **LEARNER,
+        **more,
+        **SEEDS,
+        "mean": statistic(statistics.fmean),
+        **MARGIN,
+        **ENDS,
+        "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in evaluations(row)),
+    }
+    return tabulated([row for row in rows if evaluations(row)], columns)
+
+
+table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
+    lambda found: scores(found["rows"], {"variant": of("variant")})
+)
+
+PEERS = {"sb3": "SB3", "sbx": "SBX"}  # names in the tables
 COMPARED = {
-    "learner and task": lambda row: row["setting"]["name"],
-    "environments": lambda row: str(row["setting"]["num_envs"]),
-    "layers": lambda row: " x ".join(map(str, row["setting"]["hidden"])),
-    "batch": lambda row: str(row["setting"]["batch_size"]),
+    "learner and task": _of_setting("name"),
+    "environments": _of_setting("num_envs"),
+    "layers": _of_setting("hidden", lambda hidden: " x ".join(map(str, hidden))),
+    "batch": _of_setting("batch_size"),
 }
+OFF_POLICY = "python -m jaxenvs.benchmarks.off_policy --sbx-python PATH"
 
 
 @table(
     "off-policy",
     f"{RESULTS}/off_policy.json",
-    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH "
-    f"--json {RESULTS}/off_policy.json",
+    command=f"{OFF_POLICY} --json {RESULTS}/off_policy.json",
 )
 def off_policy(found: dict[str, Any]) -> Table:
-    """Off-policy learners beside Stable-Baselines3 and SBX, as `off_policy` prints it."""
+    """Compare off-policy learners with Stable-Baselines3 and SBX, as `off_policy` prints them."""
     rows = found["rows"]
 
-    def returns(row: dict[str, Any]) -> list[float]:
-        return [told["evaluation"] for told in row["trainings"]]
+    def returns(row: Row) -> list[float]:
+        return [training["evaluation"] for training in row["trainings"]]
 
-    def times(row: dict[str, Any]) -> str:
-        ours = next(
-            (each for each in rows if (each["learner"], each["setting"]) == (OURS, row["setting"])),
-            None,
-        )
-        if ours is None or row is ours:
-            return ""
-        return ratio(ours["steps_per_second"] / row["steps_per_second"])
+    def times(row: Row) -> str:
+        wanted = (OWN, row["setting"])
+        same = (each for each in rows if (each["learner"], each["setting"]) == wanted)
+        ours = next(same, row)
+        return "" if row is ours else ratio(ours["steps_per_second"] / row["steps_per_second"])
 
     columns = {
         **COMPARED,
         "by": of("learner"),
-        "steps": lambda row: whole(row["setting"]["steps"]),
+        "steps": _of_setting("steps", whole),
         "seeds": lambda row: str(len(row["trainings"])),
-        "return: mean": lambda row: fixed(1)(statistics.fmean(returns(row))),
+        "return: mean": statistic(statistics.fmean, returns),
         "± (95 %)": lambda row: margin(returns(row)),
-        "worst": lambda row: fixed(1)(min(returns(row))),
+        "worst": statistic(min, returns),
         "steps/s": of("steps_per_second", whole),
         "ours is faster by": times,
     }
@@ -169,47 +177,40 @@ def off_policy(found: dict[str, Any]) -> Table:
 @table(
     "off-policy-speed",
     f"{RESULTS}/off_policy_speed.json",
-    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --seeds 1 --sizes 32x64 "
-    f"64x64 64x256 256x256 --json {RESULTS}/off_policy_speed.json",
+    command=f"{OFF_POLICY} --seeds 1 --sizes 32x64 64x64 64x256 256x256 "
+    f"--json {RESULTS}/off_policy_speed.json",
+)
+@table(
+    "off-policy-speed-16",
+    f"{RESULTS}/off_policy_speed_16.json",
+    command=f"{OFF_POLICY} --seeds 5 --envs 16 --sizes 32x64 64x64 --learners jaxenvs sb3 "
+    f"--json {RESULTS}/off_policy_speed_16.json",
 )
 def off_policy_speed(found: dict[str, Any]) -> Table:
-    """How fast off-policy learners are beside the others', by the size of their gradient steps."""
+    """Compare the speed of off-policy learners by layer width and batch size."""
     speeds: dict[str, dict[str, float]] = {}
     for row in found["rows"]:
         speeds.setdefault(json.dumps(row["setting"]), {})[row["learner"]] = row["steps_per_second"]
 
-    def among(row: dict[str, Any]) -> dict[str, float]:
-        return speeds[json.dumps(row["setting"])]
+    def of_peer(name: str, shown: Callable[[float, float], str]) -> Column:
+        def cell(row: Row) -> str:
+            group = speeds[json.dumps(row["setting"])]
+            return shown(group[OWN], group[name]) if name in group else ""
 
-    def speed(name: str) -> Column:
-        return lambda row: whole(among(row)[name]) if name in among(row) else ""
+        return cell
 
-    def times(name: str) -> Column:
-        return lambda row: ratio(among(row)[OURS] / among(row)[name]) if name in among(row) else ""
-
-    peers = {
-        name: shown
-        for name, shown in PEERS.items()
-        if any(name in each for each in speeds.values())
-    }
+    found_peers = {name for group in speeds.values() for name in group}
+    peers = {name: shown for name, shown in PEERS.items() if name in found_peers}
     columns = {
         **COMPARED,
         "steps/s": of("steps_per_second", whole),
-        **{shown: speed(name) for name, shown in peers.items()},
-        **{f"ours over {shown}": times(name) for name, shown in peers.items()},
+        **{shown: of_peer(name, lambda _, speed: whole(speed)) for name, shown in peers.items()},
+        **{
+            f"ours over {shown}": of_peer(name, lambda ours, speed: ratio(ours / speed))
+            for name, shown in peers.items()
+        },
     }
-    return tabulated([row for row in found["rows"] if row["learner"] == OURS], columns)
-
-
-@table(
-    "off-policy-speed-16",
-    f"{RESULTS}/off_policy_speed_16.json",
-    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --seeds 5 --envs 16 "
-    f"--sizes 32x64 64x64 --learners jaxenvs sb3 --json {RESULTS}/off_policy_speed_16.json",
-)
-def off_policy_speed_16(found: dict[str, Any]) -> Table:
-    """The same of all of them with 16 environments."""
-    return off_policy_speed(found)
+    return tabulated([row for row in found["rows"] if row["learner"] == OWN], columns)
 
 
 DEVICES = {
@@ -218,23 +219,27 @@ DEVICES = {
 }
 
 
-def exchanged(rows: list[dict[str, Any]]) -> Table:
-    """Kernels and exchanges of an update, as `scaling --described` prints them."""
+def exchanged(rows: list[Row]) -> Table:
+    """Show kernels and collectives of an update, as `scaling --described` prints them."""
+
+    def count(part: str, kind: str) -> Column:
+        return lambda row: str(row[part].get(kind, 0))
+
     columns = {
         **DEVICES,
         "kernels of an update": of("kernels", whole),
-        "all-reduce of an update": lambda row: str(row["update"].get("all-reduce", 0)),
-        "of a minibatch": lambda row: str(row["minibatch"].get("all-reduce", 0)),
-        "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
+        "all-reduce of an update": count("update", "all-reduce"),
+        "of a minibatch": count("minibatch", "all-reduce"),
+        "all-gather": count("update", "all-gather"),
     }
     return tabulated(rows, columns)
 
 
-def scaled(rows: list[dict[str, Any]]) -> Table:
-    """Steps per second of each number of devices, as `scaling` prints them."""
+def scaled(rows: list[Row]) -> Table:
+    """Show steps per second for each number of devices, as `scaling` prints them."""
     one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
 
-    def relative(row: dict[str, Any]) -> str:
+    def relative(row: Row) -> str:
         alone = one.get(row["num_envs"])
         return fixed(2)(row["steps_per_second"] / alone) if alone else "-"
 

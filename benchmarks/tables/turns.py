@@ -1,4 +1,4 @@
-"""Rows of `jaxenvs bench`: who took turns on one id at one batch size, side by side."""
+"""Rows of `jaxenvs bench`, grouped by id and batch size: the contestants that took turns."""
 
 import statistics
 from collections.abc import Iterable
@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
+CORE = "processor_seconds"  # times that make a ratio one per core
+SINGLE = ("minigrid", "crafter", "gymnasium")  # step one environment at any batch size
 PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
 
 class Turns(NamedTuple):
-    """One id at one batch size.
+    """Rows of one id at one batch size, by name.
 
-    A row of ours is named by its reset source, and by its observation too if it is not the first.
+    A row of ours is named by its reset source, and also by its observation if that is not the first
+    one.
     """
 
     id: str
@@ -21,12 +24,12 @@ class Turns(NamedTuple):
     rows: dict[str, dict[str, Any]]
 
     def ours(self) -> list[str]:
-        """Names of our rows."""
+        """Return the names of our rows."""
         return [name for name, row in self.rows.items() if row["contestant"] == OWN]
 
 
 def turns(bench: dict[str, Any]) -> list[Turns]:
-    """Group the rows of a file, in order of ids as they come and of batch sizes."""
+    """Group the rows of a file; ids keep their order, batch sizes ascend."""
     found: list[Turns] = []
     for row in bench["rows"]:
         name, key = row["contestant"], (row["id"], row["num_envs"])
@@ -46,9 +49,9 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
-    """How many times faster a row is: median over its turns, neighbours in time compared.
+    """Return how many times faster a row is: the median of the ratios of neighbouring turns.
 
-    `spent` names the times; None where a row has none of them.
+    `spent` names the times; None if a row has none of them.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -58,7 +61,7 @@ def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -
 
 
 def conditions(bench: dict[str, Any]) -> str:
-    """One line on when, where and with which versions a file was measured."""
+    """Return date, machine, load and versions of a file in one line."""
     names: list[str] = [row["contestant"].split(" (")[0] for row in bench["rows"]]
     packages = ["jax", *sorted({PACKAGES.get(name, name) for name in names if name != OWN})]
     versions = bench["versions"]
@@ -74,22 +77,22 @@ ENVS: dict[str, Column] = {"envs": lambda group: whole(group.num_envs)}
 
 
 def speed(name: str) -> Column:
-    """Steps per second of a row."""
+    """Return a column of the steps per second of a row."""
     return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
 
 
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
-    """How many times faster one row is than another; by `processor_seconds`, per core."""
+    """Return a column of how many times faster a row is; per core if `spent` is `CORE`."""
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
-    """How many times faster a row of ours is than the fastest of the others that took part."""
+    """Return how many times faster a row of ours is than the fastest of `others` that took part."""
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
     return min((times for times in known if times is not None), default=None)
 
 
 def compilation(name: str) -> Column:
-    """Seconds that a contestant took to compile."""
+    """Return a column of the seconds a contestant took to compile."""
     return lambda group: seconds(group.rows.get(name, {}).get("compile_seconds"))

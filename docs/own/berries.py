@@ -17,7 +17,7 @@ COLOURS = np.array([[96, 148, 72], [196, 40, 72], [240, 224, 160]], np.uint8)
 
 @jaxenvs.struct
 class Params(jaxenvs.Params):
-    slip: Float[Any, "*batch"] | float  # chance that a step goes anywhere
+    slip: Float[Any, "*batch"] | float  # probability of moving in a random direction
 
 
 @jaxenvs.struct
@@ -31,7 +31,7 @@ class State(jaxenvs.State):
 class Berries(jaxenvs.Env):
     """Pick all the berries of a meadow; the grass is slippery.
 
-    Actions: 0 up, 1 right, 2 down, 3 left; the edge holds the player.
+    Actions: 0 up, 1 right, 2 down, 3 left; nothing moves the player over the edge.
     Observation: uint8 (size, size), 0 grass, 1 berry, 2 player.
     Reward: the berry's share of all berries.
     Episode ends: without berries, or at the time limit.
@@ -55,7 +55,7 @@ class Berries(jaxenvs.Env):
         return jaxenvs.spaces.Box(0, 2, (self.size, self.size), np.uint8)
 
     def draw_level(self, key: Array, params: Any) -> Array:
-        """As many berries as the meadow is wide, anywhere but in the player's corner."""
+        """Draw the cells of `size` berries, none of them in the player's corner."""
         return 1 + jax.random.permutation(key, self.size**2 - 1)[: self.size]
 
     def reset_state(self, key: Array, level: Array, params: Any) -> State:
@@ -63,10 +63,11 @@ class Berries(jaxenvs.Env):
         return State(time=jnp.int32(0), berries=berries, player=jnp.zeros(2, jnp.int32))
 
     def step_state(self, key: Array, state: State, action: Array, params: Any) -> Any:
-        key_slip, key_way = jax.random.split(key)
+        key_slip, key_direction = jax.random.split(key)
         slips = jax.random.uniform(key_slip, dtype=jnp.float32) < params.slip
-        way = jnp.where(slips, jax.random.randint(key_way, (), 0, 4, jnp.int32), action)
-        row, column = player = (state.player + jnp.asarray(MOVES)[way]).clip(0, self.size - 1)
+        random = jax.random.randint(key_direction, (), 0, 4, jnp.int32)
+        move = jnp.asarray(MOVES)[jnp.where(slips, random, action)]
+        row, column = player = (state.player + move).clip(0, self.size - 1)
         reward = state.berries[row, column].astype(jnp.float32) / self.size
         after = state.replace(berries=state.berries.at[row, column].set(False), player=player)
         return jaxenvs.Transition(after, reward, ~after.berries.any())

@@ -1,4 +1,4 @@
-"""Your own network: `jaxenvs train Grid-DoorKey-5x5-v0 --network nets:Residual`."""
+"""A network of your own: `jaxenvs train Grid-DoorKey-5x5-v0 --network nets:Residual`."""
 
 import flax.linen as nn
 
@@ -6,13 +6,13 @@ from jaxenvs.baselines.networks.policies import Network
 
 
 class Residual(Network):
-    """Normalised residual layers, then a policy and a value."""
+    """Residual layers with layer norm, then a policy and a value head."""
 
     blocks: int = 2
 
     @nn.compact
     def __call__(self, obs):
-        """Logits (actions,) and a value () of one observation."""
+        """Return logits (actions,) and the value () of one observation."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         features = nn.Dense(self.hidden[0])(features)
         for _ in range(self.blocks):

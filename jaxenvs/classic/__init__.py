@@ -1,4 +1,10 @@
-"""Classic control: small physics problems for trying out learners."""
+"""Classic control: small physics problems for testing learners.
+
+A new module in this folder is found without an import here.
+"""
+
+import importlib
+import pkgutil
 
 from .acrobot import Acrobot, AcrobotParams, AcrobotState
 from .cartpole import CartPole, CartPoleParams, CartPoleState
@@ -25,3 +31,6 @@ __all__ = [
     "PendulumParams",
     "PendulumState",
 ]
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)  # registers its ids

@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.3 `CartPole-v1`).
 
 Deliberate differences: everything is float32, while Gymnasium steps a float64 state and rounds the
-observation, so long episodes drift apart; the constants of the physics are params; and a pole that
-has fallen stays as it is.
+observation, so long episodes diverge; the physical constants are params; and the state no longer
+changes after termination.
 """
 
 from typing import Any, ClassVar
@@ -10,65 +10,64 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32
 
-from ..core.env import Ending, Env, Params, State, Step, Transition
-from ..core.pixels import compose
+from ..core.env import Ending, Params, State, Step, Transition
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
 from . import picture
-from .physics import Number, uniform
+from .base import ClassicEnv, Number, uniform
+from .picture import Pixels, Place
 
 POSITION_LIMIT = np.float32(2.4)  # m from the middle of the track
-ANGLE_LIMIT = np.float32(np.radians(12))  # from upright
-START = 0.05  # largest absolute value of each number at the start
+ANGLE_LIMIT = np.float32(np.radians(12))  # rad from upright
+START = 0.05  # the four initial numbers are uniform in [-START, START)
 
 
 @struct
 class CartPoleParams(Params):
-    """Constants of the physics, float32."""
+    """Physical constants, float32."""
 
     gravity: Number  # m/s2
     cart_mass: Number  # kg
     pole_mass: Number  # kg
-    half_length: Number  # from the axle to the middle of the pole, m
-    force: Number  # of a push, N
-    seconds: Number  # of a step
+    half_length: Number  # distance from the axle to the middle of the pole, m
+    force: Number  # force of a push, N
+    seconds: Number  # duration of a step, s
 
 
 @struct
 class CartPoleState(State):
     """Clock, cart and pole."""
 
-    position: Float32[Array, ""]  # of the cart, m to the right of the middle
-    velocity: Float32[Array, ""]  # of the cart, m/s
-    angle: Float32[Array, ""]  # of the pole from upright, rad clockwise
-    spin: Float32[Array, ""]  # of the pole, rad/s
+    position: Float32[Array, ""]  # position of the cart, m to the right of the middle
+    velocity: Float32[Array, ""]  # velocity of the cart, m/s to the right
+    angle: Float32[Array, ""]  # angle of the pole from upright, rad clockwise
+    spin: Float32[Array, ""]  # angular velocity of the pole, rad/s clockwise
 
 
 @register("Classic-CartPole-v0", aliases=("CartPole-v1",))
-class CartPole(Env):
+class CartPole(ClassicEnv):
     """Push a cart to the left or the right so that the pole on it does not fall.
 
     Actions: 0 push left, 1 push right.
     Observation: float32 (4,): position of the cart (m), its velocity (m/s), angle of the pole from
         upright (rad, clockwise), its angular velocity (rad/s).
-    Reward: 1 for every step, including the last.
+    Reward: 1 per step, including the last.
     Episode ends: when the pole is more than 12 degrees from upright or the cart more than 2.4 m
         from the middle; truncated after 500 steps.
     """
 
-    package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # a world is four numbers
-    fully_observed: ClassVar[bool] = True
+    place: ClassVar[Place] = picture.TRACK
+
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     success_is: ClassVar[str] = "upright at the time limit"
 
     @property
     def default_params(self) -> CartPoleParams:
-        """Gymnasium's numbers."""
+        """Gymnasium's constants."""
         return CartPoleParams(
             max_steps_in_episode=np.int32(500),
             gravity=np.float32(9.8),
@@ -86,18 +85,18 @@ class CartPole(Env):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Where the cart is pushed."""
+        """Directions of the push."""
         return ("left", "right")
 
     @property
     def observation_space(self) -> Space:
-        """Twice the limits, beyond which no step of an episode leads; speeds are unbounded."""
+        """Twice the limits, which no step of an episode exceeds; velocities are unbounded."""
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         return Box(-high, high, (4,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """The four numbers."""
+        """Meaning of the four numbers."""
         return (
             ("`[0]`", "position of the cart, m to the right of the middle"),
             ("`[1]`", "velocity of the cart, m/s"),
@@ -106,18 +105,18 @@ class CartPole(Env):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
-        """Draw the first observation: four numbers, uniform within `START` of zero."""
+        """Draw the four numbers of the first observation uniformly from [-START, START)."""
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
-        """Begin with the level's four numbers."""
+        """Return the state with the level's four numbers."""
         position, velocity, angle, spin = (level[i] for i in range(4))
         return CartPoleState(
             time=jnp.int32(0), position=position, velocity=velocity, angle=angle, spin=spin
         )
 
     def step_state(self, key: Key, state: CartPoleState, action: Array, params: Any) -> Transition:
-        """Push, unless the pole has fallen."""
+        """Push the cart, unless the pole has fallen."""
         push = jnp.where(action == 1, params.force, -params.force)
         moved = pushed(state, push, params)
         over = has_fallen(state)
@@ -129,15 +128,15 @@ class CartPole(Env):
         return jnp.stack([state.position, state.velocity, state.angle, state.spin])
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Tell whether the pole still stands at the time limit."""
+        """Return whether the pole is still upright at the time limit."""
         return step.truncated
 
     def ending(self, level: Float32[Array, "4"]) -> Ending:
-        """Keep pushing a pole that falls."""
+        """Return a state in which the pole falls in one step."""
         return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
     def describe(self, state: CartPoleState, params: Any = None) -> str:
-        """Say where the cart and the pole are, and how fast they move."""
+        """Describe positions and velocities of cart and pole."""
         position, speed, angle, spin = np.asarray(self.observe(state), float).tolist()
         angle, spin = np.degrees(angle), np.degrees(spin)
         return "\n".join(
@@ -149,31 +148,20 @@ class CartPole(Env):
             ]
         )
 
-    def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
-        """The background: 0 sky, 1 track."""
-        return picture.ground(picture.TRACK)
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (2, tile_size, tile_size, 3)."""
-        return picture.sprites(tile_size)
-
-    def picture(
-        self, state: CartPoleState, tile_size: int, params: Any = None
-    ) -> UInt8[Array, "height width 3"]:
+    def draw(self, background: Pixels, state: CartPoleState, tile_size: int, params: Any) -> Pixels:
         """Draw cart and pole on the track."""
-        place = compose(self.tiles(state), self.atlas(tile_size))
-        return picture.cart_and_pole(place, state.position, state.angle, tile_size)
+        return picture.cart_and_pole(background, state.position, state.angle, tile_size)
 
 
 def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # even in eager steps, so that products and sums are always rounded alike
+@jax.jit  # also in eager steps, so that rounding is the same
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
-    """The state after a step in which a push (N, to the right) acts on the cart (Florian, 2007).
+    """Integrate one step under a force (N, to the right) by the equations of Florian (2007).
 
-    Euler's method: positions move by the speeds before the push.
+    Explicit Euler: positions change by the velocities before the push.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass
@@ -191,5 +179,5 @@ def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartP
 
 
 def has_fallen(state: CartPoleState) -> Bool[Array, ""]:
-    """Tell whether the pole or the cart is beyond its limit."""
+    """Return whether the pole or the cart is beyond its limit."""
     return (abs(state.position) > POSITION_LIMIT) | (abs(state.angle) > ANGLE_LIMIT)

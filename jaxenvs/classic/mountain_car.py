@@ -1,9 +1,9 @@
-"""MountainCar: leave a valley by swinging (Moore, 1990; Gymnasium 1.4, both versions).
+"""MountainCar: drive an underpowered car out of a valley (Moore, 1990; Gymnasium 1.4).
 
-`Classic-MountainCar-v0` pushes to either side or not at all, `Classic-MountainCarContinuous-v0` by
-any force and pays for it. Deliberate differences: everything is float32, while Gymnasium steps
-MountainCar's state in float64; the constants of the physics are params; and a car that has reached
-the flag stays there.
+`Classic-MountainCar-v0` has discrete actions; `Classic-MountainCarContinuous-v0` has continuous
+actions and a cost for force. Deliberate differences: everything is float32, while Gymnasium steps
+MountainCar's state in float64; the physical constants are params; and the state no longer changes
+after termination.
 """
 
 from typing import Any, ClassVar
@@ -11,33 +11,33 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32
 
 from ..core.controls import Controls, keyed
-from ..core.env import Ending, Env, Params, State, Step, Transition
-from ..core.pixels import compose
+from ..core.env import Ending, Params, State, Step, Transition
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
 from . import picture
-from .physics import Number, uniform
+from .base import ClassicEnv, Number, uniform
+from .picture import Pixels, Place
 
 LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # ends of the road
-SPEED = np.float32(0.07)  # greatest, of a step
-BOTTOM, START = np.float32(-0.5), 0.1  # where cars begin, and how far from there at most
+SPEED = np.float32(0.07)  # largest velocity, per step
+BOTTOM, START = np.float32(-0.5), 0.1  # the initial position is uniform in BOTTOM -+ START
 FORCE_COST = np.float32(0.1)
-PRIZE = np.float32(100)  # of MountainCarContinuous, at the flag
+PRIZE = np.float32(100)  # reward of MountainCarContinuous at the flag
 
 
 @struct
 class MountainCarParams(Params):
-    """Constants of the physics, float32."""
+    """Physical constants, float32."""
 
-    force: Number  # of a full push: speed that a step adds
-    gravity: Number  # speed that a step takes where the road is steepest
-    goal: Number  # place of the flag
-    goal_speed: Number  # least speed that reaches it
+    force: Number  # change of velocity by a full push, per step
+    gravity: Number  # largest change of velocity by gravity, per step
+    goal: Number  # position of the flag
+    goal_speed: Number  # minimum velocity at the flag
 
 
 @struct
@@ -45,39 +45,37 @@ class MountainCarState(State):
     """Clock and car."""
 
     position: Float32[Array, ""]  # from -1.2 to 0.6; the bottom of the valley is near -0.52
-    velocity: Float32[Array, ""]  # to the right, of a step
+    velocity: Float32[Array, ""]  # to the right, per step
 
 
-class Valley(Env):
-    """A car on a road through a valley: what both versions share.
+class Valley(ClassicEnv):
+    """Base of both versions: a car on a road through a valley.
 
-    Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, of a step).
+    Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, per step).
     """
 
-    package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # a world is two numbers
-    fully_observed: ClassVar[bool] = True
+    place: ClassVar[Place] = picture.HILLS
 
     @property
     def observation_space(self) -> Space:
-        """Ends of the road, and the greatest speed."""
+        """Position and velocity within their limits."""
         low, high = (np.array(ends, np.float32) for ends in ((LEFT, -SPEED), (RIGHT, SPEED)))
         return Box(low, high, (2,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """The two numbers."""
+        """Meaning of the two numbers."""
         return (
             ("`[0]`", "position, -1.2 to 0.6; the bottom of the valley is near -0.52"),
-            ("`[1]`", "velocity to the right, of a step"),
+            ("`[1]`", "velocity to the right, per step"),
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw position and velocity: near the bottom, at rest."""
+        """Draw a position near the bottom; the car is at rest."""
         return jnp.stack([BOTTOM + uniform(key, START)[0], jnp.float32(0)])
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> MountainCarState:
-        """Begin with the level's two numbers."""
+        """Return the state with the level's position and velocity."""
         return MountainCarState(time=jnp.int32(0), position=level[0], velocity=level[1])
 
     def observe(self, state: MountainCarState, params: Any = None) -> Float32[Array, "2"]:
@@ -87,18 +85,18 @@ class Valley(Env):
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """The state after a push of -1 to 1, and whether the car is and was at the flag."""
+        """Return the state after a push of -1 to 1, and whether the car is and was at the flag."""
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
         after = jax.tree.map(lambda old, new: jnp.where(was, old, new), state, moved)
         return after, has_arrived(after, params), was
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Tell whether the car has reached the flag."""
+        """Return whether the car has reached the flag."""
         return step.terminated
 
     def describe(self, state: MountainCarState, params: Any = None) -> str:
-        """Say where the car is and where it rolls."""
+        """Describe position and velocity of the car."""
         position, velocity = np.asarray(self.observe(state), float).tolist()
         chosen: Any = params or self.default_params
         goal = float(chosen.goal)
@@ -107,25 +105,15 @@ class Valley(Env):
             [
                 f"The car is at {position:.3f} on a road from -1.2 to 0.6; the flag is at "
                 f"{goal:g}, the bottom of the valley at -0.52.",
-                f"It rolls to the {side} at {abs(velocity):.4f} a step.",
+                f"It rolls to the {side} at {abs(velocity):.4f} per step.",
             ]
         )
 
-    def tiles(self, state: MountainCarState) -> Int32[Array, "rows columns"]:
-        """The background: sky everywhere."""
-        return picture.ground(picture.HILLS)
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (2, tile_size, tile_size, 3)."""
-        return picture.sprites(tile_size)
-
-    def picture(
-        self, state: MountainCarState, tile_size: int, params: Any = None
-    ) -> UInt8[Array, "height width 3"]:
+    def draw(
+        self, background: Pixels, state: MountainCarState, tile_size: int, params: Any
+    ) -> Pixels:
         """Draw road, flag and car."""
-        place = compose(self.tiles(state), self.atlas(tile_size))
-        chosen: Any = params or self.default_params
-        return picture.car(place, state.position, jnp.float32(chosen.goal), tile_size)
+        return picture.car(background, state.position, jnp.float32(params.goal), tile_size)
 
 
 @register("Classic-MountainCar-v0", aliases=("MountainCar-v0",))
@@ -133,8 +121,8 @@ class MountainCar(Valley):
     """Reach the flag on the right hill with a motor too weak to climb it without a run-up.
 
     Actions: 0 push left, 1 coast, 2 push right.
-    Reward: -1 for every step, including the last.
-    Episode ends: at 0.5 or beyond; truncated after 200 steps.
+    Reward: -1 per step, including the last.
+    Episode ends: at position 0.5 or beyond; truncated after 200 steps.
     """
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 0.0)
@@ -152,12 +140,12 @@ class MountainCar(Valley):
 
     @property
     def action_space(self) -> Space:
-        """0 left, 1 neither, 2 right."""
+        """0 left, 1 coast, 2 right."""
         return Discrete(3)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Where the car is pushed."""
+        """Directions of the push."""
         return ("left", "coast", "right")
 
     @property
@@ -182,8 +170,8 @@ class MountainCarContinuous(Valley):
     """Reach the flag on the right hill with a weak motor and as little force as possible.
 
     Actions: float32 (1,): force from -1 to 1, positive to the right.
-    Reward: -0.1 force^2, and 100 at the flag.
-    Episode ends: at 0.45 or beyond; truncated after 999 steps.
+    Reward: -0.1 force^2 per step, plus 100 at the flag.
+    Episode ends: at position 0.45 or beyond; truncated after 999 steps.
     """
 
     reward_range: ClassVar[tuple[float, float]] = (-float(FORCE_COST), float(PRIZE))
@@ -201,17 +189,17 @@ class MountainCarContinuous(Valley):
 
     @property
     def action_space(self) -> Space:
-        """A force, as a share of the greatest."""
+        """Force as a fraction of the largest force."""
         return Box(-1.0, 1.0, (1,), np.float32)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The only number of an action."""
+        """The single component of an action."""
         return ("force",)
 
     @property
     def controls(self) -> Controls:
-        """A key is a force."""
+        """Each key applies a fixed force."""
         rows = keyed(
             ("full left", "left, a"),
             ("half left", "q"),
@@ -235,13 +223,13 @@ class MountainCarContinuous(Valley):
 
 
 def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
-    """Tell whether the car is at the flag, and fast enough."""
+    """Return whether the car is at or beyond the flag with at least `goal_speed`."""
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # even in eager steps, so that products and sums are always rounded alike
+@jax.jit  # also in eager steps, so that rounding is the same
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
-    """The state after a step with a push of -1 to 1; the left end of the road stops a car."""
+    """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
     steepness = jnp.cos(np.float32(3) * state.position)
     velocity = state.velocity + (push * params.force - params.gravity * steepness)
     velocity = jnp.clip(velocity, -SPEED, SPEED)

@@ -1,6 +1,6 @@
 """Pictures of classic control: smooth shapes over a background of tiles.
 
-Positions are in metres from the left and above the floor of a `Place`, as far as they go.
+Lengths are in metres; x points right and y up from the origin of a `Place`.
 """
 
 from typing import NamedTuple
@@ -17,39 +17,39 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
-Away = Float32[Array, "height width"]  # distance of each pixel's centre to something, m
-Shape = tuple[Away, float, tuple[int, int, int]]  # all pixels within this radius (m), and a colour
+Distance = Float32[Array, "height width"]  # distance of each pixel's centre to a shape, m
+Shape = tuple[Distance, float, tuple[int, int, int]]  # distances, radius to fill (m), colour
 
 
 class Place(NamedTuple):
-    """A background: what it shows, and where its origin is."""
+    """A background with its scale and origin."""
 
-    rows: int  # tiles
+    rows: int  # number of tiles
     columns: int
-    tile: float  # m on a side
-    left: float  # from the left edge of the picture to the origin, m
-    top: float  # from its top to the origin, m
+    tile: float  # side of a tile, m
+    left: float  # distance from the left edge of the picture to the origin, m
+    top: float  # distance from the top edge of the picture to the origin, m
     floor: bool = False  # whether the ground begins at the origin
 
 
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # a little beyond it
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # two links of 1 m on all sides
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # a rod of 1 m on all sides
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # with a margin
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # for two links of 1 m
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # for a rod of 1 m
 HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # the road of MountainCar
 
-AXLE = 0.27  # of the pole, above the track
-REACH = 1.0  # length of a pole, a rod or a link that is drawn, m
+AXLE = 0.27  # height of the pole's axle above the track, m
+REACH = 1.0  # drawn length of a pole, rod or link, m
 
 
 def ground(place: Place) -> Int32[Array, "rows columns"]:
-    """Tiles of a background: 0 sky, 1 ground."""
+    """Return the tiles of a background: 0 sky, 1 ground."""
     below = np.arange(place.rows, dtype=np.int32)[:, None] >= round(place.top / place.tile)
     tiles = np.broadcast_to(below & place.floor, (place.rows, place.columns))
     return jnp.asarray(tiles.astype(np.int32))
 
 
 def sprites(tile_size: int) -> np.ndarray:
-    """Sky and ground, uint8 (2, tile_size, tile_size, 3)."""
+    """Return sprites of sky and ground, uint8 (2, tile_size, tile_size, 3)."""
     sky = (Layer(block(0, 0, 1, 1), SKY),)
     floor = (Layer(block(0, 0, 1, 1), GROUND), Layer(block(0, 0, 1, 1 / 8), EDGE))
     blank = np.zeros((tile_size, tile_size, 3))
@@ -57,7 +57,7 @@ def sprites(tile_size: int) -> np.ndarray:
 
 
 def cart_and_pole(background: Pixels, position: Number, angle: Number, tile_size: int) -> Pixels:
-    """Draw a cart `position` m from the middle whose pole leans by `angle`."""
+    """Draw a cart `position` m from the middle with its pole at `angle` (rad clockwise)."""
     x, y = points(background, TRACK, tile_size)
     x, rise = x - position, y - np.float32(AXLE)
     wheel = jnp.hypot(abs(x) - np.float32(0.16), y - np.float32(0.07))
@@ -73,7 +73,7 @@ def cart_and_pole(background: Pixels, position: Number, angle: Number, tile_size
 
 
 def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
-    """Draw a rod that leans by `angle` counter-clockwise from upright."""
+    """Draw a rod at `angle` (rad) counter-clockwise from upright."""
     x, y = points(background, STAND, tile_size)
     stick = from_stick(x, y, -jnp.sin(angle), jnp.cos(angle))
     shapes: tuple[Shape, ...] = ((stick, 0.12, POLE), (jnp.hypot(x, y), 0.05, BOLT))
@@ -81,7 +81,7 @@ def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
 
 
 def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
-    """Draw two links that hang by `upper`, and by `lower` from there, and a bar that high."""
+    """Draw two links, `upper` (rad) from hanging and `lower` from the upper one, and the bar."""
     x, y = points(background, ROOM, tile_size)
     joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)
     bend = upper + lower
@@ -98,10 +98,10 @@ def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_siz
 
 
 def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> Pixels:
-    """Draw a car at `position` on the road through a valley, and the flag."""
+    """Draw a car at `position` on the road through a valley, and a flag at `goal`."""
     x, y = points(background, HILLS, tile_size)
     slope = np.float32(1.35) * jnp.cos(np.float32(3) * x)
-    under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)  # about the distance to the road
+    under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)  # approximate distance to the road
     hill = jnp.maximum(under, 0.0)
     edge = abs(under)
     pole = jnp.hypot(x - goal, y - jnp.clip(y, altitude(goal), altitude(goal) + 0.25))
@@ -127,32 +127,32 @@ def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> P
 
 
 def altitude(x: Array) -> Array:
-    """Height of the road of MountainCar."""
+    """Return the height of MountainCar's road at x."""
     return np.float32(0.45) * jnp.sin(np.float32(3) * x) + np.float32(0.55)
 
 
 def points(
     background: Pixels, place: Place, tile_size: int
 ) -> tuple[Float32[Array, "1 width"], Float32[Array, "height 1"]]:
-    """Where the centres of the pixels are, to the right of the origin and above it (m)."""
+    """Return x and y of the pixels' centres, relative to the origin (m)."""
     rows, columns = (np.arange(n, dtype=np.float32) + np.float32(0.5) for n in background.shape[:2])
     pixel = np.float32(place.tile / tile_size)
     x, y = columns * pixel - np.float32(place.left), np.float32(place.top) - rows * pixel
     return jnp.asarray(x)[None, :], jnp.asarray(y)[:, None]
 
 
-def from_stick(x: Array, y: Array, right: Number, up: Number) -> Away:
-    """Distance to a stick of length `REACH` from the origin in a direction."""
+def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
+    """Return the distance to a stick of length `REACH` from the origin in a unit direction."""
     along = jnp.clip(x * right + y * up, 0.0, REACH)
     return jnp.hypot(x - along * right, y - along * up)
 
 
 def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
-    """Paint shapes over a background, the last one on top."""
+    """Paint anti-aliased shapes over a background, the last one on top."""
     metre = np.float32(tile_size / place.tile)  # in pixels
     picture = background.astype(jnp.float32)
-    for away, radius, colour in shapes:
-        # Each pixel takes its share inside the shape, estimated from its distance to the edge.
-        share = jnp.clip((np.float32(radius) - away) * metre + np.float32(0.5), 0, 1)
-        picture = picture + share[..., None] * (np.array(colour, np.float32) - picture)
+    for distance, radius, colour in shapes:
+        # The covered fraction of a pixel is estimated from its distance to the shape's edge.
+        alpha = jnp.clip((np.float32(radius) - distance) * metre + np.float32(0.5), 0, 1)
+        picture = picture + alpha[..., None] * (np.array(colour, np.float32) - picture)
     return jnp.round(picture).astype(jnp.uint8)

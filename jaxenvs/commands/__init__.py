@@ -1,1 +1,1 @@
-"""What the command line shares: its commands, their parser, pages of ids and completion."""
+"""Shared code of the command line: table of commands, parser, pages of ids, shell completion."""

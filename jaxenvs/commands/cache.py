@@ -1,9 +1,9 @@
-"""Compiled programs on disk, so that a command starts quickly the second time.
+"""On-disk cache of compiled programs, so that a command starts quickly the second time.
 
-Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's limit,
-`jax_compilation_cache_max_size`, is not used: it needs `filelock`; it writes at every read, which
-fails in a read-only folder; and a process killed between its two writes of an entry blocks all
-later ones. Instead a command trims the folder when it starts.
+Only the command line uses it; `import jaxenvs` changes no setting of JAX. JAX's own size limit,
+`jax_compilation_cache_max_size`, is not used for three reasons: it needs `filelock`; it writes at
+every read, which fails in a read-only folder; and a process killed between its two writes of an
+entry blocks all later writes. Instead each command trims the folder when it starts.
 """
 
 import contextlib
@@ -14,15 +14,15 @@ from typing import Any
 
 from ..core.files import cache_folder, is_private
 
-PROGRAM = "-cache"  # suffix of the files of programs
-MOST_BYTES = 512 * 2**20
-FULL = 0.75  # share of it that is left after trimming
-SHORTEST = 0.05  # seconds: programs that compile faster are not kept
-TROUBLE = "persistent compilation cache entry"  # in JAX's warnings
+SUFFIX = "-cache"  # of JAX's cache files
+MAX_BYTES = 512 * 2**20
+TRIMMED = 0.75  # fraction of MAX_BYTES that remains after trimming
+MIN_COMPILE_SECONDS = 0.05  # programs that compile faster are not cached
+WARNING = "persistent compilation cache entry"  # part of JAX's warnings about its cache
 
 
 def start() -> None:
-    """Keep what this process compiles, where that is possible. Never fails.
+    """Cache the programs that this process compiles, if possible. Never raises.
 
     JAX's variable JAX_COMPILATION_CACHE_DIR takes precedence.
     """
@@ -31,24 +31,24 @@ def start() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    if path is None or not is_private(path):  # others could put programs there for us to run
+    if path is None or not is_private(path):  # other users could plant programs there
         return
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # no limit on these
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # `trim` ignores these
     _watch(path)
 
 
-def trim(path: Path, most: int = MOST_BYTES) -> None:
-    """If the programs take more than `most` bytes, remove the least recently used.
+def trim(path: Path, most: int = MAX_BYTES) -> None:
+    """Remove the least recently used programs if all take more than `most` bytes.
 
-    Empty ones, left by killed processes, are removed too: JAX neither warns about them nor rewrites
+    Also remove empty files, left by killed processes: JAX neither warns about them nor rewrites
     them. Other files in the folder stay.
     """
     files = []
-    for file in path.glob(f"*{PROGRAM}"):
-        with contextlib.suppress(OSError):  # another process removes files, too
+    for file in path.glob(f"*{SUFFIX}"):
+        with contextlib.suppress(OSError):  # another process may have removed the file
             found = file.stat()
             if not found.st_size:
                 file.unlink()
@@ -58,7 +58,7 @@ def trim(path: Path, most: int = MOST_BYTES) -> None:
     if size <= most:
         return
     for _, length, file in sorted(files):
-        if size <= most * FULL:
+        if size <= most * TRIMMED:
             return
         with contextlib.suppress(OSError):
             file.unlink()
@@ -66,18 +66,18 @@ def trim(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """Empty the folder instead of warning when JAX cannot read or write an entry.
+    """Empty the folder instead of warning if JAX cannot read or write an entry.
 
-    JAX writes an entry in place and only once: one cut short by a full disk or a kill would fail at
-    every later read.
+    JAX writes an entry in place and only once, so an entry truncated by a full disk or a kill would
+    fail at every later read.
     """
     show = warnings.showwarning
 
     def shown(message: Warning | str, *given: Any, **more: Any) -> None:
-        if TROUBLE not in str(message):
+        if WARNING not in str(message):
             show(message, *given, **more)
             return
         trim(path, 0)
 
-    warnings.filterwarnings("always", f".*{TROUBLE}")
+    warnings.filterwarnings("always", f".*{WARNING}")
     warnings.showwarning = shown

@@ -7,10 +7,10 @@ from ..core.typed import program
 from ..testing import ContractError, check_env
 from .parser import Parser, guarded, number
 
-SUMMARY = """Check that environments keep the contract, as `jaxenvs.testing.check_env` does.
+SUMMARY = """Check that environments satisfy the contract of `jaxenvs.testing.check_env`.
 
-Same results one operation at a time, compiled, batched and scanned; shapes, dtypes and spaces; both
-ends of an episode; random and hostile play. The exit code is 1 if one breaks it."""
+The checks: equal results eager, compiled, batched and scanned; shapes, dtypes and spaces;
+termination and truncation; random and out-of-range actions. Exit code 1: a check failed."""
 EXAMPLES = (
     "check Grid-DoorKey-8x8-v0",
     "check Mine-Walk-v0 --steps 1000000 --seed 3",
@@ -25,20 +25,20 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     arguments, whole = Parser("jaxenvs check", SUMMARY, EXAMPLES), number(0, 2**31 - 1)
-    known = f"from `{program()} list`, or an alias"
+    known = f"an id listed by `{program()} list`, or an alias"
     arguments.add_argument("ids", nargs="+", metavar="ID", help=known)
     arguments.add_argument(
         "--steps",
         type=whole,
         default=20_000,
         metavar="N",
-        help="random and hostile steps after the other checks (default 20000)",
+        help="steps of random and out-of-range actions (default 20000)",
     )
     arguments.add_argument(
-        "--seed", type=whole, default=0, metavar="N", help="random seed of levels and play"
+        "--seed", type=whole, default=0, metavar="N", help="seed of levels and actions (default 0)"
     )
     options = arguments.read(argv)
-    for id in options.ids:  # all of them before the first check, which takes a while
+    for id in options.ids:  # raise for unknown ids before the first check, which is slow
         registry.spec(id)
     codes = [_check(id, options.steps, options.seed) for id in options.ids]
     return max(codes)

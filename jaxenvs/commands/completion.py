@@ -1,9 +1,13 @@
-"""`jaxenvs --completion SHELL`: a script that completes commands, ids and options.
+"""`jaxenvs --completion SHELL`: print a script that completes commands, ids and options.
 
-The script contains commands and options, taken from each `--help`, so print it again after an
-update. The ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package is
-installed rewrites it, since the package may register ids; other TABs start no Python. If the file
-cannot be written, the script falls back on the ids that existed when it was printed.
+The script contains commands and options, taken from each `--help`; print it again after an update.
+Ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package was installed rewrites
+that file, since the package may register ids; other TABs start no Python. If the file cannot be
+written, the script completes the ids that existed when it was printed.
+
+The scripts are written here because shtab and tyro lack features that users have: shtab 1.13
+completes neither `--option=value` in bash and zsh nor a folder where an id may stand, and several
+ids after `--ids` only in bash; tyro covers `train` alone and starts Python at every TAB.
 """
 
 import contextlib
@@ -12,7 +16,6 @@ import re
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,31 +23,31 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
+KINDS = ("ids", "families", "puzzles")  # the lines of the cache file
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Options that begin a line of help, in a box or not; text about others is indented further.
+# Options at the start of a line of help, in a box or not; help texts are indented further.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
-_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option that takes one, as help shows it
+_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option with a value, as help shows it
 _CHOICES = re.compile(rf"({_NAME})(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{{([\w.,\s-]+)\}}(?!\|)")
 
 
 class Words(NamedTuple):
-    """Words that may follow a command."""
+    """Completions of a command."""
 
     summary: str
-    places: dict[str, tuple[str, ...]]  # words by place, see `Command`
-    folders: frozenset[str]  # places where a folder may stand as well
+    places: dict[str, tuple[str, ...]]  # words by position, see `Command.takes`
+    folders: frozenset[str]  # positions that also accept a folder
     options: dict[str, bool]  # whether a value follows
 
 
 def words() -> dict[str, Words]:
-    """Words of every command; without options where its extra is not installed."""
+    """Return the completions of every command; without options if its extra is not installed."""
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 
 
 def _choices(text: str) -> dict[str, tuple[str, ...]]:
-    """Values of the options of which help lists them, perhaps over several lines."""
+    """Return the values that help lists for options, also over several lines."""
     found = _CHOICES.findall(text)
     return {option: tuple(map(str.strip, given.split(","))) for option, given in found}
 
@@ -65,7 +68,7 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Words of each kind that `Command.takes` names."""
+    """Return the words of each kind in `Command.takes`."""
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
@@ -78,21 +81,10 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS`, one line each: what the scripts cache."""
+    """Print the words of each of `KINDS` on one line: the content of the scripts' cache."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
-
-
-def _kept() -> str:
-    """A program for `sh` that prints the cached words; `main` renews them after an installation."""
-    places = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
-    here = f"{sys.prefix} {' '.join(places)}"
-    return _KEPT.format(
-        name=f"words-{zlib.crc32(here.encode()):08x}",
-        places=" ".join(map(shlex.quote, places)),
-        python=shlex.quote(sys.executable),
-    )
 
 
 def _ids() -> tuple[str, ...]:
@@ -101,148 +93,133 @@ def _ids() -> tuple[str, ...]:
 
 
 def _help(name: str, *argv: str) -> str:
-    """Return the help of a command; nothing where it cannot be loaded."""
-    said, ignored = io.StringIO(), io.StringIO()
+    """Return the help of a command, or "" if it cannot be imported."""
+    printed, ignored = io.StringIO(), io.StringIO()
     silent = contextlib.redirect_stderr(ignored)
-    with contextlib.redirect_stdout(said), silent, contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(printed), silent, contextlib.suppress(SystemExit):
         if run := load(name):
             run([*argv, "--help"])
-    return said.getvalue()
+    return printed.getvalue()
 
 
-# For `sh`: print the cached words, rewriting the cache after an installation.
-_KEPT = """kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
+# For `sh`: print the completions of its last argument, the word under the cursor, after the others.
+# A first line "/" means that folders fit, too. The cache of words is rewritten if a package was
+# installed after it. `line` becomes the command, the last option and the words after it.
+_PROGRAM = """ids="{ids}"
+families="{families}"
+puzzles="{puzzles}"
+kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
 [ -s "$kept" ] || stale=yes
 for place in {places}; do [ "$place" -nt "$kept" ] && stale=yes; done
 if [ "$stale" ]; then
     mkdir -p "${{kept%/*}}" && {python} -P -m jaxenvs.commands.completion >"$kept.$$" &&
         mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
 fi 2>/dev/null
-cat "$kept" 2>/dev/null"""
-# Shared by bash and zsh: `line` has the words before `word`, cut to the command, the last option
-# and what follows it; `list` has the words that fit there, `folders` tells whether folders do.
-_CASES = """    local list= folders= command="${{line%% *}}" kept=
-    local ids="{ids}"
-    local families="{families}"
-    local puzzles="{puzzles}"
-    kept="$(sh -c {kept})"
-    [[ -n $kept ]] && {{ read -r ids; read -r families; read -r puzzles; }} <<< "$kept"
-    if [[ $word == -* ]]; then case "$command" in
+[ -s "$kept" ] && {{ read -r ids; read -r families; read -r puzzles; }} <"$kept"
+line= list=
+while [ $# -gt 1 ]; do [ "$1" = "=" ] || line="$line${{line:+ }}$1"; shift; done
+command="${{line%% *}}"
+case "$1" in -*) case "$command" in
 {options}
-    esac; else
-        [[ $line == *" -"* ]] && line="$command -${{line##* -}}"
-        case "$line" in
-{places}
-    esac; fi"""
-# Bash cuts `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
+esac;; *)
+case "$line" in *" -"*) line="$command -${{line##* -}}" ;; esac
+case "$line" in
+{words}
+esac; esac
+for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
+# Bash splits `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
 _BASH = """_jaxenvs() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
+    local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=
-    line="${{line% =}}"
-{cases}
-    COMPREPLY=($(compgen -W "$list" -- "$word"))
-    if [[ -n $folders ]]; then
-        local IFS=$'\\n'
-        COMPREPLY+=($(compgen -d -- "$word"))
+    COMPREPLY=($(sh -c {program} jaxenvs "${{COMP_WORDS[@]:1:COMP_CWORD-1}}" "$word"))
+    if [[ ${{COMPREPLY-}} == / ]]; then
+        COMPREPLY=("${{COMPREPLY[@]:1}}" $(compgen -d -- "$word"))
         compopt -o filenames 2>/dev/null
     fi
 }}
 complete -o default -F _jaxenvs jaxenvs"""
 _ZSH = """#compdef jaxenvs
 _jaxenvs() {{
-    local word="${{words[CURRENT]}}" line="${{words[2,CURRENT-1]}}"
+    local word="${{words[CURRENT]}}" folders=
+    local -a line list
+    line=("${{(@)words[2,CURRENT-1]}}")
     if [[ $word == --*=* ]]; then
-        line+=" ${{word%%=*}}" word="${{word#*=}}"
+        line+=("${{word%%=*}}") word="${{word#*=}}"
         compset -P "*="
     fi
-{cases}
-    [[ -n $folders ]] && _files -/
-    compadd -- ${{=list}} || [[ -n $folders ]] || _files
+    list=(${{(f)"$(sh -c {program} jaxenvs "${{line[@]}}" "$word")"}})
+    [[ ${{list[1]-}} == / ]] && folders=yes && shift list && _files -/
+    compadd -- $list || [[ -n $folders ]] || _files
 }}
 [[ $funcstack[1] == _jaxenvs ]] && _jaxenvs "$@" || compdef _jaxenvs jaxenvs"""
+_FISH = """function __jaxenvs
+    set -l word (commandline -ct)
+    set -l line (commandline -opc)
+    set -l option ''
+    if string match -qr -- '^--.*=' $word
+        set option (string replace -r '=.*' = -- $word)
+        set -a line (string trim -r -c = -- $option)
+        set word (string replace -r '^[^=]*=' '' -- $word)
+    end
+    set -l list (sh -c {program} jaxenvs $line[2..] "$word")
+    if test "$list[1]" = /
+        printf '%s\\n' $list[2..] (__fish_complete_directories "$word")
+    else if set -q list[1]
+        printf '%s\\n' $option$list
+    else
+        printf '%s\\n' $option(__fish_complete_path "$word")
+    end
+end
+complete -c jaxenvs -f -n 'test (count (commandline -opc)) -gt 1' -a '(__jaxenvs)'
+{commands}"""
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell of `SHELLS`; it completes files where no word fits."""
+    """Return the script for a shell of `SHELLS`; it completes files if no word fits."""
     known = words()
+    program = shlex.quote(_program(known))
     if shell == "fish":
-        return "\n".join(_fish(known))
-    options = [f'    "") list="{" ".join(GLOBAL)}" ;;']
-    places = [f'    "") list="{" ".join(known)}" ;;']
-    places.append(f'    "--completion") list="{" ".join(SHELLS)}" ;;')
+        program = program.replace("\\", r"\\").replace("'\"'\"'", r"\'")
+    first = "complete -c jaxenvs -f -n 'test (count (commandline -opc)) -eq 1'"
+    commands = [f'{first} -a {name} -d "{word.summary}"' for name, word in known.items()]
+    commands += [f"{first} -l {option[2:]}" for option in GLOBAL]
+    template = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}[shell]
+    return template.format(program=program, commands="\n".join(commands))
+
+
+def _program(known: dict[str, Words]) -> str:
+    """Return the program for `sh` that all scripts run."""
+    cases = {"": list(GLOBAL), **{name: list(word.options) for name, word in known.items()}}
+    places = {'""': list(known), '"--completion"': list(SHELLS)}
     for name, word in known.items():
-        options.append(f'    {name}) list="{" ".join(word.options)}" ;;')
         for place, given in word.places.items():
-            folders = " folders=yes" if place in word.folders else ""
-            places.append(f'    {_pattern(name, place)}) list="{_listed(given)}"{folders} ;;')
-    words_by_kind = {kind: " ".join(given) for kind, given in _kinds().items() if kind in KINDS}
-    cases = _CASES.format(
-        **words_by_kind,
-        kept=shlex.quote(_kept()),
-        options="\n".join(options),
-        places="\n".join(places),
+            places[_pattern(name, place)] = [*(["/"] if place in word.folders else []), *given]
+    folders = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
+    here = f"{sys.prefix} {' '.join(folders)}"
+    return _PROGRAM.format(
+        **{kind: " ".join(given) for kind, given in _kinds().items()},
+        name=f"words-{zlib.crc32(here.encode()):08x}",
+        places=" ".join(map(shlex.quote, folders)),
+        python=shlex.quote(sys.executable),
+        options="\n".join(
+            f'"{name}") list="{" ".join(given)}" ;;' for name, given in cases.items()
+        ),
+        words="\n".join(f'{place}) list="{_listed(given)}" ;;' for place, given in places.items()),
     )
-    return {"bash": _BASH, "zsh": _ZSH}[shell].format(cases=cases)
 
 
 def _pattern(name: str, place: str) -> str:
-    """Pattern for `case` of the line before a place."""
+    """Return the pattern for `case` that matches the line before a position."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
-def _listed(given: tuple[str, ...], variable: str = "${}") -> str:
-    """The words, with a variable in place of those of a cached kind."""
+def _listed(given: list[str]) -> str:
+    """Join words, with a variable in place of the words of a cached kind."""
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:
-        line = line.replace(" ".join(kinds[kind]), variable.format(kind))
+        line = line.replace(" ".join(kinds[kind]), f"${kind}")
     return line
-
-
-_FISH = "(__jaxenvs_words {})"
-
-
-def _fish_words() -> Iterator[str]:
-    """A function that prints the words of a kind."""
-    kinds, escaped = _kinds(), _kept().replace("\\", r"\\").replace("'", r"\'")
-    yield "function __jaxenvs_words -a kind"
-    for kind in KINDS:
-        yield f"    set -l {kind} {' '.join(kinds[kind])}"
-    yield f"    set -l kept (sh -c '{escaped}')"
-    yield f"    if test (count $kept) -eq {len(KINDS)}"
-    for line, kind in enumerate(KINDS, 1):
-        yield f"        set {kind} (string split ' ' -- $kept[{line}])"
-    yield "    end"
-    yield r"    printf '%s\n' $$kind"
-    yield "end"
-
-
-def _fish(known: dict[str, Words]) -> Iterator[str]:
-    yield "function __jaxenvs_after  # whether the line before looks so, a regular expression"
-    yield r'    string match -qr -- "^\S+$argv\$" (string join " " -- (commandline -opc))'
-    yield "end"
-    yield from _fish_words()
-    for name, word in known.items():
-        yield f'{_after("")} -f -a {name} -d "{word.summary}"'
-        for option, valued in word.options.items():
-            given = word.places.get(option) or word.places.get(f"{option} ...")
-            value = f' -x -a "{_listed(given, _FISH)}"' if given else " -r" if valued else ""
-            yield f"{_after(f' {name}( .*)?')} -l {option[2:]}{value}"
-        for place, given in word.places.items():
-            option = place.removesuffix("...").strip()
-            line = f" {name}( .*)? {option}" if option else f" {name}"
-            several = r"( [^-]\S*)*" if place.endswith("...") else ""
-            if several or not option:
-                yield f'{_after(line + several)} -f -a "{_listed(given, _FISH)}"'
-            if place in word.folders:
-                yield f"{_after(line)} -f -a '(__fish_complete_directories (commandline -ct) run)'"
-    yield f'{_after("( --completion)?")} -l completion -x -a "{" ".join(SHELLS)}"'
-    for option in ("help", "version"):
-        yield f"{_after('')} -l {option}"
-
-
-def _after(line: str) -> str:
-    return f"complete -c jaxenvs -n '__jaxenvs_after \"{line}\"'"
 
 
 if __name__ == "__main__":

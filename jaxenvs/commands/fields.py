@@ -1,11 +1,12 @@
-"""`--set NAME=VALUE` and `--param NAME=VALUE`: constructor fields and params of an environment at
-the command line, in one grammar for every command.
+"""Parse `--set NAME=VALUE` and `--param NAME=VALUE`: constructor fields and params.
+
+Every command uses this grammar of values:
 
     true false none null   in any case        5  -1  2.5  1e-3      numbers
-    (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quoted if they must be
+    (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quotes if needed
     {"a": 1}               dicts, as JSON
 
-A list is read as a tuple, since an environment is hashable. The output of `repr` can be read.
+Lists become tuples, because environments are hashable. The output of `repr` is valid, too.
 """
 
 import ast
@@ -22,13 +23,13 @@ FLAG, PARAM = "--set", "--param"
 EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
-DEEPEST = 16  # tuples in tuples
-# A quoted string, or one other character; an open quote stands alone.
+MAX_DEPTH = 16  # of nested tuples
+# A quoted string, or any single character; an unmatched quote is a single character.
 _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
 
 def parse(pairs: Iterable[str], flag: str = FLAG) -> dict[str, Any]:
-    """Read `NAME=VALUE` pairs as keywords; of equal names the last counts. Raises `ValueError`.
+    """Parse `NAME=VALUE` pairs as keywords; the last of equal names wins. Raises `ValueError`.
 
     Values are None, bool, int, float, str, tuples of values, or dicts.
     """
@@ -39,14 +40,14 @@ def parse(pairs: Iterable[str], flag: str = FLAG) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise ValueError(f"{flag} {pair}: write NAME=VALUE, such as {EXAMPLES[flag]}")
         try:
-            found[name] = _value(text.strip(), DEEPEST)
+            found[name] = _value(text.strip(), MAX_DEPTH)
         except ValueError as error:
             raise ValueError(f"{flag} {pair}: {error}") from error
     return found
 
 
 def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
-    """Raise `ValueError` for a param behind `--set` or a constructor field behind `--param`."""
+    """Raise `ValueError` for a param given by `--set` or a constructor field by `--param`."""
     spec = registry.spec(id)
     own = {field.name for field in constructor_fields(spec.env_class)}
     for name in params:
@@ -62,15 +63,15 @@ def _swapped(given: str, name: str, kind: str, right: str) -> str:
 
 
 def written(name: str, value: Any) -> str:
-    """Return the pair that `parse` reads as this keyword."""
+    """Return the pair that `parse` converts to this keyword."""
     is_plain = isinstance(value, str) and value == value.strip() and _read_alike(value)
     return f"{name}={value}" if is_plain else f"{name}={value!r}"
 
 
 def gathered(argv: Iterable[str]) -> list[str]:
-    """Return the arguments with all pairs behind one `--set` and one `--param` at the end.
+    """Return the arguments with all pairs moved after one `--set` and one `--param` at the end.
 
-    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1` mean the same to every command.
+    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become the same.
     """
     return _gathered(_gathered(argv, PARAM), FLAG)
 
@@ -78,7 +79,7 @@ def gathered(argv: Iterable[str]) -> list[str]:
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:
     rest: list[str] = []
     pairs: list[str] = []
-    needed = allowed = False  # a pair, as the next argument
+    needed = allowed = False  # whether the next argument must or may be a pair
     for argument in argv:
         if argument == flag:
             needed = allowed = True
@@ -95,9 +96,9 @@ def _gathered(argv: Iterable[str], flag: str) -> list[str]:
 
 
 def _read_alike(text: str) -> bool:
-    """Whether a string without quotes is read as itself."""
+    """Return whether a string without quotes is parsed as itself."""
     try:
-        return _value(text, DEEPEST) == text
+        return _value(text, MAX_DEPTH) == text
     except ValueError:
         return False
 
@@ -111,7 +112,7 @@ def _value(text: str, depth: int) -> Any:
         return _dict(text)
     if text[:1] in CLOSING:
         if not depth:
-            raise ValueError(f"tuples may be {DEEPEST} deep; remove some brackets")
+            raise ValueError(f"tuples may be nested {MAX_DEPTH} deep; remove some brackets")
         return tuple(_value(part, depth - 1) for part in _parts(text))
     for number in (int, float):
         try:
@@ -129,7 +130,7 @@ def _string(text: str) -> str:
         value = None
     if not isinstance(value, str):
         raise ValueError(
-            f"{text} is not a complete string; close it with {text[0]}, or quote all of it"
+            f"{text} is not a complete string; close it with {text[0]}, or quote the whole value"
         )
     return value
 
@@ -143,7 +144,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a tuple's text, split at its commas but not at those of nested tuples."""
+    """Split the text of a tuple at its commas, but not at those of nested tuples."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

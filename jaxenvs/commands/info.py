@@ -1,4 +1,4 @@
-"""`jaxenvs info ID`: the page of an environment as plain text."""
+"""`jaxenvs info ID`: print the page of an environment as plain text."""
 
 import itertools
 import shutil
@@ -11,9 +11,9 @@ from .parser import Parser, guarded
 
 SUMMARY = "Print the page of an id: rules, arrays, settings and reference returns."
 EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1")
-WIDTH = 100  # columns, where the terminal is not narrower
+WIDTH = 100  # maximum number of columns; a narrower terminal limits it down to LEAST
 LEAST = 60
-COLUMN, LAST = 36, 32  # widths: of a column of a table at most, of a long last one at least
+COLUMN, LAST = 36, 32  # maximum width of a table's column; minimum width of a long last one
 
 
 def main(argv: list[str]) -> int:
@@ -29,7 +29,7 @@ def _run(argv: list[str]) -> int:
 
 
 def plain(content: Page, width: int | None = None) -> list[str]:
-    """Return a page as lines of at most `width` columns: by default those of the terminal."""
+    """Return a page as lines of at most `width` columns, by default the terminal's width."""
     if width is None:
         width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
     lines = [content.id]
@@ -42,9 +42,9 @@ def plain(content: Page, width: int | None = None) -> list[str]:
 
 
 def _table(section: Section, width: int) -> Iterator[str]:
-    """Columns side by side, long cells wrapped; an empty heading is left out.
+    """Yield the lines of a table with long cells wrapped; an empty heading is left out.
 
-    If too little width is left for the last column, its cells go below their rows.
+    If too little width remains for the last column, each of its cells goes below its row.
     """
     shown = [section.head, *section.rows] if any(section.head) else section.rows
     if not section.rows:
@@ -52,18 +52,20 @@ def _table(section: Section, width: int) -> Iterator[str]:
     cells = [[cell.replace("`", "") for cell in row] for row in shown]
     widths, last = _widths(list(zip(*cells, strict=True)), width)
     for row in cells:
-        beside = [(w, _wrapped(cell, w)) for cell, w in zip(row, [*widths, last], strict=True) if w]
-        for parts in itertools.zip_longest(*(lines for _, lines in beside), fillvalue=""):
-            line = "  ".join(f"{part:<{w}}" for part, (w, _) in zip(parts, beside, strict=True))
+        columns = [
+            (w, _wrapped(cell, w)) for cell, w in zip(row, [*widths, last], strict=True) if w
+        ]
+        for parts in itertools.zip_longest(*(lines for _, lines in columns), fillvalue=""):
+            line = "  ".join(f"{part:<{w}}" for part, (w, _) in zip(parts, columns, strict=True))
             yield f"  {line}".rstrip()
         if not last:
             yield from (f"    {line}" for line in _wrapped(row[-1], width - 4))
 
 
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
-    """Widths of all columns but the last, and of the last, 0 if it does not fit.
+    """Return the widths of all columns but the last, and that of the last, 0 if it does not fit.
 
-    No column is narrower than its longest word: names can be searched for and copied.
+    No column is narrower than its longest word, so that names can be searched for and copied.
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]
@@ -81,5 +83,5 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; a longer word gets a separate line."""
+    """Wrap text to `width` columns; a longer word gets a separate line."""
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

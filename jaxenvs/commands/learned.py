@@ -1,4 +1,4 @@
-"""The rule that decides whether a recorded run has learned.
+"""Decide whether a recorded run has learned, that is, beats random play by more than chance.
 
 Runs and random play are records of `reference.json`, written by `benchmarks/reference.py`.
 """
@@ -10,17 +10,17 @@ import numpy as np
 
 BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
 SCALED = "scaled rewards"
-ADDED = {*BONUSES.values(), SCALED}  # what leaves the task as it is
-LEAST = 0.05  # by which a mean return must exceed random play's, in the task's units
+ADDED = {*BONUSES.values(), SCALED}  # additions to the learner that do not change the task
+LEAST = 0.05  # minimum difference of the mean return to random play, in the task's units
 CHANCE = 0.001  # largest p-value of the successes, one-sided
-MARGIN = 3  # standard errors of the difference of returns; p = 0.001, one-sided
-FEW = 10  # successes; with fewer, though with some, a mean return says little
+MARGIN = 3  # minimum difference of the returns in standard errors; p = 0.001, one-sided
+FEW = 10  # with 1 to FEW - 1 successes the mean return is too uncertain to count
 UNLEARNED = (
     "Not learned: the mean return is less than 0.05 above random play's, or the difference may be "
-    "chance. It is not chance if more episodes succeed by Fisher's exact test (one-sided, p below "
-    "0.001), or if the return is more than three standard errors of the difference above random "
-    "play's; with 1 to 9 successes only the former counts. The run was too short, or the task is "
-    "too hard for this learner; the number in brackets is no reference.",
+    "chance. The difference is significant if more episodes succeed (Fisher's exact test, "
+    "one-sided, p < 0.001) or if the return is more than three standard errors of the difference "
+    "above random play's; with 1 to 9 successes only the former counts. The run was too short, or "
+    "the task is too hard for this learner; do not use the number in brackets as a reference.",
 )
 
 
@@ -28,9 +28,10 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
     The mean return must be higher by `LEAST`, and either the successes or the returns must differ
-    by more than chance. The returns have the spread of random play in both, since a policy that has
-    learned nothing has the same; where a few successes decide the mean, that spread is unknown, and
-    the successes alone count. A run in a changed task is not compared.
+    significantly. The test of the returns uses random play's standard deviation for both, since
+    under the null hypothesis the run's policy is no better. If a few successes decide the mean,
+    that standard deviation is unreliable, and only the successes count. A run in a changed task is
+    not compared and counts as learned.
     """
     if random is None or not is_same_task(run):
         return True
@@ -49,8 +50,8 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
 def chance(run: dict[str, Any], random: dict[str, Any]) -> float:
     """Return the p-value of Fisher's exact test, one-sided.
 
-    The probability that, of all episodes that succeeded, at least `run["succeeded"]` fall to the
-    run if each episode is as likely to succeed as any other.
+    It is the probability that at least `run["succeeded"]` of all successes belong to the run if
+    every episode of both records is equally likely to succeed.
     """
     episodes, successes = run["episodes"], run["succeeded"] + random["succeeded"]
     total = episodes + random["episodes"]
@@ -69,16 +70,16 @@ def _log_binomial(total: int, chosen: int) -> float:
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
+    """Return whether a recorded run is plain PPO on the unchanged id: no fields, no bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run acted in the unchanged id: no fields."""
+    """Return whether a recorded run used the unchanged id, without constructor fields."""
     return ADDED.issuperset(run["apart"])
 
 
 def with_additions(run: dict[str, Any]) -> str:
-    """Return the additions to a run's learner, such as " with NovelD"; empty without any."""
+    """Return the additions to a run's learner, such as " with NovelD"; "" if there are none."""
     added = [part for part in run["apart"] if part in ADDED]
     return f" with {' and '.join(added)}" if added else ""

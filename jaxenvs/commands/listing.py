@@ -1,4 +1,4 @@
-"""`jaxenvs list`: all registered ids, or those that have some words."""
+"""`jaxenvs list`: print all registered ids, or those that match some words."""
 
 import re
 
@@ -8,8 +8,8 @@ from ..core.typed import program
 from .parser import Parser, UsageError, guarded
 
 SUMMARY = (
-    "List all registered ids, or those that have every WORD, with summaries: first those that have "
-    "the words in the id or an alias, then those that have them in the summary."
+    "List all registered ids with summaries, or only those that contain every WORD. Matches in the "
+    "id or an alias come first, then matches in the summary."
 )
 EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
 
@@ -25,14 +25,14 @@ def _run(argv: list[str]) -> int:
         "words",
         nargs="*",
         metavar="WORD",
-        help="a family such as Grid, or part of an id, an alias or a summary, in any case",
+        help="a family such as Grid, or a part of an id, alias or summary; case is ignored",
     )
     print("\n".join(_list(made.read(argv).words)))
     return 0
 
 
 def _list(words: list[str]) -> list[str]:
-    """A line for each id that has all the words; `UsageError` with similar words if none has."""
+    """Return a line for each id that contains all words; raise `UsageError` if none does."""
     specs = [registry.spec(id) for id in registry.list()]
     families = {family.lower() for family in registry.families()}
     found = specs
@@ -49,18 +49,18 @@ def _list(words: list[str]) -> list[str]:
 
 
 def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
-    """Whether all words are in the id or in an alias."""
+    """Return whether all words are in the id or in an alias."""
     names = " ".join((spec.id, *spec.aliases)).lower()
     return all(word.lower() in names for word in words)
 
 
 def _searched(spec: registry.EnvSpec) -> str:
-    """The text in which words are searched."""
+    """Return the text in which words are searched."""
     return " ".join((spec.id, *spec.aliases, spec.summary))
 
 
 def _nothing_found(words: list[str], text: str) -> str:
-    """The message, with the reason why an upstream id is absent, or with similar words."""
+    """Return the error: the reason why an upstream id is absent, or similar words."""
     asked = " ".join(words)
     for id, reason in registry.absences().items():
         if asked.lower() in id.lower():

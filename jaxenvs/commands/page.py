@@ -1,7 +1,7 @@
-"""The page of an id, in a form that `info` prints and the site renders.
+"""Build the page of an id, which `info` prints and the site renders.
 
-Everything is read from the code (docstrings, spaces, shapes of the state, fields and the comments
-beside them), except for the returns in `reference.json`, written by `benchmarks/reference.py`.
+Its content comes from the code (docstrings, spaces, shapes of the state, fields and their
+comments), except for the returns in `reference.json`, written by `benchmarks/reference.py`.
 """
 
 import dataclasses
@@ -39,8 +39,8 @@ class Section(NamedTuple):
     """A heading with paragraphs, a table, or both."""
 
     title: str
-    text: tuple[str, ...] = ()  # paragraphs; code stands between backquotes
-    head: tuple[str, ...] = ()  # of the table
+    text: tuple[str, ...] = ()  # paragraphs, with code in backquotes
+    head: tuple[str, ...] = ()  # column headings of the table
     rows: Rows = ()
 
 
@@ -54,19 +54,19 @@ class Page(NamedTuple):
 
 
 def page(id: str) -> Page:
-    """Build the page of an id or an alias; `UnknownIdError` names the closest ids."""
+    """Build the page of an id or an alias; raise `UnknownIdError` with the closest ids."""
     spec = registry.spec(id)
     env = spec.make()
-    said = docstring(spec.env_class)
+    texts = docstring(spec.env_class)
     sections = [
-        Section("Rules", said["Rules"]),
+        Section("Rules", texts["Rules"]),
         Section("In short", (), ("property", "value"), _facts(spec, env)),
-        _actions(env, said["Actions"]),
-        Section("Observation", said["Observation"], *_observations(spec, env)),
+        _actions(env, texts["Actions"]),
+        Section("Observation", texts["Observation"], *_observations(spec, env)),
         Section("Observation layout", (), ("index", "meaning"), env.observation_layout),
-        Section("Reward", (*said["Reward"], f"In each step from {_range(env)}.")),
-        *(Section(label, said[label]) for label in ("Episode ends", "Resets")),
-        _state(env, said["State"]),
+        Section("Reward", (*texts["Reward"], f"Range per step: {_range(env)}.")),
+        *(Section(label, texts[label]) for label in ("Episode ends", "Resets")),
+        _state(env, texts["State"]),
         _fields(env),
         _params(env),
         Section("Achievements", (), ("index", "name"), _numbered(spec.achievements)),
@@ -76,26 +76,26 @@ def page(id: str) -> Page:
 
 
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
-    """Return paragraphs by label, `Rules` for those without one.
+    """Return the paragraphs of a class's docstring by label; unlabelled ones are `Rules`.
 
-    Labels that a class lacks are taken from its bases. Observations of the class come before those
-    of its bases, since a family describes only the differences.
+    Labels that a class lacks are taken from its bases. Paragraphs about observations are collected
+    from the class and then its bases, because each class describes only the differences.
     """
-    said: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
+    texts: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
         if kind is Env:
             break
         for label, text in _labelled(kind):
             if label == "Rules" and kind is not env_class:
                 continue
-            if label == "Rules" or label == "Observation" or not said[label]:
-                said[label] += (text,)
-    return said
+            if label == "Rules" or label == "Observation" or not texts[label]:
+                texts[label] += (text,)
+    return texts
 
 
 def _labelled(kind: type) -> Iterator[tuple[str, str]]:
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or "")):
-        for part in _NEXT.split(paragraph):  # a label begins a line, or follows a sentence in it
+        for part in _NEXT.split(paragraph):  # a label starts a line or follows a sentence
             line = " ".join(part.split())
             found = list(_LABEL.finditer(line))
             if not found:
@@ -126,13 +126,13 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
 
 
 def _source(spec: EnvSpec) -> str:
-    """The default reset source."""
-    there = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
-    return f"`reset_source={spec.reset_source!r}`{there}"
+    """Return the default reset source."""
+    accelerator = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
+    return f"`reset_source={spec.reset_source!r}`{accelerator}"
 
 
 def _sight(env: Env) -> str:
-    """Whether one observation determines the state, and which values of `obs` make it so."""
+    """Return whether observations determine the state, and which values of `obs` make them."""
     if env.fully_observed:
         return "yes"
     full = " or ".join(f"`obs={name!r}`" for name in env.full_observations)
@@ -140,13 +140,13 @@ def _sight(env: Env) -> str:
 
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:
-    """Actions with their names, and the keys or the places of a person who plays."""
+    """Return the section of actions: names, and the keys or the clicks of `jaxenvs play`."""
     actions, pointing, values = env.controls
     if pointing is not None:
         places = f"{pointing.rows} x {pointing.columns} places"
-        text += (f"A person points at the picture, divided into {places}: {pointing.does}.",)
+        text += (f"A person clicks on the picture, divided into {places}: {pointing.does}.",)
     keys = [", ".join(map(sign, row.keys)) for row in actions]
-    if values:  # actions are no numbers; the table is of those that keys give
+    if values:  # continuous actions; the table lists the values that keys give
         first = [", ".join(f"{x:g}" for x in np.ravel(value).tolist()) for value in values]
         named = [
             (number, f"`{name}`") for number, name in zip(first, env.controls.names, strict=True)
@@ -164,11 +164,11 @@ def _numbered(names: tuple[str, ...]) -> Rows:
 
 
 def _observations(spec: EnvSpec, env: Env) -> tuple[tuple[str, ...], Rows]:
-    """The arrays of an observation, for each value of the field `obs` where there is one."""
+    """Return head and rows of the observation's arrays, for each value of the field `obs`."""
     head = ("array", "dtype", "shape", "values", "bytes")
     if not env.observations:
         return head, tuple(_arrays("observation", env.observation_space))
-    chosen = getattr(env, "obs")  # noqa: B009 - the field of those that list `observations`
+    chosen = getattr(env, "obs")  # noqa: B009 - a field of classes that set `observations`
     names = sorted(env.observations, key=lambda name: name != chosen)
     made = [(name, spec.make(obs=name).observation_space) for name in names]
     rows = [row for name, space in made for row in _arrays(f"obs={name!r}", space)]
@@ -201,7 +201,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def state_bytes(env: Env) -> int:
-    """Bytes of a state."""
+    """Return the size of a state in bytes."""
     return sum(_bytes(leaf) for leaf in jax.tree.leaves(env.state_shape))
 
 
@@ -217,11 +217,11 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
         note = _innermost(env.state_shape, name)
         rows.append((f"`{name}`", str(leaf.dtype), _shape(leaf.shape), str(_bytes(leaf)), note))
     total = ("all", "", "", str(state_bytes(env)), "")
-    return Section("State", text, ("field", "dtype", "shape", "bytes", "what"), (*rows, total))
+    return Section("State", text, ("field", "dtype", "shape", "bytes", "meaning"), (*rows, total))
 
 
 def _innermost(state: Any, name: str) -> str:
-    """The comment beside the last field in a name such as `board.player` that has one."""
+    """Return the comment of the last commented field in a name such as `board.player`."""
     note = ""
     for part in re.split(r"[.\[]", name):
         note = comments(type(state)).get(part, note)
@@ -235,8 +235,8 @@ def _fields(env: Env) -> Section:
         (f"`{f.name}`", f"`{getattr(env, f.name)!r}`", notes.get(f.name, ""))
         for f in constructor_fields(env)
     )
-    text = ("Keywords of `jaxenvs.make`, which change a shape or the program.",)
-    return Section("Constructor fields", text, ("field", "here", "what"), rows)
+    text = ("Keywords of `jaxenvs.make` that change a shape or the compiled program.",)
+    return Section("Constructor fields", text, ("field", "value", "meaning"), rows)
 
 
 def _params(env: Env) -> Section:
@@ -247,14 +247,14 @@ def _params(env: Env) -> Section:
         for f in dataclasses.fields(params)
     )
     text = (
-        "Numbers of `env.default_params`, which may differ within a batch. Keywords of "
-        "`jaxenvs.make` and `--param NAME=VALUE` set them for a whole environment.",
+        "Numbers of `env.default_params`, which may differ between environments of a batch. "
+        "Keywords of `jaxenvs.make` and `--param NAME=VALUE` set them for all.",
     )
-    return Section("Params", text, ("param", "default", "what"), rows)
+    return Section("Params", text, ("param", "default", "meaning"), rows)
 
 
 def _shown(value: Any) -> str:
-    """A number as it is, arrays by their shapes."""
+    """Return numbers as text, and arrays as dtype and shape."""
     leaves = jax.tree.leaves(value)
     if all(np.ndim(leaf) == 0 for leaf in leaves):
         return f"`{value!s}`"
@@ -263,10 +263,10 @@ def _shown(value: Any) -> str:
 
 @functools.cache
 def comments(kind: type) -> dict[str, str]:
-    """Comments beside, above or (docstrings) below annotated fields of a class and its bases.
+    """Return the comments of the annotated fields of a class and its bases, by name.
 
-    A field that is annotated anew without a comment keeps that of the base. Empty where there is no
-    source to read.
+    A comment follows the field, precedes it, or is a docstring below it. A field that is annotated
+    again without a comment keeps that of the base. Empty if there is no source to read.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
@@ -288,7 +288,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def _returns(id: str) -> Section:
-    """Returns of random play and of recorded runs, or a note that there are none."""
+    """Return the section with the returns of random play and of recorded runs, if any."""
     table = reference()
     random, runs = table["random"].get(id), table["trained"].get(id, [])
     rows = [("random, legal actions", *_random_row(random))]
@@ -296,7 +296,8 @@ def _returns(id: str) -> Section:
         rows.append(("PPO", "not recorded", "", ""))
     rows += [_trained_row(run) for run in runs]
     text = () if all(run["learned"] for run in runs) else UNLEARNED
-    return Section("Reference returns", text, ("policy", "return", "over", "made by"), tuple(rows))
+    head = ("policy", "return", "over", "command and date")
+    return Section("Reference returns", text, head, tuple(rows))
 
 
 def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
@@ -330,5 +331,5 @@ def _made(row: dict[str, Any]) -> str:
 
 @functools.cache
 def reference() -> dict[str, dict[str, Any]]:
-    """Records of `random` and of `trained`, by id."""
+    """Return the records of `random` and `trained` by id."""
     return json.loads(REFERENCE.read_text("utf-8"))

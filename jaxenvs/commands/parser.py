@@ -1,8 +1,7 @@
-"""What all commands share: the parser, `--set` and `--param`, the form of errors."""
+"""Shared code of all commands: the parser, `--set` and `--param`, and error handling."""
 
 import argparse
 import contextlib
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
 class _Filled(argparse.HelpFormatter):
-    """Wraps each paragraph of a text, except those with an indented line."""
+    """Wraps each paragraph of a text, except paragraphs with an indented line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill, parts = super()._fill_text, text.split("\n\n")
@@ -29,13 +28,13 @@ class _Filled(argparse.HelpFormatter):
 
 
 class UsageError(ValueError):
-    """Something the caller can fix; the message says how."""
+    """An error that the user can fix; the message states how."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the nearest option if one is unknown.
+    """A parser whose errors are one sentence and suggest the option nearest to an unknown one.
 
-    `examples` are command lines of `jaxenvs`, without that word; they end the help.
+    `examples` are command lines without the leading `jaxenvs`, shown at the end of the help.
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
@@ -49,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Print what to do and exit with code 2."""
+        """Print the error with a suggestion, and exit with code 2."""
         unknown = _UNKNOWN.match(message)
         near = suggested(unknown[1], self._option_string_actions) if unknown else ""
         self.exit(
@@ -57,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _typed(self) -> str:
-        """The command itself, as it can be typed here."""
+        """Return the command as the user can type it in this shell."""
         return self.prog.replace(PROGRAM, program(), 1)
 
     def add_fields(self, example: str) -> None:
@@ -68,42 +67,42 @@ class Parser(argparse.ArgumentParser):
             nargs="+",
             default=[],
             metavar="NAME=VALUE",
-            help=f"constructor fields of the environment, such as {example}",
+            help=f"set constructor fields of the environment, such as {example}",
         )
         self.add_params()
 
     def add_params(self) -> None:
-        """Add `--param`, numbers in the place of the environment's default params."""
+        """Add `--param`, which overrides the environment's default params."""
         self.add_argument(
             fields.PARAM,
             dest="params",
             nargs="+",
             default=[],
             metavar="NAME=VALUE",
-            help=f"params of the environment, such as {fields.EXAMPLES[fields.PARAM]}",
+            help=f"set params of the environment, such as {fields.EXAMPLES[fields.PARAM]}",
         )
 
     def add_best(self) -> None:
         """Add `--best`, which `load_policy` takes."""
-        words = "the best policy of those evaluated while training, not the last"
+        words = "use the policy with the best evaluation during training instead of the last"
         self.add_argument("--best", action="store_true", help=words)
 
     def add_simulations(self) -> None:
         """Add `--simulations`, which `load_policy` takes."""
         words = (
-            "of the search for each action of MuZero and AlphaZero; 0: the network alone "
+            "MuZero and AlphaZero: simulations of the search per action; 0: the network alone "
             "(default: as in training)"
         )
         kind = number(0, MOST_SIMULATIONS)
         self.add_argument("--simulations", type=kind, metavar="N", help=words)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse the arguments; pairs of several `--set` or `--param` are gathered."""
+        """Parse the arguments; repeated `--set` and `--param` options are merged."""
         return self.parse_args(fields.gathered(argv))
 
 
 def suggested(option: str, options: Iterable[str]) -> str:
-    """`; did you mean ...?` with the option of these initials (`--lr`), else with similar ones."""
+    """Return `; did you mean ...?`: the option with these initials (`--lr`), or similar ones."""
     known = list(options)
     for name in known:
         words = name.strip("-").split("-")
@@ -113,47 +112,39 @@ def suggested(option: str, options: Iterable[str]) -> str:
 
 
 def whole(text: str) -> int:
-    """Read a whole number, written such as 100000, 100_000 or 1e5; else raise `ValueError`."""
+    """Parse a whole number such as 100000, 100_000 or 1e5; raise `ValueError` for other text."""
     with contextlib.suppress(ValueError):
         return int(text)
     with contextlib.suppress(ValueError):
         if (value := float(text)).is_integer():
             return int(value)
-    raise ValueError(f"{text!r} is no whole number, such as 100000 or 1e5")
+    raise ValueError(f"{text!r} is not a whole number, such as 100000 or 1e5")
 
 
 def number(low: int, high: int) -> Callable[[str], int]:
-    """Return the reader of a whole number in a range, for `type=`."""
-
-    def parse(text: str) -> int:
-        try:
-            value = whole(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
-        return value
-
-    return parse
+    """Return a parser of whole numbers in a range, for `type=` of argparse."""
+    return _ranged(whole, low, high, f"a whole number, {low} to {high}")
 
 
 def decimal(low: float, high: float) -> Callable[[str], float]:
-    """Return the reader of a number in a range, for `type=`."""
+    """Return a parser of numbers in a range, for `type=` of argparse."""
+    return _ranged(float, low, high, f"a number from {low:g} to {high:g}")
 
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} must be a number from {low:g} to {high:g}")
-        return value
+
+def _ranged(
+    read: Callable[[str], Any], low: float, high: float, allowed: str
+) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        with contextlib.suppress(ValueError):
+            if low <= (value := read(text)) <= high:
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} must be {allowed}")
 
     return parse
 
 
 def make_env(id: str, pairs: Sequence[str], params: Sequence[str] = ()) -> Env:
-    """Build the environment of an id with fields and params given as `name=value`."""
+    """Make an environment from an id with fields and params given as `NAME=VALUE`."""
     try:
         given, numbers = fields.parse(pairs), fields.parse(params, fields.PARAM)
         if given or numbers:
@@ -164,7 +155,7 @@ def make_env(id: str, pairs: Sequence[str], params: Sequence[str] = ()) -> Env:
 
 
 def run_params(pairs: Sequence[str]) -> dict[str, Any]:
-    """Read the pairs of `--param` for the environment of a run, see `load_policy`."""
+    """Parse the pairs of `--param` for the environment of a run, see `load_policy`."""
     try:
         return fields.parse(pairs, fields.PARAM)
     except ValueError as error:
@@ -172,14 +163,14 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def unwritable(error: OSError) -> UsageError:
-    """The error of a file that cannot be written, as a sentence."""
-    if error.filename is None:  # it is a sentence already, see `files.target`
+    """Convert the error of a file that cannot be written to a sentence."""
+    if error.filename is None:  # the message is a sentence already, see `files.target`
         return UsageError(str(error))
     return UsageError(f"{error.filename} cannot be written: {error.strerror}")
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command; what the caller can fix becomes one sentence and exit code 2."""
+    """Run a command; print a user error in one sentence and return exit code 2."""
     try:
         return run(argv)
     except (MissingExtraError, UsageError, registry.UnknownIdError, IncompleteError) as error:

@@ -1,4 +1,4 @@
-"""The commands of `jaxenvs`, a row for each; its module is loaded when it is called."""
+"""Table of the commands of `jaxenvs`; a command's module is imported when it is called."""
 
 import importlib
 import sys
@@ -15,17 +15,17 @@ class Command(NamedTuple):
     summary: str  # shown by --help
     module: str  # has `main(argv) -> exit code`
     takes: dict[str, str]
-    """What completes a word, by its place: "" for the first word after the command, an option for
-    the word after it; followed by "...", for any number of words. Elsewhere files complete."""
-    extra: str = ""  # pip extra that brings what the module needs
-    keeps: bool = False  # whether compiled programs are kept for the next start
+    """Kind of completed words by position: "" is the first word after the command, an option is the
+    word after it, and "..." after either is any number of words. Other positions complete files."""
+    extra: str = ""  # pip extra with the packages that the module needs
+    keeps: bool = False  # whether to cache compiled programs on disk
     computes: bool = False  # whether it may compute on a GPU
 
 
 COMMANDS = {
     "list": Command("list or search the ids", "jaxenvs.commands.listing", {"...": "families"}),
     "info": Command(
-        "rules, arrays, settings and returns of an id", "jaxenvs.commands.info", {"": "ids"}
+        "print rules, arrays, settings and returns of an id", "jaxenvs.commands.info", {"": "ids"}
     ),
     "play": Command(
         "play an environment with the keyboard",
@@ -86,10 +86,10 @@ COMMANDS = {
         computes=True,
     ),
     "check": Command(
-        "check that environments keep the contract", "jaxenvs.commands.checking", {"...": "ids"}
+        "check that environments satisfy the contract", "jaxenvs.commands.checking", {"...": "ids"}
     ),
 }
-# Folder and file in which each shell looks for a completion script.
+# Folder and file in which each shell looks for completion scripts.
 SCRIPTS = {
     "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
     "zsh": ("~/.zfunc", "_jaxenvs"),
@@ -99,7 +99,7 @@ SHELLS = tuple(SCRIPTS)
 
 
 def load(name: str) -> Callable[[list[str]], int] | None:
-    """Import the command's module, or say which extra is missing."""
+    """Import the command's module; if packages are missing, print the extra and return None."""
     command = COMMANDS[name]
     try:
         return importlib.import_module(command.module).main

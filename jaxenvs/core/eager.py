@@ -127,7 +127,7 @@ def _trace_state() -> tuple[Callable[[], Any], Any]:
     try:  # not at import, where it would take a tenth of a second
         from jax.extend.core import get_opaque_trace_state
     except ImportError:  # before jax 0.10
-        from jax.core import get_opaque_trace_state
+        from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]
     current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
     with jax.core.eval_context():
         return current, current()

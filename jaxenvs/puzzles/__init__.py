@@ -1,4 +1,10 @@
-"""Puzzles for learners and for search: one set of rules serves PPO, A*, Q* and MCTS."""
+"""Puzzles for reinforcement learning and search: PPO, A*, Q* and MCTS share one set of rules.
+
+A new module in this folder is found without an import here.
+"""
+
+import importlib
+import pkgutil
 
 from .game2048 import Game2048
 from .hanoi import Hanoi
@@ -38,3 +44,6 @@ __all__ = [
     "TopSpin",
     "TwistyPuzzle",
 ]
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)  # registers its ids

@@ -1,10 +1,17 @@
-"""Directions on a map of cells."""
+"""Directions on a grid, and sets of cells."""
 
-from jaxtyping import Array, Int32
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, UInt32
 
 
 def step_of(
     action: Int32[Array, "*batch"],
 ) -> tuple[Int32[Array, "*batch"], Int32[Array, "*batch"]]:
-    """Rows down and columns to the right of one step (0 up, 1 right, 2 down, 3 left)."""
+    """Return the change of row and column of a step (0 up, 1 right, 2 down, 3 left)."""
     return (action - 1) * ((action + 1) & 1), (2 - action) * (action & 1)
+
+
+def cell_count(sets: UInt32[Array, "*sets words"]) -> Int32[Array, "*sets"]:
+    """Count the set bits of each set of cells."""
+    return jax.lax.population_count(sets).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)

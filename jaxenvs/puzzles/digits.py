@@ -1,4 +1,4 @@
-"""Numbers as shapes: the digits of a font of strokes with round ends, drawn by code."""
+"""Numbers as shapes: a stroke font with round ends, drawn by code."""
 
 import functools
 import itertools
@@ -9,11 +9,12 @@ from ..core.paint import Length, Shape, union
 
 Points = tuple[tuple[float, float], ...]
 
-WIDTH, GAP, STROKE = 0.6, 0.3, 0.19  # of a digit of height 1, between two, of its strokes
+# In units of a digit's height: width of a digit, gap between digits, width of a stroke.
+WIDTH, GAP, STROKE = 0.6, 0.3, 0.19
 
 
 def number(value: int, height: Length, centre_y: Length = 0.5, most_width: Length = 0.76) -> Shape:
-    """Return a number in the middle of the unit square, scaled down if it would be too wide."""
+    """Return a number centred in the unit square, scaled down to at most `most_width`."""
     figures = [int(figure) for figure in str(value)]
     wide = len(figures) * (WIDTH + GAP) - GAP
     scale = min(height, most_width / (wide + STROKE))
@@ -32,7 +33,7 @@ def _placed(points: Points, scale: float, left: float, top: float) -> Points:
 
 
 def _stroke(points: Points, width: float) -> Shape:
-    """Return the points near a chain of straight lines."""
+    """Return the points within `width / 2` of a polyline."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         near = np.zeros(np.broadcast(x, y).shape, bool)
@@ -47,7 +48,7 @@ def _stroke(points: Points, width: float) -> Shape:
 
 
 def _arc(x: float, y: float, half_width: float, half_height: float, start: int, end: int) -> Points:
-    """Part of an ellipse; degrees clockwise from the right."""
+    """Return points of an elliptic arc; angles in degrees clockwise from the right."""
     angles = np.radians(np.linspace(start, end, 1 + abs(end - start) // 20))
     return tuple(
         (float(x + half_width * np.cos(a)), float(y + half_height * np.sin(a))) for a in angles
@@ -56,7 +57,7 @@ def _arc(x: float, y: float, half_width: float, half_height: float, start: int, 
 
 @functools.cache
 def _strokes() -> tuple[tuple[Points, ...], ...]:
-    """The strokes of each digit, 0.6 wide and 1 high."""
+    """Return the strokes of each digit, `WIDTH` wide and 1 high."""
     six = (
         _arc(0.3, 0.68, 0.29, 0.32, 0, 360),
         _arc(0.48, 0.68, 0.47, 0.68, -90, -180),

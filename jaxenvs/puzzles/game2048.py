@@ -1,10 +1,10 @@
-"""2048 (G. Cirulli 2014): slide equal tiles together; after every move a random tile appears.
+"""2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
-The board is four words, one for each row, with a byte for each cell: exact up to 131072, the
-largest possible tile (half a byte for each cell would end at 32768). A move is arithmetic on the
-words: a table of all 65,536 rows takes three times as long on a CPU.
+The board is four words, one per row, with a byte per cell: exact up to 131072, the largest possible
+tile (half a byte per cell would end at 32768). A move is arithmetic on the words; a lookup table of
+all 65,536 rows takes three times as long on a CPU.
 
-For planners, rules and chance are separate: `afterstate` moves, `outcomes` lists the new tiles.
+For planners, moves and chance outcomes are separate: `afterstate` and `outcomes`.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -20,34 +20,35 @@ from ..core.random import Key, below, hashed, multiply_high, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from . import sprites
 from .puzzle import DIRECTIONS, PuzzleLevel
 
-LARGEST = 17  # exponent of 131072, the most that sixteen cells and a spawned 4 can make
-MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has joined
+LARGEST = 17  # exponent of 131072, the largest tile that sixteen cells and a spawned 4 can make
+MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has merged
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
-FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below
+FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below this number
 
-Rows = UInt32[Array, "4"]  # words of a board: a row each, column 0 in the lowest byte
-Board = UInt8[Array, "4 4"]  # exponents, 0 where a cell is empty
+Rows = UInt32[Array, "4"]  # words of a board, one per row, column 0 in the lowest byte
+Board = UInt8[Array, "4 4"]  # exponents, 0 in an empty cell
 
 
 class Afterstate(NamedTuple):
-    """The board between a move and the new tile."""
+    """The board after a move and before the new tile."""
 
     board: Board
-    reward: Float32[Array, ""]  # sum of the tiles made
-    valid: Bool[Array, ""]  # the move changes the board; if not, no tile appears
+    reward: Float32[Array, ""]  # sum of the merged tiles
+    valid: Bool[Array, ""]  # whether the move changes the board; if not, no tile appears
 
 
 class Outcomes(NamedTuple):
     """The boards after the new tile: a 2 in each of the 16 cells, then a 4 in each.
 
-    Where a cell is not empty, the board is unchanged and its probability 0.
+    For a cell that is not empty, the board is unchanged and has probability 0.
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sum 1; all 0 on a full board, which is no afterstate
+    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, never an afterstate
 
 
 @struct
@@ -59,25 +60,25 @@ class Game2048State(State):
 
 @register("Puzzle-2048-v0")
 class Game2048(Env):
-    """Slide all tiles one way: equal neighbours join, each tile once, those at the wall first.
+    """Slide all tiles in one direction: equal neighbours merge, each tile once, from the wall on.
 
-    After a move that changes the board, a 2 (or, one time in ten, a 4) appears in an empty cell; an
+    After a move that changes the board, a 2 (with probability 0.1 a 4) appears in an empty cell; an
     episode begins with two tiles. A move that changes nothing costs a step.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
-    Reward: the sum of the tiles made by joining.
-    Episode ends: when no move changes the board. The time limit is beyond the longest game.
+    Reward: the sum of the merged tiles.
+    Episode ends: when no move changes the board. The time limit exceeds the longest game.
     """
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Every tile of the fullest board, 4 to 131072, made in one move.
+    # The upper bound merges every tile of the fullest board, 4 to 131072, in one move.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
     def default_params(self) -> Params:
-        """A limit that no game of legal moves reaches: each adds at least 2 to a sum of 262140."""
+        """A limit beyond every game: a legal move adds at least 2 to a sum of at most 262140."""
         return Params(max_steps_in_episode=np.int32(2**LARGEST))
 
     @property
@@ -87,12 +88,12 @@ class Game2048(Env):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Where the tiles slide."""
+        """Directions of sliding."""
         return DIRECTIONS
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell."""
+        """Meaning of a cell."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
@@ -111,11 +112,11 @@ class Game2048(Env):
         return PuzzleLevel(board=board.astype(jnp.uint8))
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> Game2048State:
-        """Begin with the level's board."""
+        """Return the state with the level's board."""
         return Game2048State(time=jnp.int32(0), rows=_rows(level.board))
 
     def step_state(self, key: Key, state: Game2048State, action: Array, params: Any) -> Transition:
-        """Move, and add a tile if the board has changed."""
+        """Move, and add a random tile if the board has changed."""
         rows, reward = _moved(state.rows, action)
         changed = _differ(rows, state.rows)
         rows = jnp.where(changed, _with_tile(rows, hashed(key, 0)), rows)
@@ -126,46 +127,44 @@ class Game2048(Env):
         return _board(state.rows)
 
     def action_mask(self, state: Game2048State, params: Any = None) -> Bool[Array, "4"]:
-        """Tell which moves change the board."""
+        """Return which moves change the board."""
         rows, actions = state.rows, jnp.arange(4, dtype=jnp.int32)
         return jax.vmap(lambda action: _differ(_moved(rows, action)[0], rows))(actions)
 
     def afterstate(self, board: Board, action: Int32[Array, ""]) -> Afterstate:
-        """Move without chance."""
+        """Apply the deterministic part of a move."""
         before = _rows(board)
         rows, reward = _moved(before, action)
         return Afterstate(_board(rows), reward, _differ(rows, before))
 
     def outcomes(self, board: Board) -> Outcomes:
-        """Return every board that an afterstate and a new tile can make."""
+        """Return the boards after every possible new tile, with probabilities."""
         empty = board == 0
         cell = np.eye(16, dtype=np.uint8).reshape(16, 4, 4) * empty.astype(jnp.uint8)
         count = jnp.maximum(empty.sum(dtype=jnp.int32), 1)
-        share = empty.reshape(16).astype(jnp.float32) / count.astype(jnp.float32)
+        uniform = empty.reshape(16).astype(jnp.float32) / count.astype(jnp.float32)
         return Outcomes(
             jnp.concatenate([board + cell, board + 2 * cell]),
-            jnp.concatenate([share * 0.9, share * 0.1]),
+            jnp.concatenate([uniform * 0.9, uniform * 0.1]),
         )
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Join two 128s; the new tile, a 2 or a 4, appears between 32 and 8."""
+        """Merge two 128s; the new tile appears between 32 and 8 and leaves no move."""
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
     def describe(self, state: Game2048State, params: Any = None) -> str:
-        """Draw the board with the numbers on its tiles."""
+        """Write the board with the numbers on its tiles."""
         rows = np.asarray(self.observe(state)).tolist()
         numbers = [[f"{2**exponent}" if exponent else "." for exponent in row] for row in rows]
         return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
-        """Exponents, as `sprites.game2048` numbers them."""
+        """Return the exponents, the order of the sprites."""
         return _board(state.rows).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (18, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites by exponent, uint8 (18, tile_size, tile_size, 3)."""
         return sprites.game2048(tile_size)
 
 
@@ -180,7 +179,7 @@ def _rows(board: Board) -> Rows:
 
 
 def _joined(parts: list[Array]) -> Array:
-    """Bytes side by side, the first lowest."""
+    """Join four bytes to a word, the first lowest."""
     word = parts[0]
     for i in (1, 2, 3):
         word = word | (parts[i] << np.uint32(8 * i))
@@ -188,7 +187,7 @@ def _joined(parts: list[Array]) -> Array:
 
 
 def _moved(rows: Rows, action: Int32[Array, ""]) -> tuple[Rows, Float32[Array, ""]]:
-    """Return the rows after a move, and the sum of the tiles made."""
+    """Return the rows after a move, and the sum of the merged tiles."""
     vertical, far = action % 2 == 0, (action == 1) | (action == 2)
     lines = jnp.where(vertical, _transposed(rows), rows)
     lines = _slid(jnp.where(far, _reversed(lines), lines))
@@ -205,12 +204,12 @@ def _transposed(rows: Rows) -> Rows:
 
 
 def _reversed(lines: Rows) -> Rows:
-    """The last byte first."""
+    """Reverse the bytes of each word."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
 def _slid(lines: Rows) -> Rows:
-    """Slide the bytes of each word to its lowest; those that were joined are marked `MERGED`."""
+    """Slide the bytes of each word towards its lowest; mark merged tiles by `MERGED`."""
     for i in (2, 1, 0):
         empty = (lines >> np.uint32(8 * i)) & BYTE == 0
         lines = jnp.where(empty, _without(lines, i), lines)
@@ -222,13 +221,13 @@ def _slid(lines: Rows) -> Rows:
 
 
 def _without(lines: Rows, i: int) -> Rows:
-    """Take out byte i and move those above it one down."""
+    """Remove byte i and move the higher bytes down by one."""
     below = np.uint32((1 << 8 * i) - 1)
     return (lines & below) | ((lines >> np.uint32(8)) & ~below)
 
 
 def _made(lines: Rows) -> Float32[Array, ""]:
-    """Sum of the tiles that are marked as made."""
+    """Return the sum of the tiles marked by `MERGED`."""
     total = jnp.zeros((4,), jnp.uint32)
     for i in range(4):
         tile = (lines >> np.uint32(8 * i)) & BYTE
@@ -238,40 +237,40 @@ def _made(lines: Rows) -> Float32[Array, ""]:
 
 
 def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
-    """1 in each byte that is 0; bytes are below 128."""
+    """Return 1 in each byte that is 0, else 0; bytes must be below 128."""
     return ~((lines + np.uint32(0x7F) * ONES) >> np.uint32(7)) & ONES
 
 
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
-    """Put a 2 or a 4 in one of the empty cells; `word` is uniform.
+    """Put a 2 or a 4 into a random empty cell; `word` is uniform.
 
-    In its product with the number of empty cells, the high half is the rank of the cell, and the
-    low half decides between 2 and 4.
+    In the product of `word` and the number of empty cells, the high half is the rank of the chosen
+    cell, and the low half decides between 2 and 4.
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
-    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)  # a byte each
-    sums = counts * ONES  # of each byte and those below
+    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)  # a byte per row
+    sums = counts * ONES  # cumulative sums of the bytes
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # A product sums the bytes below each byte.
+    # The first product gives exclusive cumulative sums of the bytes.
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile
 
 
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
-    """Exponent of a new tile, from what is left of a uniform word after one of `count` is drawn."""
+    """Return the exponent of a new tile from the bits of `word` that the choice of `count` left."""
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
 
 def _may_move(rows: Rows) -> Bool[Array, ""]:
-    """Tell whether a cell is empty or equals a neighbour."""
+    """Return whether a cell is empty or equals a neighbour."""
     below = _empty(rows[:3] ^ rows[1:])
-    beside = _empty(rows ^ (rows >> np.uint32(8)))  # the last byte against an empty one
-    return (_empty(rows) | beside).any() | below.any()
+    right = _empty(rows ^ (rows >> np.uint32(8)))  # compares the last byte with 0
+    return (_empty(rows) | right).any() | below.any()
 
 
 def _differ(rows: Rows, others: Rows) -> Bool[Array, ""]:

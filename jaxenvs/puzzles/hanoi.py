@@ -1,7 +1,7 @@
-"""Tower of Hanoi (E. Lucas 1883): carry a tower of disks to the last peg.
+"""Tower of Hanoi (E. Lucas 1883): move a tower of disks to the last peg.
 
-A board holds the peg of each disk in binary: one word for each digit, in it one bit for each disk,
-the smallest lowest. So the smallest disk on a peg is the lowest bit of a word.
+A board stores the peg of each disk in binary: one word per binary digit, with one bit per disk from
+the smallest (lowest). The smallest disk on a peg is thus the lowest set bit of a word.
 """
 
 import functools
@@ -18,10 +18,11 @@ from ..core.env import Params
 from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOST_DISKS, MOST_PEGS = 20, 8
-_TABLE = 4096  # most entries of a table of distances
+_TABLE = 4096  # maximum entries of a table of distances
 
 
 @register("Puzzle-Hanoi-5-v0", disks=5, representative=True)
@@ -29,16 +30,16 @@ _TABLE = 4096  # most entries of a table of distances
 class Hanoi(Puzzle):
     """Move one disk at a time, never onto a smaller one, until all are on the last peg.
 
-    Actions: from peg a the top disk to peg b, for all pairs (0, 1), (0, 2), ... in order.
-    Observation: uint8 (disks,), the peg of each disk, the smallest first.
+    Actions: move the top disk of peg a to peg b, for all pairs (0, 1), (0, 2), ... in order.
+    Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
     Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
         four times the moves from a tower on the first peg (at least 200).
-    State: the board has a word for each binary digit of a peg's number, and in it a bit for each
-        disk, the smallest lowest.
+    State: the board has a word per binary digit of the pegs' numbers, with a bit per disk from the
+        smallest (lowest).
     """
 
-    disks: int = 5  # each of another size
-    pegs: int = 3  # the last one is the goal of all disks
+    disks: int = 5  # number of disks
+    pegs: int = 3  # number of pegs; the last one is the goal
     start: str = "random"  # a random peg for each disk; "tower": all on the first peg
 
     legend: ClassVar[str] = (
@@ -54,18 +55,18 @@ class Hanoi(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """A time limit that leaves room for detours."""
+        """The time limit: four times the moves of a whole tower, at least 200."""
         limit = max(self.steps_limit, 4 * frame_stewart(self.disks, self.pegs))
         return Params(max_steps_in_episode=np.int32(limit))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The two pegs, from 0."""
+        """Both pegs, from 0."""
         return tuple(f"{a}>{b}" for a, b in self._moves)
 
     @property
     def controls(self) -> Controls:
-        """Two pegs are pointed at: from and to."""
+        """Clicks on two pegs: from and to."""
         index = {move: i for i, move in enumerate(self._moves)}
 
         def moved(state: Any, start: Place, end: Place) -> int | None:
@@ -75,18 +76,18 @@ class Hanoi(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Back from b to a."""
+        """The move from b to a undoes that from a to b."""
         index = {move: i for i, move in enumerate(self._moves)}
         return np.array([index[b, a] for a, b in self._moves], np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A disk."""
+        """Meaning of an entry."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
     def observation_space(self) -> Space:
-        """Pegs of the disks."""
+        """Peg of each disk."""
         return Box(0, self.pegs - 1, (self.disks,), np.uint8)
 
     @property
@@ -95,26 +96,26 @@ class Hanoi(Puzzle):
 
     @property
     def _digits(self) -> int:
-        """Binary digits of a peg's number, the words of a board."""
+        """Number of binary digits of a peg's number and of words of a board."""
         return (self.pegs - 1).bit_length()
 
     @property
     def _all(self) -> np.uint32:
-        """All disks."""
+        """The set of all disks."""
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
-        """Move the top disk of a peg, if there is one and none smaller on the other peg."""
+        """Move the top disk of a peg, if there is one and the other peg has no smaller one."""
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # A word less one is the largest when the word is 0: an empty peg takes every disk.
+        # 0 - 1 wraps to the largest word, so an empty peg accepts every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
         return Move(moved, jnp.ones((), jnp.float32), valid)
 
     def _on(self, board: UInt32[Array, " digits"], peg: UInt32[Array, ""]) -> UInt32[Array, ""]:
-        """The disks on a peg."""
+        """Return the set of disks on a peg."""
         differ = jnp.uint32(0)
         for i in range(self._digits):
             digit = (peg >> np.uint32(i)) & np.uint32(1)
@@ -122,31 +123,31 @@ class Hanoi(Puzzle):
         return ~differ & self._all
 
     def is_goal(self, instance: Any, board: UInt32[Array, " digits"]) -> Bool[Array, ""]:
-        """Whether all disks are on the last peg."""
+        """Return whether all disks are on the last peg."""
         return (board == self.goal(instance)).all()
 
     def goal(self, instance: Any) -> UInt32[Array, " digits"]:
-        """All disks on the last peg."""
+        """Return the board with all disks on the last peg."""
         return self._board(jnp.full((self.disks,), self.pegs - 1, jnp.uint8))
 
     def _board(self, peg: UInt8[Array, " disks"]) -> UInt32[Array, " digits"]:
-        """The board with these pegs of the disks."""
+        """Return the board for the given peg of each disk."""
         disk = np.arange(self.disks, dtype=np.uint32)
         digit = _digits_of(peg.astype(jnp.uint32)[:, None], self._digits)
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Several of the board's words in one, where they are short."""
+        """Join the board's words, `disks` bits each."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         return bits.unpack(words, self._digits, self.disks, jnp.uint32)
 
     def observe_board(
         self, instance: Any, board: UInt32[Array, " digits"]
     ) -> UInt8[Array, " disks"]:
-        """The peg of each disk."""
+        """Return the peg of each disk."""
         disk = np.arange(self.disks, dtype=np.uint32)
         peg = jnp.zeros((self.disks,), jnp.uint32)
         for i in range(self._digits):
@@ -154,7 +155,7 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """The sum, over sets of disks, of the least moves of each set alone."""
+        """Return the sum of the optimal moves of disjoint sets of disks, each set alone."""
         if self.pegs == 3:
             return self.oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -169,8 +170,11 @@ class Hanoi(Puzzle):
         return total.astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """The least moves with three pegs: from the largest on, each disk is already where the
-        tower should go, or moves there once, when all smaller disks are on the third peg."""
+        """Return the optimal moves with three pegs.
+
+        From the largest disk on, each is on the target peg or moves there once, when all smaller
+        disks are on the third peg.
+        """
         if self.pegs != 3:
             return super().oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -182,17 +186,16 @@ class Hanoi(Puzzle):
         return moves.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a peg for each disk, or take the tower on the first peg."""
+        """Draw a random peg for each disk, or return the tower on the first peg."""
         if self.start == "tower":
             return PuzzleLevel(board=jnp.zeros((self._digits,), jnp.uint32))
         peg = below(words(key, self.disks), self.pegs).astype(jnp.uint8)
         return PuzzleLevel(board=self._board(peg))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read a line for each peg: its disks from the lowest up, 1 the smallest, `-` for none.
+        """Parse one line per peg: its disks from the lowest up, 1 the smallest, `-` for none.
 
-        Raises `ValueError` for another number of lines, missing disks, and a disk on a smaller
-        one.
+        Raises `ValueError` for another number of lines, missing disks, or a disk on a smaller one.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:
@@ -217,17 +220,16 @@ class Hanoi(Puzzle):
         return PuzzleLevel(board=self._board(jnp.asarray(peg)))
 
     def text(self, instance: Any, board: Any) -> str:
-        """A line for each peg, as `read_level` reads it."""
+        """Write one line per peg in the format of `read_level`."""
         peg = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         stacks = [np.flatnonzero(peg == number)[::-1] + 1 for number in range(self.pegs)]
         return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Pegs side by side; disk i, from the smallest, is `i + 1` tiles wide.
+        """Return the pegs side by side; disk i, from the smallest, is `i + 1` tiles wide.
 
-        0 nothing, 1 pole, 2 base, then four for each disk from the smallest: its left end, its
-        middle, its right end, and a disk of one tile. The ends of every other disk fill half a
-        tile.
+        0 nothing, 1 pole, 2 base, then for each disk from the smallest: left end, middle, right
+        end, and a disk of one tile. The ends of every other disk fill half a tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)
@@ -245,14 +247,12 @@ class Hanoi(Puzzle):
         return jnp.maximum(drawn, behind.astype(np.int32))
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (3 + 4 * disks, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites by tile, uint8 (3 + 4 * disks, tile_size, tile_size, 3)."""
         return sprites.hanoi(tile_size, self.disks)
 
 
 def _lowest(word: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """The lowest bit that is set, or 0."""
+    """Return the lowest set bit, or 0."""
     return word & (jnp.uint32(0) - word)
 
 
@@ -262,19 +262,21 @@ def _digits_of(number: UInt32[Array, "*rows"], digits: int) -> UInt32[Array, "*r
 
 @functools.lru_cache
 def frame_stewart(disks: int, pegs: int) -> int:
-    """Moves that carry a tower to another peg: proved to be the least for three and four pegs."""
+    """Return the Frame-Stewart number of moves of a tower, proven optimal for 3 and 4 pegs."""
     if disks <= 1 or pegs == 3:
         return 2**disks - 1
-    ways = (
+    return min(
         2 * frame_stewart(upper, pegs) + frame_stewart(disks - upper, pegs - 1)
         for upper in range(1, disks)
     )
-    return min(ways)
 
 
 @functools.lru_cache
 def _distances(disks: int, pegs: int) -> np.ndarray:
-    """Least moves to the last peg, int32 (pegs ** disks,), by the pegs as digits of that base."""
+    """Return the optimal moves to the last peg, int32 (pegs ** disks,).
+
+    The index has the pegs of the disks as digits in base `pegs`, the smallest disk lowest.
+    """
     count = pegs**disks
     place = pegs ** np.arange(disks)
     peg = np.arange(count)[:, None] // place % pegs

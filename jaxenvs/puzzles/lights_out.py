@@ -1,53 +1,55 @@
 """Lights Out (Tiger Electronics 1995): press lamps until all are dark.
 
-Presses commute and undo themselves, so a solution is a set of presses; linear algebra over two
-elements (M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the smallest.
+Presses commute and undo themselves, so a solution is a set of presses; linear algebra over GF(2)
+(M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the smallest.
 """
 
 import functools
 import itertools
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, UInt8, UInt32
 
 from ..core import bits, checks
 from ..core.controls import Controls, cell_names, cells
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+from . import sprites
+from .cells import cell_count
+from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
-LARGEST = 16  # up to this size, at most 256 sets of presses change nothing
-DARK, LIT = ".0", "O1"  # characters of a lamp in a text, the first of each is written
+LARGEST = 16  # up to this size, at most 256 sets of presses leave all lamps unchanged
+DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 
 
 class Tables(NamedTuple):
-    """Sets of lamps or of presses, one bit for each in reading order, as words."""
+    """Sets of lamps or presses as words, one bit per lamp in reading order."""
 
-    presses: np.ndarray  # uint32 (lamps, words): what each press switches
+    presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
     solution: np.ndarray  # uint32 (lamps, words): each press is the parity of these lamps
-    quiet: np.ndarray  # uint32 (nullity, words): a basis of the sets that switch nothing
-    every_quiet: np.ndarray  # uint32 (2 ** nullity, words)
+    quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
+    every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
 
 
 @register("Puzzle-LightsOut-5x5-v0", size=5)
 @register("Puzzle-LightsOut-7x7-v0", size=7)
-class LightsOut(Puzzle):
-    """A press switches a lamp and those above, right, below and left of it; make all dark.
+class LightsOut(PackedPuzzle):
+    """Switch off all lamps; a press switches a lamp and its four neighbours.
 
     Actions: press the lamp `row * size + column`; always legal.
     Observation: uint8 (size, size), 1 where a lamp is lit.
     Reward: 1 when all are dark. Episode ends: then, or at the time limit.
-    State: the board is a bit for each lamp, 1 where it is lit, row by row, the first lowest.
+    State: the board has one bit per lamp, 1 if it is lit, row by row from the lowest bit.
     """
 
-    size: int = 5  # lamps on a side
-    scramble: int | None = None  # different lamps pressed from dark; None: each by a fair coin
+    size: int = 5  # lamps per side
+    scramble: int | None = None  # number of different presses; None: each with probability 1/2
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
+    characters: ClassVar[str] = DARK[0] + LIT[0]
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -57,12 +59,12 @@ class LightsOut(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row and column, from 0."""
+        """Row and column of the lamp, from 0."""
         return cell_names(self.size, self.size)
 
     @property
     def controls(self) -> Controls:
-        """A lamp is pointed at."""
+        """Clicks on lamps."""
         return cells(self.size, self.size, "press the lamp")
 
     @property
@@ -72,17 +74,17 @@ class LightsOut(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A lamp."""
+        """Meaning of a cell."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property
     def observation_space(self) -> Space:
-        """Lamps."""
+        """Matrix of lamps."""
         return Box(0, 1, (self.size, self.size), np.uint8)
 
     @property
     def tables(self) -> Tables:
-        """Presses and solutions."""
+        """Tables of presses and solutions."""
         return _tables(self.size)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
@@ -91,54 +93,46 @@ class LightsOut(Puzzle):
         return Move(pressed, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
-        """Whether all are dark."""
+        """Return whether all lamps are dark."""
         return (board == 0).all()
 
     def goal(self, instance: Any) -> UInt32[Array, " words"]:
-        """All dark."""
+        """Return the dark board."""
         return jnp.zeros((bits.words_for(self.size**2, 1),), jnp.uint32)
-
-    def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """The board is as it is stored: a bit for each lamp."""
-        return board
-
-    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """Undo `pack`."""
-        return words
 
     def observe_board(
         self, instance: Any, board: UInt32[Array, " words"]
     ) -> UInt8[Array, "rows columns"]:
-        """1 where a lamp is lit."""
+        """Return a matrix that is 1 where a lamp is lit."""
         return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """A press switches at most five lamps."""
-        return ((_count(board) + 4) // 5).astype(jnp.float32)
+        """Return a fifth of the lit lamps, rounded up: a press switches at most five lamps."""
+        return ((cell_count(board) + 4) // 5).astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """The least presses that make all dark, infinite where none do."""
+        """Return the fewest presses that switch off all lamps; infinity if that is impossible."""
         tables = self.tables
         able = (_parities(board, tables.quiet) == 0).all()
         presses = bits.pack(_parities(board, tables.solution), 1)
-        least = _count(presses ^ tables.every_quiet).min()
+        least = cell_count(presses ^ tables.every_quiet).min()
         return jnp.where(able, least.astype(jnp.float32), jnp.inf)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Press lamps at random from dark, each at most once."""
+        """Press random lamps of the dark board, each at most once."""
         drawn = words(key, self.size**2)
         if self.scramble is None:
             pressed = drawn >> np.uint32(31) == 1
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # The relation is symmetric: press a switches lamp b if press b switches lamp a.
+        # Rows serve as columns because `presses` is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read a row of `.` (dark) and `O` (lit), or 0 and 1, from each line.
+        """Parse one row per line: `.` or 0 for dark, `O` or 1 for lit.
 
-        Raises `ValueError` for another shape or character, and for lamps that no presses darken.
+        Raises `ValueError` for another shape or character, and for an unsolvable board.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.size:
@@ -155,35 +149,19 @@ class LightsOut(Puzzle):
         board = _packed(np.array([lamps]))[0]
         if np.isinf(self.oracle((), jnp.asarray(board))):
             raise ValueError(
-                f"{self.name}: no presses put these lamps out; one board in "
-                f"{len(self.tables.every_quiet)} of this size can be solved"
+                f"{self.name}: this board is unsolvable; one in "
+                f"{len(self.tables.every_quiet)} boards of this size can be solved"
             )
         return PuzzleLevel(board=jnp.asarray(board))
 
-    def text(self, instance: Any, board: Any) -> str:
-        """A row for each line, as `read_level` reads it."""
-        lamps = np.asarray(self.observe_board(instance, jnp.asarray(board)))
-        return "\n".join("".join((DARK[0], LIT[0])[lamp] for lamp in row) for row in lamps)
-
-    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """0 dark, 1 lit."""
-        return self.observe_board(state.instance, state.board).astype(jnp.int32)
-
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (2, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites of a dark and a lit lamp, uint8 (2, tile_size, tile_size, 3)."""
         return sprites.lights(tile_size)
 
 
-def _count(words: UInt32[Array, "*sets words"]) -> Int32[Array, "*sets"]:
-    """Number of bits that are set."""
-    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
-
-
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """1 for each set that has an odd number of bits in common with the board."""
-    return (_count(board & sets) & 1).astype(jnp.uint8)
+    """Return 1 for each set that shares an odd number of bits with the board, else 0."""
+    return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
 @functools.lru_cache
@@ -198,10 +176,10 @@ def _tables(size: int) -> Tables:
 
 
 def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Solve `presses @ x = lamps` for all lamps at once, over two elements.
+    """Solve `presses @ x = lamps` over GF(2) for all right-hand sides by Gauss-Jordan elimination.
 
-    Returns a matrix that maps solvable lamps to a solution, and a basis of the sets with an even
-    overlap with all solvable lamps; as presses are symmetric, these sets switch nothing.
+    Returns a matrix that maps solvable lamps to a solution, and a basis of the left null space,
+    which equals the null space because `presses` is symmetric.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)
@@ -222,7 +200,7 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """`bits.pack` of every row of bits in NumPy, uint32 (rows, words)."""
+    """Apply `bits.pack` to every row of bits in NumPy; return uint32 (rows, words)."""
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))
     in_words = padded.reshape(count, bits.words_for(size, 1), 32)

@@ -1,6 +1,6 @@
-"""Maze: find the path to the target (rules and distribution of levels of Jumanji 1.1 `Maze-v0`).
+"""Maze: find the path to the target (rules and level distribution of Jumanji 1.1 `Maze-v0`).
 
-Differences from Jumanji: the time limit truncates; all cells of a level are drawn in parallel.
+Differences from Jumanji: the time limit truncates; all cells of a level are generated in parallel.
 """
 
 from typing import Any, ClassVar
@@ -16,12 +16,13 @@ from ..core.random import Key, choose, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
+from . import sprites
 from .cells import step_of
-from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
+from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel
 
-FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # what a cell shows
-CHARACTERS = " #.@+"
-MOST_SIDE = 125  # a chamber's bounds then fit into six bits each
+FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
+
+MOST_SIDE = 125  # so that each bound of a chamber fits into six bits
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell without a path to the target
 _MEANING = (
@@ -33,31 +34,32 @@ _MEANING = (
 class MazeInstance(Struct):
     """The map of an episode."""
 
-    walls: UInt8[Array, "rows columns"]  # 1 where a wall is
-    target: Int32[Array, ""]  # cell, row by row
+    walls: UInt8[Array, "rows columns"]  # 1 in a wall, else 0
+    target: Int32[Array, ""]  # cell of the target, row * columns + column
 
 
 @register("Puzzle-Maze-10x10-v0", rows=10, columns=10, representative=True)
 @register("Puzzle-Maze-23x23-v0", rows=23, columns=23)
 class Maze(Puzzle):
-    """Walk to the target of a maze in which exactly one path joins any two free cells.
+    """Walk to the target of a maze in which exactly one path connects any two free cells.
 
-    Cells in even rows and even columns (from 0) are free, those in odd rows and odd columns are
-    walls. Start and target are any two free cells.
+    Cells in even rows and even columns (from 0) are free; those in odd rows and odd columns are
+    walls. Start and target are two different free cells.
 
-    Actions: 0 up, 1 right, 2 down, 3 left; into a wall or off the map nothing happens.
+    Actions: 0 up, 1 right, 2 down, 3 left; walls and the edge of the map block.
     Observation: uint8 (rows, columns), 0 floor, 1 wall, 2 target, 3 player, 4 player on the target.
     Reward: 1 on the target.
-    Episode ends: on the target, and at the time limit (by default rows * columns steps).
+    Episode ends: on the target, or at the time limit (by default rows * columns steps).
     State: the board is the player's cell, row * columns + column.
     """
 
-    rows: int = 10  # of the map, walls included
-    columns: int = 10  # of the map, walls included
+    rows: int = 10  # rows of the map, walls included
+    columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 128  # a map costs more than a trip of the loop
+    rows_per_lane: ClassVar[int] = 128  # generating a map costs more than a loop iteration
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
+    characters: ClassVar[str] = " #.@+"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -67,17 +69,17 @@ class Maze(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """The time limit."""
+        """The time limit: one step per cell."""
         return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell."""
+        """Meaning of a cell."""
         return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:
-        """The map."""
+        """Matrix of cells."""
         return Box(0, ARRIVED, (self.rows, self.columns), np.uint8)
 
     @property
@@ -91,7 +93,7 @@ class Maze(Puzzle):
         return INVERSE
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a map, and a start and a target on it."""
+        """Draw a map with start and target."""
         walls = divided(key, self.rows, self.columns)
         start, target = _two_free(key, walls)
         return PuzzleLevel(board=start, instance=MazeInstance(walls=walls, target=target))
@@ -99,7 +101,7 @@ class Maze(Puzzle):
     def apply(
         self, instance: MazeInstance, board: Int32[Array, ""], action: Int32[Array, ""]
     ) -> Move:
-        """Walk a cell; the board is the player's cell, row by row."""
+        """Move the player by one cell."""
         down, right = step_of(action)
         row, column = board // self.columns + down, board % self.columns + right
         inside = (row >= 0) & (row < self.rows) & (column >= 0) & (column < self.columns)
@@ -108,43 +110,43 @@ class Maze(Puzzle):
         return Move(jnp.where(valid, ahead, board), jnp.ones((), jnp.float32), valid)
 
     def is_goal(self, instance: MazeInstance, board: Int32[Array, ""]) -> Bool[Array, ""]:
-        """Tell whether the player is on the target."""
+        """Return whether the player is on the target."""
         return board == instance.target
 
     def goal(self, instance: MazeInstance) -> Int32[Array, ""]:
-        """The target's cell."""
+        """Return the target's cell."""
         return instance.target
 
     def pack(self, board: Int32[Array, ""]) -> UInt32[Array, "1"]:
-        """The cell."""
+        """Return the player's cell as one word."""
         return board.astype(jnp.uint32)[None]
 
     def unpack(self, words: UInt32[Array, "1"]) -> Int32[Array, ""]:
-        """Undo `pack`."""
+        """Decode the word of `pack`."""
         return words[0].astype(jnp.int32)
 
     def heuristic(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Rows and columns between player and target."""
+        """Return the Manhattan distance from player to target."""
         rows = abs(board // self.columns - instance.target // self.columns)
         columns = abs(board % self.columns - instance.target % self.columns)
         return (rows + columns).astype(jnp.float32)
 
     def oracle(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Length of the shortest path to the target; infinite if there is none."""
+        """Return the length of the shortest path to the target; infinity if there is none."""
         steps = self.distances(instance).reshape(-1)[board]
         return jnp.where(steps == FAR, np.float32(np.inf), steps.astype(jnp.float32))
 
     def distances(self, instance: MazeInstance) -> Int32[Array, "{self.rows} {self.columns}"]:
-        """Steps from each cell to the target; `FAR` in walls and where there is no path."""
+        """Return the steps from each cell to the target; `FAR` in walls and without a path."""
         walls = instance.walls != 0
         cells = jnp.arange(self.rows * self.columns, dtype=jnp.int32).reshape(walls.shape)
         start = jnp.where(cells == instance.target, 0, jnp.int32(FAR))
 
         def nearer(distance: Array) -> Array:
             around = jnp.pad(distance, 1, constant_values=FAR)
-            beside = jnp.minimum(around[1:-1, 2:], around[1:-1, :-2])
-            above = jnp.minimum(around[:-2, 1:-1], around[2:, 1:-1])
-            found = jnp.minimum(distance, jnp.minimum(beside, above) + 1)
+            sideways = jnp.minimum(around[1:-1, 2:], around[1:-1, :-2])
+            vertical = jnp.minimum(around[:-2, 1:-1], around[2:, 1:-1])
+            found = jnp.minimum(distance, jnp.minimum(sideways, vertical) + 1)
             return jnp.where(walls, jnp.int32(FAR), jnp.minimum(found, FAR))
 
         def go_on(pair: tuple[Array, Array]) -> Array:
@@ -156,7 +158,7 @@ class Maze(Puzzle):
     def observe_board(
         self, instance: MazeInstance, board: Int32[Array, ""]
     ) -> UInt8[Array, "{self.rows} {self.columns}"]:
-        """The map with target and player."""
+        """Return the map with target and player."""
         shape = (self.rows, self.columns)
         cells = np.arange(self.rows * self.columns, dtype=np.int32).reshape(shape)
         here, there = cells == board, cells == instance.target
@@ -164,7 +166,10 @@ class Maze(Puzzle):
         return jnp.where(here, jnp.where(there, jnp.uint8(ARRIVED), jnp.uint8(PLAYER)), shown)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read a map: `#` wall, space floor, `@` player, `.` target, `+` player on the target."""
+        """Parse a map: `#` wall, space floor, `@` player, `.` target, `+` player on the target.
+
+        Raises `ValueError` for another shape or character, and for several players or targets.
+        """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.rows:
             raise ValueError(f"maze: {len(lines)} lines, expected {self.rows}")
@@ -173,47 +178,37 @@ class Maze(Puzzle):
                 raise ValueError(
                     f"maze: line {number} has {len(line)} characters, expected {self.columns}"
                 )
-            if unknown := set(line) - set(CHARACTERS):
+            if unknown := set(line) - set(self.characters):
                 raise ValueError(
                     f"maze: line {number} has {min(unknown)!r}; known are '#' wall, ' ' floor, "
                     "'@' player, '.' target, '+' player on the target"
                 )
-        shown = np.array([[CHARACTERS.index(c) for c in line] for line in lines])
+        shown = np.array([[self.characters.index(c) for c in line] for line in lines])
         start = np.flatnonzero((shown == PLAYER) | (shown == ARRIVED))
         target = np.flatnonzero((shown == TARGET) | (shown == ARRIVED))
-        for what, found in (("player", start), ("target", target)):
+        for name, found in (("player", start), ("target", target)):
             if len(found) != 1:
-                raise ValueError(f"maze: {len(found)} cells with a {what}, expected 1")
+                raise ValueError(f"maze: {len(found)} cells with a {name}, expected 1")
         instance = MazeInstance(
             walls=jnp.asarray((shown == WALL).astype(np.uint8)), target=jnp.int32(target[0])
         )
         return PuzzleLevel(board=jnp.int32(start[0]), instance=instance)
 
-    def text(self, instance: MazeInstance, board: Int32[Array, ""]) -> str:
-        """Draw the map as `read_level` reads it."""
-        shown = np.asarray(self.observe_board(instance, board))
-        return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
-
-    def tiles(self, state: PuzzleState) -> Int32[Array, "{self.rows} {self.columns}"]:
-        """The observation's numbers."""
-        return self.observe_board(state.instance, state.board).astype(jnp.int32)
-
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites of floor, wall, target, player, player on the target."""
-        from . import sprites
-
+        """Return sprites in the order of the observation's values."""
         return sprites.maze(tile_size)
 
 
 def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}"]:
-    """Draw the walls of a map by recursive division, all chambers of a depth at once.
+    """Generate walls by recursive division, all chambers of a depth in parallel.
 
-    A chamber (at first the whole map) gets a wall across its longer side (upright if they are
-    equal) in a uniform odd place, with a door in a uniform even place; then the chambers on both
-    sides do, until they are one cell wide. Every cell in an even row and column keeps the bounds of
-    its chamber, and all cells of a chamber hash the same word.
+    A chamber (at first the whole map) gets a wall across its longer side (upright if both are
+    equal) at a uniform odd coordinate, with a door at a uniform even coordinate. The chambers on
+    both sides are then divided in the same way, until they are one cell wide. Every cell in an even
+    row and column stores the bounds of its chamber, so that all cells of a chamber hash the same
+    word.
 
-    Returns 1 where a wall is. A map with an even side is one whose last free line is missing.
+    Returns 1 in walls. A map with an even side is an odd map without its last line of free cells.
     """
     height, width = (rows + 1) // 2, (columns + 1) // 2  # cells in even rows and columns
     row, column = np.indices((height, width), np.int32)
@@ -238,20 +233,20 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 
 
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
-    """A chamber's bounds in one word, those at the end exclusive; bits 24 and 25 are for walls."""
+    """Encode a chamber's bounds in one word, ends exclusive; bits 24 and 25 are for walls."""
     return top | (bottom << 6) | (left << 12) | (right << 18)
 
 
 def _divide(
     key: Key, cell: Array, depth: Array | int, row: Any, column: Any, shape: tuple[int, int]
 ) -> Array:
-    """Divide the chambers of all cells once."""
+    """Divide the chambers of all cells once; `cell` holds `_joined` bounds and walls."""
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
-    high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # on the map
+    high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # in cells of the map
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)
-    # 16 bits for each: places are equally likely up to 1 / 65,536.
+    # 16 random bits for each coordinate: probabilities are uniform up to 1 / 65,536.
     places = jnp.where(upright, wide, high) // 2
     cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)
     doors = (jnp.where(upright, high, wide) + 1) // 2

@@ -1,8 +1,8 @@
-"""Minesweeper: open all cells without a mine (rules as in Jumanji 1.1 `Minesweeper-v0`).
+"""Minesweeper: open all cells without a mine (rules of Jumanji 1.1 `Minesweeper-v0`).
 
 As in Jumanji, only the chosen cell opens, and the first one may be a mine. Differences: an opened
-mine shows as a mine, not as the number of mines beside it; choosing an open cell does nothing,
-unless the field `strict` is set.
+mine has a separate value instead of its number of neighbouring mines; choosing an open cell does
+nothing, unless the field `strict` is set.
 """
 
 from typing import Any, ClassVar
@@ -19,36 +19,37 @@ from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from . import sprites
 from .puzzle import PuzzleLevel
 
-COVERED, MINE = 9, 10  # what a cell shows, besides the number of mines beside it
-OPEN = 16  # added to what an open cell shows, in the state
-_MEANING = f"0 to 8 mines beside an open cell, {COVERED} a covered cell, {MINE} an opened mine"
+COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of mines
+OPEN = 16  # added in the state to the value of an open cell
+_MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
 
 @struct
 class MinesweeperState(State):
     """Clock and field."""
 
-    cells: UInt8[Array, "rows columns"]  # mines beside the cell or `MINE`; 16 more when open
+    cells: UInt8[Array, "rows columns"]  # neighbouring mines or `MINE`; `OPEN` more when open
 
 
 @register("Puzzle-Minesweeper-10x10-v0", rows=10, columns=10, mines=10)
 class Minesweeper(Env):
-    """Open all cells without a mine; an open cell shows how many of its eight neighbours have one.
+    """Open all cells without a mine; an open cell shows the number of neighbouring mines.
 
     Actions: the cell to open, row * columns + column.
-    Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 a
-        mine that was opened.
-    Reward: 1 for every cell opened without a mine.
-    Episode ends: when a mine is opened, when all cells without one are open, and at the time limit
-        (one step for each cell); `strict`: also when an open cell is chosen.
+    Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 an
+        opened mine.
+    Reward: 1 for every opened cell without a mine.
+    Episode ends: when a mine is opened, when all cells without a mine are open, or at the time
+        limit (one step per cell); with `strict` also when an open cell is chosen.
     """
 
-    rows: int = 10  # of cells
-    columns: int = 10  # of cells
-    mines: int = 10  # cells that hide one
-    strict: bool = False  # choosing an open cell ends the episode
+    rows: int = 10  # number of rows
+    columns: int = 10  # number of columns
+    mines: int = 10  # number of mines
+    strict: bool = False  # whether choosing an open cell ends the episode
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -63,12 +64,12 @@ class Minesweeper(Env):
 
     @property
     def default_params(self) -> Params:
-        """A time limit of one step for each cell."""
+        """The time limit: one step per cell."""
         return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
 
     @property
     def action_space(self) -> Space:
-        """One of the cells, row by row."""
+        """Cells, row by row."""
         return Discrete(self.rows * self.columns)
 
     @property
@@ -78,21 +79,21 @@ class Minesweeper(Env):
 
     @property
     def controls(self) -> Controls:
-        """A cell is pointed at."""
+        """Clicks on cells."""
         return cells(self.rows, self.columns, "open the cell")
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell."""
+        """Meaning of a cell."""
         return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:
-        """What the cells show."""
+        """Matrix of cells."""
         return Box(0, MINE, (self.rows, self.columns), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw where the mines are, each set of cells equally likely; the board is 1 there."""
+        """Draw a uniform set of mined cells; the board is 1 in these."""
         rank = permutation(words(key, self.rows * self.columns))
         mined = (rank < self.mines).astype(jnp.uint8)
         return PuzzleLevel(board=mined.reshape(self.rows, self.columns))
@@ -100,13 +101,13 @@ class Minesweeper(Env):
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> MinesweeperState:
         """Cover all cells."""
         mined = level.board
-        cells = jnp.where(mined != 0, jnp.uint8(MINE), _mines_beside(mined))
+        cells = jnp.where(mined != 0, jnp.uint8(MINE), _neighbouring_mines(mined))
         return MinesweeperState(time=jnp.int32(0), cells=cells)
 
     def step_state(
         self, key: Key, state: MinesweeperState, action: Array, params: Any
     ) -> Transition:
-        """Open the cell."""
+        """Open the chosen cell."""
         cells = np.arange(self.rows * self.columns, dtype=np.int32)
         here = (cells == action).reshape(self.rows, self.columns)
         before = state.cells.reshape(-1)[action]
@@ -120,20 +121,20 @@ class Minesweeper(Env):
         return Transition(state.replace(cells=after), reward, ended, {"solved": solved})
 
     def observe(self, state: MinesweeperState, params: Any = None) -> UInt8[Array, "rows columns"]:
-        """Return what the cells show."""
+        """Return the visible values of the cells."""
         shown = state.cells & jnp.uint8(OPEN - 1)
         return jnp.where(state.cells >= OPEN, shown, jnp.uint8(COVERED))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Tell whether all cells without a mine are open."""
+        """Return whether all cells without a mine are open."""
         return step.info["solved"]
 
     def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
-        """Tell which cells are covered."""
+        """Return which cells are covered."""
         return state.cells.reshape(-1) < OPEN
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Open a cell beside the only mine, then the mine."""
+        """Open a cell next to the only mine, then the mine."""
         mines = jnp.zeros_like(level.board).at[0, 0].set(1)
         return Ending(level.replace(board=mines), (1, 0))
 
@@ -142,27 +143,25 @@ class Minesweeper(Env):
         return (Fact("mines", f"{self.mines}"),)
 
     def describe(self, state: MinesweeperState, params: Any = None) -> str:
-        """Draw what the cells show."""
+        """Write the visible values of the cells."""
         shown = np.asarray(self.observe(state)).tolist()
         cells = [[{COVERED: "#", MINE: "*"}.get(cell, f"{cell}") for cell in row] for row in shown]
         legend = (
-            "The field, row by row: mines beside an open cell, # a covered cell, * an open mine"
+            "The field, row by row: mines next to an open cell, # a covered cell, * an open mine"
         )
         return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
-        """What the cells show, as `sprites.minesweeper` numbers it."""
+        """Return the visible values, the order of the sprites."""
         return self.observe(state).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (11, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites by value, uint8 (11, tile_size, tile_size, 3)."""
         return sprites.minesweeper(tile_size)
 
 
-def _mines_beside(mined: UInt8[Array, "rows columns"]) -> UInt8[Array, "rows columns"]:
-    """Number of mines among the eight neighbours of each cell."""
+def _neighbouring_mines(mined: UInt8[Array, "rows columns"]) -> UInt8[Array, "rows columns"]:
+    """Count the mines among the eight neighbours of each cell."""
     rows, columns = mined.shape
     padded = jnp.pad(mined, 1)
     total = jnp.zeros_like(mined)

@@ -1,4 +1,4 @@
-"""Pancake sorting (J. Goodman 1975): turn over the upper part of a stack until it is sorted."""
+"""Pancake sorting (J. Goodman 1975): sort a stack by reversing its upper part."""
 
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 LARGEST = 64
@@ -19,17 +20,17 @@ LARGEST = 64
 @register("Puzzle-Pancake-10-v0", size=10, representative=True)
 @register("Puzzle-Pancake-20-v0", size=20)
 class Pancake(Puzzle):
-    """Turn over any number of pancakes from the top of a stack, until it is sorted.
+    """Sort a stack of pancakes by size; a flip reverses any number of pancakes from the top.
 
-    Actions: action a turns over the upper a + 2 pancakes; always legal.
+    Actions: action a flips the upper a + 2 pancakes; always legal.
     Observation: uint8 (size,), widths 1 to size from the top down.
-    Reward: 1 when the smallest is on top and each lies on the next larger. Episode ends: then, or
-        at the time limit.
+    Reward: 1 when the stack is sorted with the smallest on top. Episode ends: then, or at the time
+        limit.
     State: the board is the observation.
     """
 
-    size: int = 10  # pancakes of the stack
-    scramble: int | None = None  # random flips from the sorted stack; None: any stack, uniformly
+    size: int = 10  # number of pancakes
+    scramble: int | None = None  # random flips of the sorted stack; None: a uniform stack
 
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 
@@ -41,12 +42,12 @@ class Pancake(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Numbers of pancakes turned over."""
+        """Number of flipped pancakes."""
         return tuple(f"flip {count}" for count in range(2, self.size + 1))
 
     @property
     def controls(self) -> Controls:
-        """A person points at the lowest pancake to flip, neither the top one nor the plate."""
+        """Clicks on the lowest pancake to flip, which is neither the top one nor the plate."""
 
         def flipped(state: Any, place: Place) -> int | None:
             return place[0] - 1 if 0 < place[0] < self.size else None
@@ -61,34 +62,34 @@ class Pancake(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A place of the stack."""
+        """Meaning of an entry."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property
     def observation_space(self) -> Space:
-        """Widths."""
+        """Widths from the top down."""
         return Box(1, self.size, (self.size,), np.uint8)
 
     def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:
-        """Turn over the upper pancakes."""
+        """Flip the upper pancakes."""
         place = np.arange(self.size, dtype=np.int32)
         source = jnp.where(place <= action + 1, action + 1 - place, place)
         return Move(board[source], jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt8[Array, " size"]) -> Bool[Array, ""]:
-        """Whether the stack is sorted."""
+        """Return whether the stack is sorted."""
         return (board == self.goal(instance)).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " size"]:
-        """The smallest on top."""
+        """Return the sorted stack, the smallest on top."""
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """The widths, each in the bits that the largest needs."""
+        """Encode each width with the bits that the largest needs."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         return bits.unpack(words, self.size, self._bits) + np.uint8(1)
 
     @property
@@ -96,27 +97,29 @@ class Pancake(Puzzle):
         return (self.size - 1).bit_length()
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """The widths."""
+        """Return the widths."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
-        """Neighbours whose widths differ by more than one (the plate counts as the largest): a flip
-        changes only one pair (M. Helmert, "Landmark heuristics for the pancake problem", 2010)."""
+        """Count the adjacent pairs whose widths differ by more than one; the plate is the largest.
+
+        A flip changes one pair (M. Helmert, "Landmark heuristics for the pancake problem", 2010).
+        """
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])
         return (abs(stack[1:] - stack[:-1]) != 1).sum(dtype=jnp.int32).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw any stack, or flip the sorted one, never the same count twice in succession."""
+        """Draw a uniform stack, or make `scramble` random flips, none of which undoes the last."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size)).astype(jnp.uint8) + np.uint8(1)
         return PuzzleLevel(board=board)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read the widths from the top down.
+        """Parse the widths from the top down.
 
-        Raises `ValueError` unless these are the numbers from 1 to `size`, each once.
+        Raises `ValueError` unless they are the numbers from 1 to `size`, each once.
         """
         names = text.split()
         if sorted(names) != sorted(str(width) for width in range(1, self.size + 1)):
@@ -127,14 +130,13 @@ class Pancake(Puzzle):
         return PuzzleLevel(board=jnp.asarray(np.array(names, np.uint8)))
 
     def text(self, instance: Any, board: Any) -> str:
-        """The widths, as `read_level` reads them."""
+        """Write the widths in the format of `read_level`."""
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """A row for each pancake, two tiles for each unit of its width, and a row for the plate.
+        """Return one row per pancake, two tiles per unit of width, and a row for the plate.
 
-        0 nothing, 1 plate, then three for each pancake from the smallest: its left end, its middle,
-        its right end.
+        0 nothing, 1 plate, then for each pancake from the smallest: left end, middle, right end.
         """
         width = state.board.astype(jnp.int32)[:, None]
         column = np.arange(2 * self.size, dtype=np.int32)
@@ -145,7 +147,5 @@ class Pancake(Puzzle):
         return jnp.concatenate([stack, jnp.ones((1, 2 * self.size), jnp.int32)])
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (2 + 3 * size, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites in the order of `tiles`, uint8 (2 + 3 * size, tile_size, tile_size, 3)."""
         return sprites.pancakes(tile_size, self.size)

@@ -1,7 +1,7 @@
 """Peg solitaire on the English board: jump until one peg is left, in the centre.
 
-A board is a bit for each hole in reading order, so that a jump is one exclusive or. Bounds by
-"pagoda functions": J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23.
+A board has one bit per hole in reading order, so that a jump is one exclusive or. The heuristic
+uses pagoda functions (J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
 """
 
 import functools
@@ -11,21 +11,23 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, UInt8, UInt32
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
+from . import sprites
+from .cells import cell_count
+from .puzzle import Move, PackedPuzzle, Predecessors, PuzzleLevel
 
 BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OOO  ")
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Value of a peg in each hole: 1, -1 or 0. No jump increases the sum. Of some thousand such
-# functions these exclude the most boards of random games.
+# Value of a peg in each hole: 1 (+), -1 (-) or 0 (.). No jump increases the sum over all pegs.
+# Of some thousand such functions, these prove the most boards of random games unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -33,31 +35,31 @@ PAGODAS = (
 
 
 class Tables(NamedTuple):
-    """Holes and jumps; sets of holes are two words."""
+    """Holes and jumps; a set of holes is two words."""
 
-    row: np.ndarray  # int32 (33,)
-    column: np.ndarray  # int32 (33,)
-    names: tuple[str, ...]  # of the jumps
+    row: np.ndarray  # int32 (33,): row of each hole
+    column: np.ndarray  # int32 (33,): column of each hole
+    names: tuple[str, ...]  # names of the jumps
     changed: np.ndarray  # uint32 (76, 2): the three holes of each jump
-    before: np.ndarray  # uint32 (76, 2): those of them that must have pegs
+    before: np.ndarray  # uint32 (76, 2): the two of them that must have pegs
 
 
 @register("Puzzle-PegSolitaire-v0")
-class PegSolitaire(Puzzle):
-    """A peg jumps over another beside it into a hole, and the other is taken off the board.
+class PegSolitaire(PackedPuzzle):
+    """Remove pegs until one is left: a peg jumps over a neighbour into a hole and removes it.
 
     The central game begins with a peg in every hole but the centre, and takes 31 jumps.
 
-    Actions: 76 jumps, by the hole from which a peg jumps, then up, right, down, left.
+    Actions: 76 jumps, ordered by the hole of the jumping peg, then up, right, down, left.
     Observation: uint8 (7, 7), 0 outside the board, 1 a hole, 2 a peg.
     Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
         number of pegs left when no peg can jump.
-    Episode ends: solved, or when no peg can jump.
-    State: the board is a bit for each of the 33 holes, 1 for a peg, row by row, the first lowest.
+    Episode ends: when solved, or when no peg can jump.
+    State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from the lowest.
     """
 
-    scramble: int | None = None  # random jumps back from the goal; None: the central game
-    reward: str = "goal"  # "pegs": also minus the pegs left when none can jump
+    scramble: int | None = None  # random reversed jumps from the goal; None: the central game
+    reward: str = "goal"  # "pegs": also minus the number of pegs when none can jump
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
     legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
@@ -75,7 +77,7 @@ class PegSolitaire(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Two holes are pointed at: from and to."""
+        """Clicks on two holes: from and to."""
         names = {name: i for i, name in enumerate(self.action_names)}
         jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
 
@@ -87,78 +89,74 @@ class PegSolitaire(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell of the square around the board."""
+        """Meaning of a cell of the square around the board."""
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
     def observation_space(self) -> Space:
-        """The board."""
+        """Matrix of cells."""
         return Box(0, 2, (7, 7), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, "2"], action: Array) -> Move:
-        """Jump, if the two pegs and the hole are there."""
+        """Jump, if there are two pegs and a hole."""
         changed, before = (jnp.asarray(t)[action] for t in (_tables().changed, _tables().before))
         valid = _same(board & changed, before)
         moved = board ^ jnp.where(valid, changed, jnp.uint32(0))
         return Move(moved, jnp.ones((), jnp.float32), valid)
 
     def is_goal(self, instance: Any, board: UInt32[Array, "2"]) -> Bool[Array, ""]:
-        """Whether the only peg is in the centre."""
+        """Return whether the only peg is in the centre."""
         return _same(board, jnp.asarray(_set(CENTRE)))
 
     def is_dead(self, instance: Any, board: UInt32[Array, "2"]) -> Bool[Array, ""]:
-        """Whether no peg can jump and the board is not solved."""
+        """Return whether no peg can jump and the board is not solved."""
         jumps = _same(board & _tables().changed, jnp.asarray(_tables().before))
         return ~jumps.any() & ~self.is_goal(instance, board)
 
     def goal(self, instance: Any) -> UInt32[Array, "2"]:
-        """One peg in the centre."""
+        """Return the board with one peg in the centre."""
         return jnp.asarray(_set(CENTRE))
 
     def predecessors(self, instance: Any, board: UInt32[Array, "2"]) -> Predecessors:
-        """Undo each jump where its peg has landed and the holes behind it are free."""
+        """Undo each jump whose landing hole has a peg and whose other two holes are empty."""
         changed, before = jnp.asarray(_tables().changed), jnp.asarray(_tables().before)
         valid = _same(board & changed, changed ^ before)
         undone = board ^ jnp.where(valid[:, None], changed, jnp.uint32(0))
         action = jnp.arange(len(changed), dtype=jnp.int32)
         return Predecessors(undone, action, jnp.ones(action.shape, jnp.float32), valid)
 
-    def pack(self, board: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
-        """The board is as it is stored: a bit for each hole."""
-        return board
-
-    def unpack(self, words: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
-        """Undo `pack`."""
-        return words
-
     def observe_board(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
-        """0 outside, 1 a hole, 2 a peg."""
+        """Return 0 outside the board, 1 for a hole, 2 for a peg."""
         cell = _cells()
         hole = np.maximum(cell, 0)
         peg = (board[hole // 32] >> (hole % 32).astype(np.uint32)) & np.uint32(1)
         return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
 
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
-        """The pegs to remove, one by each jump; 32 more where a pagoda function, which no jump can
-        raise, proves that there is no solution: it is lower here than at the goal."""
-        jumps = _count(board) - 1
+        """Return the number of pegs to remove, one per jump; 32 more if there is no solution.
+
+        That is proven if a pagoda function, which no jump increases, is lower than at the goal.
+        """
+        jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
         for one, minus in _pagodas():
-            worth = _count(board & one) - _count(board & minus)
-            lost = lost | (worth < 1)
+            pagoda = cell_count(board & one) - cell_count(board & minus)
+            lost = lost | (pagoda < 1)
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """1 when solved; with `reward="pegs"` minus the pegs on a board where none can jump."""
+        """Return 1 when solved; with `reward="pegs"`, minus the pegs if none can jump."""
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
             return reward
-        pegs = _count(move.board).astype(jnp.float32)
+        pegs = cell_count(move.board).astype(jnp.float32)
         return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Take the central game, or undo `scramble` random jumps from the goal, fewer if no more
-        can be undone."""
+        """Return the central game, or undo `scramble` random jumps from the goal.
+
+        Fewer are undone if the board gets stuck.
+        """
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
             return PuzzleLevel(board=jnp.asarray(start))
@@ -171,14 +169,15 @@ class PegSolitaire(Puzzle):
             changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
             return board ^ changed.sum(axis=0, dtype=jnp.uint32)
 
-        board = self.goal(()) + drawn[0] * np.uint32(0)  # varies as the key does
+        # Adding 0 makes the carry device-varying like the key, as `shard_map` requires.
+        board = self.goal(()) + drawn[0] * np.uint32(0)
         return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read seven lines, `O` a peg and `.` a hole; the corners are left out or blank.
+        """Parse seven lines of `O` (a peg) and `.` (a hole) with omitted or blank corners.
 
         Raises `ValueError` for another shape or character, and for a board that the rule of three
-        proves unsolvable; some of the other boards are unsolvable too.
+        proves unsolvable; some of the other boards are unsolvable, too.
         """
         lines = [line.strip() for line in text.strip().splitlines()]
         if len(lines) != len(BOARD):
@@ -192,30 +191,19 @@ class PegSolitaire(Puzzle):
         pegs = [i for i, character in enumerate("".join(lines)) if character == "O"]
         if _thirds(pegs) != _thirds([CENTRE]):
             raise ValueError(
-                f"{self.name}: no jumps from here leave one peg in the centre, because they keep "
-                "parities of pegs on every third diagonal, which are not those of the goal"
+                f"{self.name}: this board is unsolvable: jumps preserve the parities of pegs on "
+                "every third diagonal, and these differ from the goal's"
             )
         return PuzzleLevel(board=jnp.asarray(_set(*pegs)))
 
     def text(self, instance: Any, board: Any) -> str:
-        """The board, as `read_level` reads it."""
+        """Write the board in the format of `read_level`."""
         cells = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
 
-    def tiles(self, state: PuzzleState) -> Int32[Array, "7 7"]:
-        """0 outside, 1 a hole, 2 a peg."""
-        return self.observe_board(state.instance, state.board).astype(jnp.int32)
-
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (3, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites of nothing, a hole and a peg, uint8 (3, tile_size, tile_size, 3)."""
         return sprites.pegs(tile_size)
-
-
-def _count(words: UInt32[Array, "2"]) -> Int32[Array, ""]:
-    """Number of set bits."""
-    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
 
 
 def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Bool[Array, "*sets"]:
@@ -223,14 +211,14 @@ def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Boo
 
 
 def _set(*holes: int) -> np.ndarray:
-    """A set of holes as two words."""
+    """Return a set of holes as two words."""
     bits = sum(1 << int(hole) for hole in holes)
     return np.array([bits & 0xFFFFFFFF, bits >> 32], np.uint32)
 
 
 @functools.lru_cache
 def _cells() -> np.ndarray:
-    """Hole in each cell, int32 (7, 7); -1 outside."""
+    """Return the hole in each cell, int32 (7, 7); -1 outside the board."""
     inside = np.array([[character != " " for character in row] for row in BOARD])
     return np.where(inside, np.cumsum(inside).reshape(7, 7) - 1, -1).astype(np.int32)
 
@@ -250,8 +238,10 @@ def _tables() -> Tables:
 
 
 def _thirds(pegs: list[int]) -> list[int]:
-    """Parities of the pegs on two adjacent thirds of the diagonals, in both directions. A jump
-    keeps them: it crosses three adjacent diagonals and changes the pegs on each by one."""
+    """Return the parities of the pegs on two adjacent thirds of the diagonals, both directions.
+
+    A jump preserves them: it crosses three adjacent diagonals and changes each count by one.
+    """
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
     return [int(c[i] + c[j]) % 2 for c in counts for i, j in ((0, 1), (1, 2))]
@@ -259,10 +249,10 @@ def _thirds(pegs: list[int]) -> list[int]:
 
 @functools.lru_cache
 def _pagodas() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Holes worth 1 and holes worth -1 of each pagoda function."""
+    """Return the holes of value 1 and those of value -1 for all rotations of `PAGODAS`."""
     known = {}
     for drawing, turns in itertools.product(PAGODAS, range(4)):
         grid = np.rot90(np.array([list(row) for row in drawing]), turns)
-        worth = grid[_tables().row, _tables().column]
-        known["".join(worth)] = tuple(_set(*np.flatnonzero(worth == s).tolist()) for s in "+-")
+        signs = grid[_tables().row, _tables().column]
+        known["".join(signs)] = tuple(_set(*np.flatnonzero(signs == s).tolist()) for s in "+-")
     return tuple(known.values())

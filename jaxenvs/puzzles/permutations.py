@@ -1,4 +1,4 @@
-"""Tables of twisty puzzles, built from their geometry: stickers, and where turns take them."""
+"""Tables of twisty puzzles, built from their geometry: stickers and their permutations by turns."""
 
 import dataclasses
 import functools
@@ -9,28 +9,28 @@ import numpy as np
 
 from . import groups
 
-_TRACKED = 4  # pieces of a pattern database
+_TRACKED = 4  # pieces per pattern database
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the least turns for each placement of some pieces."""
+    """A pattern database: the fewest turns that solve some pieces, by their places."""
 
-    tracked: np.ndarray  # int32, a sticker of each piece
-    cells: np.ndarray  # int32, stickers to which they can go
-    table: np.ndarray  # uint8, flat: an axis of cells for each tracked sticker
+    tracked: np.ndarray  # int32: one sticker of each piece
+    cells: np.ndarray  # int32: sticker places that they can reach
+    table: np.ndarray  # uint8, flat; one axis of cells per tracked sticker
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Permutations:
-    """A puzzle of coloured stickers that turns permute."""
+    """A puzzle whose turns permute coloured stickers."""
 
-    names: tuple[str, ...]  # of the actions
+    names: tuple[str, ...]  # action names
     source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
-    inverse: np.ndarray  # int32 (actions,)
-    goal: np.ndarray  # uint8 (stickers,): colour of each when solved
-    # The next sticker of the same piece, clockwise: two colours tell which sticker it is.
-    beside: np.ndarray  # int32 (stickers,)
-    kind: np.ndarray  # int32 (stickers,): stickers of different kinds never change places
+    inverse: np.ndarray  # int32 (actions,): inverse action
+    goal: np.ndarray  # uint8 (stickers,): colours when solved
+    # Next sticker of the same piece, clockwise; the colours of both identify a sticker.
+    next_on_piece: np.ndarray  # int32 (stickers,)
+    kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places
 
     @property
     def colours(self) -> int:
@@ -39,7 +39,7 @@ class Permutations:
 
     @functools.cached_property
     def moves(self) -> np.ndarray:
-        """Place to which each turn takes each sticker, int32 (actions, stickers)."""
+        """Destination of each sticker under each turn, int32 (actions, stickers)."""
         return np.argsort(self.source, axis=1).astype(np.int32)
 
     @functools.cached_property
@@ -49,9 +49,9 @@ class Permutations:
 
     @functools.cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """Pattern databases that cover all pieces, four by four."""
+        """Pattern databases of `_TRACKED` pieces each that cover all pieces."""
         found = []
-        piece = np.minimum.reduce([np.arange(self.goal.size), *self._further])
+        piece = np.minimum.reduce([np.arange(self.goal.size), *self._others])
         for cells in groups.orbits(self.moves):
             ones = np.array(sorted({int(piece[c]): int(c) for c in cells[::-1]}.values()), np.int32)
             for start in range(0, len(ones), _TRACKED):
@@ -61,9 +61,9 @@ class Permutations:
         return tuple(found)
 
     @property
-    def _further(self) -> tuple[np.ndarray, np.ndarray]:
+    def _others(self) -> tuple[np.ndarray, np.ndarray]:
         """The other stickers of each piece."""
-        return self.beside, self.beside[self.beside]
+        return self.next_on_piece, self.next_on_piece[self.next_on_piece]
 
 
 class _Sticker(NamedTuple):
@@ -72,7 +72,7 @@ class _Sticker(NamedTuple):
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
-    """Source of each sticker's colour, from where each sticker goes."""
+    """Return the source of each sticker's colour, given the destination of each moved sticker."""
     index = {sticker: i for i, sticker in enumerate(stickers)}
     source = np.arange(len(stickers), dtype=np.int32)
     for old, new in turned.items():
@@ -83,7 +83,7 @@ def _permutation(stickers: list, turned: dict) -> np.ndarray:
 def _with_powers(
     turns: list[tuple[str, np.ndarray]], half: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Each turn clockwise and anticlockwise, and with `half` also twice."""
+    """Return names, sources and inverses of each turn, its inverse and, with `half`, its square."""
     names, sources, inverse = [], [], []
     for name, source in turns:
         first = len(names)
@@ -93,7 +93,7 @@ def _with_powers(
     return tuple(names), np.stack(sources), np.array(inverse, np.int32)
 
 
-# Face: outward, to the right and down, as seen from outside; x right, y up, z towards the eye.
+# Directions outward, right and down of each face from outside; x right, y up, z to the viewer.
 FACES = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
@@ -106,8 +106,11 @@ FACES = {
 
 @functools.lru_cache
 def cube(size: int, half_turns: bool, faces: str) -> Permutations:
-    """Rubik's cube: faces U F R B L D, row by row (U with B on top, the sides with U on top, D with
-    F on top); `faces` may turn, clockwise and back, and by half."""
+    """Build the tables of Rubik's cube, in which only `faces` turn.
+
+    Stickers are ordered by faces U F R B L D, row by row: U with B on top, the sides with U on top,
+    D with F on top.
+    """
     stickers = []
     at = range(1 - size, size, 2)
     for normal, right, down in np.array(list(FACES.values())):
@@ -130,13 +133,18 @@ def cube(size: int, half_turns: bool, faces: str) -> Permutations:
             )
         )
     goal = np.repeat(np.arange(6, dtype=np.uint8), size * size)
-    return Permutations(*_with_powers(turns, half_turns), goal, _beside(stickers), _kinds(stickers))
+    return Permutations(
+        *_with_powers(turns, half_turns), goal, _next_on_piece(stickers), _kinds(stickers)
+    )
 
 
 @functools.lru_cache
 def skewb() -> Permutations:
-    """Skewb: each face a centre and four corners (in the order of a cube's); turns about the four
-    corners of one tetrad, which keep their places."""
+    """Build the tables of the Skewb.
+
+    Each face has a centre and four corners, row by row as on a cube. Turns are about the four
+    corners of one tetrad, which keep their places.
+    """
     stickers = []
     for normal, right, down in np.array(list(FACES.values())):
         stickers.append(_Sticker(tuple(map(int, normal)), tuple(map(int, normal))))
@@ -150,7 +158,7 @@ def skewb() -> Permutations:
         axis = np.array(corner)
 
         def turn(vector: tuple[int, ...], axis: np.ndarray = axis) -> tuple[int, ...]:
-            v = np.array(vector)  # a third of a turn clockwise about the axis
+            v = np.array(vector)  # rotate by 120 degrees clockwise about the axis
             return tuple(map(int, (axis * (axis @ v) - v - np.cross(axis, v)) // 2))
 
         half = [s for s in stickers if axis @ np.array(s.piece) > 0]
@@ -158,13 +166,18 @@ def skewb() -> Permutations:
             (name, _permutation(stickers, {s: _Sticker(turn(s.piece), turn(s.face)) for s in half}))
         )
     goal = np.repeat(np.arange(6, dtype=np.uint8), 5)
-    return Permutations(*_with_powers(turns, False), goal, _beside(stickers), _kinds(stickers))
+    return Permutations(
+        *_with_powers(turns, False), goal, _next_on_piece(stickers), _kinds(stickers)
+    )
 
 
 @functools.lru_cache
 def pyraminx() -> Permutations:
-    """Pyraminx without its tips: vertices U L R B, face i opposite vertex i; on each face the three
-    axial stickers by vertex, then the three edge stickers, each opposite a vertex of the face."""
+    """Build the tables of the Pyraminx without its tips.
+
+    The vertices are U L R B, and face i is opposite vertex i. Each face has three axial stickers in
+    the order of its vertices, then three edge stickers in the order of the opposite vertices.
+    """
     stickers = []
     for face in range(4):
         corners = [v for v in range(4) if v != face]
@@ -172,7 +185,7 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # An even permutation of the vertices that leaves one in place: a third of a turn.
+        # A rotation by 120 degrees is an even permutation of the vertices that fixes one.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
@@ -183,20 +196,20 @@ def pyraminx() -> Permutations:
         }
         turns.append((name, _permutation(stickers, moved)))
     goal = np.repeat(np.arange(4, dtype=np.uint8), 6)
-    beside = np.empty(24, np.int32)
+    next_on_piece = np.empty(24, np.int32)
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        if len(same) == 3:  # the axial piece of a vertex: turn it to find the next
+        if len(same) == 3:  # an axial piece: the turn of its vertex gives the next sticker
             table = turns[sticker.piece[0]][1]
-            beside[i] = np.flatnonzero(table == i)[0]
+            next_on_piece[i] = np.flatnonzero(table == i)[0]
         else:
-            beside[i] = next(j for j in same if j != i)
-    return Permutations(*_with_powers(turns, False), goal, beside, _kinds(stickers))
+            next_on_piece[i] = next(j for j in same if j != i)
+    return Permutations(*_with_powers(turns, False), goal, next_on_piece, _kinds(stickers))
 
 
-def _beside(stickers: list[_Sticker]) -> np.ndarray:
-    """Next sticker of each piece, clockwise seen from outside."""
-    beside = []
+def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
+    """Return the next sticker of the same piece, clockwise as seen from outside."""
+    next_on_piece = []
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
         following = i
@@ -204,11 +217,11 @@ def _beside(stickers: list[_Sticker]) -> np.ndarray:
             around = np.cross(sticker.face, stickers[j].face) @ np.array(sticker.piece)
             if j != i and (len(same) == 2 or around < 0):
                 following = j
-        beside.append(following)
-    return np.array(beside, np.int32)
+        next_on_piece.append(following)
+    return np.array(next_on_piece, np.int32)
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Number of stickers on the piece of each, which distinguishes kinds of pieces."""
+    """Return the number of stickers on each sticker's piece, which identifies the piece's kind."""
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

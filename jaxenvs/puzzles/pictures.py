@@ -1,6 +1,6 @@
-"""Pictures of twisty puzzles: maps of the sticker that each point shows, painted by one gather.
+"""Pictures of twisty puzzles: maps from points to stickers, painted by one gather.
 
-A map has several points for each pixel, which takes their mean, so that slanted edges are smooth.
+A map has several points per pixel, whose colours are averaged, so that slanted edges are smooth.
 """
 
 import functools
@@ -13,12 +13,12 @@ from jaxtyping import Array, Integer, UInt8
 from . import permutations
 from .sprites import CUBE, NIGHT
 
-BACK, PLASTIC, FIRST = range(3)  # what a point shows; stickers are counted from FIRST
-FINE = 2  # points of a pixel on a side
+BACK, PLASTIC, FIRST = range(3)  # labels of a point: background, plastic, first sticker
+FINE = 2  # points per side of a pixel
 BLACK = (6, 7, 10)
-SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # of the faces of a solid cube
-EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))  # from where a cube is seen: U F R, and D B L
-REACH = 1.72  # how far a cube reaches from its centre
+SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # brightness of a cube's faces
+EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))  # view directions: onto U F R, and onto D B L
+REACH = 1.72  # radius of a projected cube
 FACES = np.array(list(permutations.FACES.values()), np.float64)  # outward normal, right and down
 
 
@@ -27,7 +27,7 @@ def painted(
     stickers: Integer[Array, " stickers"],
     shades: np.ndarray | None = None,
 ) -> UInt8[Array, "height width 3"]:
-    """Paint a map (height * FINE, width * FINE) with the colours of the stickers."""
+    """Paint a map of labels (height * FINE, width * FINE) with the colours of the stickers."""
     colours = jnp.asarray(np.array(CUBE, np.float32))[stickers.astype(jnp.int32)]
     if shades is not None:
         colours = colours * shades[:, None]
@@ -39,38 +39,38 @@ def painted(
 
 
 def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The points of a picture: their x and y in pixels."""
+    """Return x and y of the points of a picture, in pixels."""
     y, x = ((np.arange(n * FINE) + 0.5) / FINE for n in (height, width))
     return x[None, :], y[:, None]
 
 
-# A Skewb: the net of a cube, the centre of a face a square on its corner.
+# Skewb: the net of a cube with diamonds as centres.
 
 
 @functools.lru_cache(maxsize=4)
 def skewb(tile_size: int) -> np.ndarray:
-    """The net in 9 x 12 tiles: U above, L F R B in a row, D below."""
+    """Return the map of the net in 9 x 12 tiles: U above, L F R B in a row, D below."""
     side = 3 * tile_size
     x, y = _grid(3 * side, 4 * side)
     row, column = (y // side).astype(np.int32), (x // side).astype(np.int32)
     face = np.array([[-1, 0, -1, -1], [4, 1, 2, 3], [-1, 5, -1, -1]])[row, column]
     right, down = x / side % 1 * 2 - 1, y / side % 1 * 2 - 1
-    away = abs(right) + abs(down)
-    sticker = np.where(away < 1, 0, 1 + (right > 0) + 2 * (down > 0))
-    joint = (abs(away - 1) < 0.07) | (np.maximum(abs(right), abs(down)) > 0.94)
+    distance = abs(right) + abs(down)  # from the centre of the face, in the 1-norm
+    sticker = np.where(distance < 1, 0, 1 + (right > 0) + 2 * (down > 0))
+    joint = (abs(distance - 1) < 0.07) | (np.maximum(abs(right), abs(down)) > 0.94)
     shown = np.where(joint, PLASTIC, FIRST + 5 * face + sticker)
     return np.where(face < 0, BACK, shown).astype(np.uint8)
 
 
-# A Pyraminx: the face opposite B in the middle, the others folded out around it.
+# Pyraminx: the face opposite B in the middle, the others unfolded around it.
 
 
 @functools.lru_cache(maxsize=4)
 def pyraminx(tile_size: int) -> np.ndarray:
-    """The net in 4 x 6 tiles. A tip has the colour of the piece that it sits on."""
+    """Return the map of the net in 4 x 6 tiles. A tip has the colour of the piece below it."""
     height, width = 4 * tile_size, 6 * tile_size
     x, y = _grid(height, width)
-    edge = 0.96 * height / 3**0.5 * 2  # of the net
+    edge = 0.96 * height / 3**0.5 * 2  # side of the net, in pixels
     top, left = 0.02 * height, (width - edge) / 2
     low, middle = top + 0.96 * height, top + 0.48 * height
     corner = {
@@ -89,14 +89,16 @@ def pyraminx(tile_size: int) -> np.ndarray:
         (1, ("U", "R", "right")),
         (2, ("U", "L", "left")),
     ):
-        shares = _shares(x, y, [corner[name] for name in names])
-        inside = np.all([share >= 0 for share in shares], axis=0)
-        labels = np.where(inside, _triangle(face, shares), labels)
+        weights = _barycentric(x, y, [corner[name] for name in names])
+        inside = np.all([weight >= 0 for weight in weights], axis=0)
+        labels = np.where(inside, _triangle(face, weights), labels)
     return labels.astype(np.uint8)
 
 
-def _shares(x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]) -> list[np.ndarray]:
-    """How near points are to each corner of a triangle, from 3 there to 0 on the other side."""
+def _barycentric(
+    x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]
+) -> list[np.ndarray]:
+    """Return barycentric coordinates of points times 3: 3 at a corner, 0 on the opposite side."""
     (x0, y0), (x1, y1), (x2, y2) = corners
     area = (y1 - y2) * (x0 - x2) + (x2 - x1) * (y0 - y2)
     first = 3 * ((y1 - y2) * (x - x2) + (x2 - x1) * (y - y2)) / area
@@ -104,23 +106,26 @@ def _shares(x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]) ->
     return [first, second, 3 - first - second]
 
 
-def _triangle(face: int, shares: list[np.ndarray]) -> np.ndarray:
-    """What the points of a face show: nine triangles, those at a corner with the next below."""
-    whole = [np.floor(share).clip(0, 2) for share in shares]
-    between = np.minimum.reduce([np.minimum(s % 1, 1 - s % 1) for s in shares])
-    nearest = np.argmax(whole, axis=0)  # of a tip and of an axial sticker
-    edge = np.argmin(whole, axis=0)  # the corner that an edge sticker is opposite of
+def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
+    """Return the labels of a face: nine triangles, where a tip belongs to the axial sticker."""
+    whole = [np.floor(weight).clip(0, 2) for weight in weights]
+    between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
+    nearest = np.argmax(whole, axis=0)  # the corner of a tip or an axial sticker
+    edge = np.argmin(whole, axis=0)  # the corner opposite an edge sticker
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
 
 
-# A cube: solid, seen from two opposite corners, also with a face on its way.
+# Cube: a solid seen from two opposite corners, possibly with a partly turned face.
 
 
 @functools.lru_cache(maxsize=8)
 def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0) -> np.ndarray:
-    """A square picture of a cube, seen from `EYES[eye]`, `face` turned clockwise by `quarters`."""
+    """Return the map of a cube seen from `EYES[eye]`, with `face` turned by `quarters` clockwise.
+
+    The map is square, with `pixels` pixels per side.
+    """
     labels = np.full((pixels * FINE, pixels * FINE), BACK, np.uint8)
     normal = FACES[face, 0]
     cut = 1 - 2 / size
@@ -143,7 +148,7 @@ def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0
 
 
 def _facelets(size: int) -> np.ndarray:
-    """Corners of all stickers, counter-clockwise seen from outside: (stickers, 4, 3)."""
+    """Return the corners of all stickers, counter-clockwise from outside, (stickers, 4, 3)."""
     quads = []
     for normal, right, down in FACES:
         for row, column in itertools.product(range(size), repeat=2):
@@ -154,21 +159,21 @@ def _facelets(size: int) -> np.ndarray:
 
 
 def _cap(face: int, height: float) -> np.ndarray:
-    """The cut below a face, seen from the face: (1, 4, 3)."""
+    """Return the corners of the cut below a face, as seen from that face, (1, 4, 3)."""
     normal, right, down = FACES[face]
     corners = (-right - down, -right + down, right + down, right - down)
     return np.array([[height * normal + corner for corner in corners]])
 
 
 def _rotated(points: np.ndarray, axis: np.ndarray, quarters: float) -> np.ndarray:
-    """Turn points about an axis, clockwise seen from its end."""
+    """Rotate points about an axis, clockwise as seen from its end."""
     angle = -quarters * np.pi / 2
     along = (points @ axis)[..., None] * axis
     return along + np.cos(angle) * (points - along) + np.sin(angle) * np.cross(axis, points)
 
 
 def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
-    """The quads that face the eye, as points of the map."""
+    """Project quads onto the map, orthographically."""
     towards = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
     right = np.cross((0.0, 1.0, 0.0), towards)
     right /= np.linalg.norm(right)
@@ -177,7 +182,7 @@ def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
 
 
 def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
-    """Paint a convex quad in place, unless it is seen from behind."""
+    """Paint a convex quad in place, unless it faces away."""
     left, top = np.floor(quad.min(axis=0)).astype(int).clip(0)
     right, low = np.ceil(quad.max(axis=0)).astype(int)
     y, x = np.mgrid[top:low, left:right] + 0.5
@@ -191,7 +196,7 @@ def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
 def solids(
     size: int, tile_size: int, face: int = 0, quarters: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Maps of a cube seen from both `EYES`, `face` turned clockwise by `quarters`."""
+    """Return maps of a cube seen from both `EYES`, with `face` turned by `quarters` clockwise."""
     pixels = size * tile_size
     return solid(size, pixels, 0, face, quarters), solid(size, pixels, 1, face, quarters)
 
@@ -201,7 +206,7 @@ def cube(
     board: UInt8[Array, " stickers"],
     maps: tuple[np.ndarray, np.ndarray],
 ) -> UInt8[Array, "height width 3"]:
-    """Put the cube, seen from both sides, into the free corners on the right of its net."""
+    """Paint both views of the cube into the free corners on the right of its net."""
     shades = np.repeat(SHADE, board.shape[0] // 6)
     height, width, _ = net.shape
     for labels, is_low in zip(maps, (False, True), strict=True):

@@ -1,8 +1,8 @@
-"""`Puzzle`: an environment that a search can expand.
+"""`Puzzle`: a deterministic environment that a search can expand.
 
 The rules are one pure function, `apply`; `step` (for learners), `neighbours` (for search) and the
-action mask are derived from it. What stays the same in an episode (walls, targets, distances) is
-the instance. It is separate from the board, and a search stores and hashes only boards.
+action mask are derived from it. The constant part of an episode (walls, targets, distances) is the
+instance. It is separate from the board, so that a search stores and hashes only boards.
 """
 
 from abc import abstractmethod
@@ -20,19 +20,19 @@ from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
 
-DIRECTIONS = ("up", "right", "down", "left")  # the inverse of a is (a + 2) % 4
+DIRECTIONS = ("up", "right", "down", "left")  # the inverse of action a is (a + 2) % 4
 
 
 class Move(NamedTuple):
-    """Result of an action; an invalid one leaves the board unchanged."""
+    """Result of an action; an invalid action leaves the board unchanged."""
 
     board: PyTree[Array]
     cost: Float32[Array, "*actions"]
-    valid: Bool[Array, "*actions"]  # the action is legal here; then it changes the board
+    valid: Bool[Array, "*actions"]  # whether the action is legal; then it changes the board
 
 
 class Predecessors(NamedTuple):
-    """Boards from which one action leads here; an action may lead here from several."""
+    """Boards from which one action leads to a given board; an action may occur several times."""
 
     board: PyTree[Array]
     action: Int32[Array, " predecessors"]
@@ -42,101 +42,102 @@ class Predecessors(NamedTuple):
 
 @struct
 class PuzzleLevel(Struct):
-    """Where an episode begins."""
+    """Initial board and instance of an episode."""
 
     board: PyTree[Array]
-    instance: PyTree[Array] = ()  # what no action changes
+    instance: PyTree[Array] = ()  # the part that no action changes
 
 
 @struct
 class PuzzleState(State):
-    """Clock, board and what no action changes."""
+    """Clock, board and instance."""
 
-    board: PyTree[Array]  # what actions change
-    instance: PyTree[Array]  # what no action changes
+    board: PyTree[Array]  # the part that actions change
+    instance: PyTree[Array]  # the part that no action changes
 
 
 class Puzzle(Env):
-    """Base of deterministic puzzles: everything is known, and only actions change the board.
+    """Base of deterministic, fully known puzzles, in which only actions change the board.
 
-    An author writes the abstract methods and `observation_space`, `tiles` and `atlas`, and where
-    they exist `inverse` or `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`,
-    `text` with its `legend`.
+    A puzzle defines the abstract methods, `observation_space` and `atlas`; `tiles` unless the
+    observation is the matrix of its sprites; and where they exist `inverse` or `predecessors`,
+    `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, `characters` or `text` with a `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    unit_cost: ClassVar[bool] = True  # every action costs 1
-    steps_limit: ClassVar[int] = 200  # time limit by default
+    unit_cost: ClassVar[bool] = True  # whether every action costs 1
+    steps_limit: ClassVar[int] = 200  # default time limit
     fully_observed: ClassVar[bool] = True
-    legend: ClassVar[str] = "The board"  # what `text` shows, before a colon
+    legend: ClassVar[str] = "The board"  # describes `text`, without the final colon
+    characters: ClassVar[str] = ""  # one for each value of the observation, for `text`
 
-    # The author's part.
+    # Defined by subclasses.
 
     @property
     @abstractmethod
     def action_names(self) -> tuple[str, ...]:
-        """A short name for each action."""
+        """Short names of the actions."""
         raise NotImplementedError
 
     @abstractmethod
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a board, and what stays the same in its episode."""
+        """Draw the initial board and the instance of an episode."""
         raise NotImplementedError
 
     @eager.compiled
     @abstractmethod
     def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
-        """Apply the rules; an invalid action leaves the board unchanged."""
+        """Apply an action; an invalid one leaves the board unchanged."""
         raise NotImplementedError
 
     @eager.compiled
     @abstractmethod
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Tell whether the board is solved."""
+        """Return whether the board is solved."""
         raise NotImplementedError
 
     @eager.compiled
     def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Tell whether the episode ends unsolved; true only if the board has no solution."""
+        """Return whether the episode ends unsolved; true only if the board has no solution."""
         return jnp.zeros((), jnp.bool_)
 
     @eager.compiled
     @abstractmethod
     def pack(self, board: Any) -> UInt32[Array, " words"]:
-        """Write the board as 32-bit words, different for each board."""
+        """Encode the board as 32-bit words; different boards have different words."""
         raise NotImplementedError
 
     @eager.compiled
     @abstractmethod
     def unpack(self, words: UInt32[Array, " words"]) -> Any:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         raise NotImplementedError
 
     @eager.compiled
     @abstractmethod
     def observe_board(self, instance: Any, board: Any) -> PyTree[Array]:
-        """Return the observation: one for each board, unless `fully_observed = False`."""
+        """Return the observation; it determines the board unless `fully_observed` is False."""
         raise NotImplementedError
 
     @eager.compiled
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
-        """Return a lower bound of the cost to a goal, 0 at a goal."""
+        """Return a lower bound of the cost to a goal; 0 at a goal."""
         return jnp.zeros((), jnp.float32)
 
     @eager.compiled
     def goal(self, instance: Any) -> Any:
-        """Return the only solved board, which search from both ends needs."""
+        """Return the only solved board, which bidirectional search needs."""
         raise NotImplementedError(f"{self.name} has no single goal")
 
     @eager.compiled
     def oracle(self, instance: Any, board: Any) -> Array:
-        """Return the least cost to a goal in closed form."""
+        """Return the optimal cost to a goal without a search."""
         raise NotImplementedError(f"{self.name} has no closed form of its distances")
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """The action that undoes each action, int32 (actions,); None where there is none."""
+        """The action that undoes each action, int32 (actions,); None if moves cannot be undone."""
         return None
 
     @eager.compiled
@@ -148,34 +149,44 @@ class Puzzle(Env):
         return Predecessors(undone.board, jnp.asarray(self.inverse), undone.cost, undone.valid)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return the reward of a move: 1 when it solves the puzzle."""
+        """Return the reward of a move: 1 if it solves the puzzle, else 0."""
         return solved.astype(jnp.float32)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read a level from text; `ValueError` says what is wrong with it and where."""
+        """Parse a level; raise `ValueError` that states what is wrong and where."""
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Draw a board in characters, which `read_level`, if there is one, can read."""
-        raise NotImplementedError(f"{self.name} has no text")
+        """Write a board as text, in the format of `read_level` if that exists.
 
-    # Derived from the author's part.
+        By default, write the observation, a matrix, with a character for each cell.
+        """
+        if not self.characters:
+            raise NotImplementedError(f"{self.name} has no text")
+        cells = np.asarray(self.observe_board(instance, jax.tree.map(jnp.asarray, board)))
+        return "\n".join("".join(self.characters[cell] for cell in row) for row in cells)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """Return the sprite of each cell, by default the observation."""
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
+
+    # Derived from these.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Draw the board with a legend, or without `text` write the observation."""
-        if type(self).text is Puzzle.text:
+        """Return `text` with the legend, or the observation if there is no `text`."""
+        if type(self).text is Puzzle.text and not self.characters:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
         return "\n".join([*sentences(self.facts(state, params)), f"{self.legend}:", board])
 
     @property
     def default_params(self) -> Params:
-        """The time limit."""
+        """The default time limit."""
         return Params(max_steps_in_episode=np.int32(self.steps_limit))
 
     @property
     def action_space(self) -> Space:
-        """One of `action_names`."""
+        """Indices of `action_names`."""
         return Discrete(len(self.action_names))
 
     @property
@@ -185,20 +196,20 @@ class Puzzle(Env):
 
     @eager.compiled
     def neighbours(self, instance: Any, board: Any) -> Move:
-        """Apply every action: each leaf of the result has the actions as its first axis."""
+        """Apply every action; the leaves of the result have actions as their first axis."""
         actions = jnp.arange(self.num_actions, dtype=jnp.int32)
         return jax.vmap(lambda action: self.apply(instance, board, action))(actions)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions change the board."""
+        """Return which actions change the board."""
         return self.neighbours(state.instance, state.board).valid
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> PuzzleState:
-        """Begin with the level's board."""
+        """Return the state with the level's board."""
         return PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
 
     def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
-        """Apply the action."""
+        """Apply the action, and compute reward and end."""
         instance = state.instance
         move = self.apply(instance, state.board, action)
         solved = self.is_goal(instance, move.board)
@@ -207,14 +218,14 @@ class Puzzle(Env):
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Take the last action to the goal; a puzzle without a single goal overrides this."""
+        """Return a board one action before the goal; puzzles without a unique goal override it."""
         before = self.predecessors(level.instance, self.goal(level.instance))
         first = int(np.argmax(before.valid))
         board = jax.tree.map(lambda leaf: leaf[first], before.board)
         return Ending(level.replace(board=board), (before.action[first],))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Tell whether the puzzle is solved."""
+        """Return whether the puzzle is solved."""
         return step.info["solved"]
 
     def observe(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
@@ -222,9 +233,9 @@ class Puzzle(Env):
         return self.observe_board(state.instance, state.board)
 
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
-        """Take random valid actions from a board, none of which undoes the previous one.
+        """Take `steps` random valid actions from a board, none of which undoes the previous one.
 
-        If there is no such action, the walk stays where it is.
+        If there is no such action, the walk stops.
         """
         drawn = words(key, max(1, steps))
 
@@ -232,7 +243,8 @@ class Puzzle(Env):
             moves = self.neighbours(instance, walked[0])
             return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
-        last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)  # varies as the key does
+        # Adding 0 * drawn makes the carry device-varying like the key, as `shard_map` requires.
+        last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]
 
     def walk_on(
@@ -243,10 +255,10 @@ class Puzzle(Env):
         boards: PyTree[Array],
         able: Bool[Array, " boards"],
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Go from `board` to a random one of the `boards` that are `able`; return it and its index.
+        """Choose one of the `boards` that are `able` at random; return it and its index.
 
-        The board of the action that undoes action `last` (-1: none) is left out. If no other is
-        left, the board and `last` stay.
+        The board that undoes action `last` (-1: none) is excluded. If no other is left, return
+        `board` and `last`.
         """
         if self.inverse is not None:
             undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]
@@ -257,3 +269,15 @@ class Puzzle(Env):
         stays = count == 0
         after = jax.tree.map(lambda old, new: jnp.where(stays, old, new[chosen]), board, boards)
         return after, jnp.where(stays, last, chosen)
+
+
+class PackedPuzzle(Puzzle):
+    """Base of puzzles whose board is stored as the words that a search hashes."""
+
+    def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """Return the board."""
+        return board
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """Return the words."""
+        return words

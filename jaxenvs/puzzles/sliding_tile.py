@@ -1,6 +1,6 @@
 """Sliding tile puzzles: the 8-puzzle, the 15-puzzle and larger squares.
 
-Heuristic: Manhattan distance and linear conflict (Hansson, Mayer and Yung 1992).
+The heuristic is Manhattan distance plus linear conflict (Hansson, Mayer and Yung 1992).
 """
 
 import functools
@@ -17,11 +17,12 @@ from ..core.env import Params
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
+from . import sprites
+from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 
 MAX_SIZE = 7
 REWARDS = ("sparse", "dense")
-_LIMIT = 20  # steps for each cell of the board, by default
+_LIMIT = 20  # default time limit, steps per cell of the board
 
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
@@ -29,21 +30,21 @@ _LIMIT = 20  # steps for each cell of the board, by default
 @register("Puzzle-SlidingTile-5x5-v0", size=5, representative=True)
 @register("Puzzle-SlidingTile-6x6-v0", size=6)
 @register("Puzzle-SlidingTile-7x7-v0", size=7)
-class SlidingTile(Puzzle):
+class SlidingTile(PackedPuzzle):
     """Slide tiles into the blank until they read 1, 2, 3, ... with the blank at the end.
 
     Actions: the blank moves 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (size, size), the number on each tile, 0 for the blank.
     Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that reached its place,
-        -1 for one that left it. Episode ends: when solved, or at the time limit of 20 steps for
-        each cell.
-    State: the board is packed as a search stores it: a few bits for each cell, row by row, the
-        first lowest.
+        -1 for one that left it. Episode ends: when solved, or at the time limit of 20 steps per
+        cell.
+    State: the board is packed as a search stores it: a few bits per cell, row by row from the
+        lowest.
     """
 
-    size: int = 4  # cells on a side
-    scramble: int | None = None  # random moves from the solved board; None: any board, uniformly
-    reward: str = "sparse"  # or "dense": for each tile that reaches or leaves its place
+    size: int = 4  # cells per side
+    scramble: int | None = None  # random moves of the solved board; None: a uniform solvable board
+    reward: str = "sparse"  # "dense": a reward for each tile that reaches or leaves its place
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
@@ -55,16 +56,14 @@ class SlidingTile(Puzzle):
         if self.scramble is not None:
             checks.integer_field("SlidingTile", "scramble", self.scramble, 0)
 
-    # The contract.
-
     @property
     def default_params(self) -> Params:
-        """The time limit."""
+        """The time limit: 20 steps per cell."""
         return Params(max_steps_in_episode=np.int32(_LIMIT * self.size**2))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Where the blank goes."""
+        """Directions of the blank."""
         return DIRECTIONS
 
     @property
@@ -75,17 +74,17 @@ class SlidingTile(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The opposite direction."""
+        """The opposite directions."""
         return np.array([2, 3, 0, 1], np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell."""
+        """Meaning of a cell."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property
     def observation_space(self) -> Space:
-        """The numbers on the tiles."""
+        """Matrix of the numbers on the tiles."""
         return Box(0, self.size**2 - 1, (self.size, self.size), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
@@ -94,7 +93,7 @@ class SlidingTile(Puzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # Arithmetic instead of a table: a gather would be a separate kernel.
+        # Arithmetic instead of a lookup table, whose gather would be a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -110,7 +109,7 @@ class SlidingTile(Puzzle):
         return Move(board ^ change, jnp.ones((), jnp.float32), valid)
 
     def is_goal(self, instance: Any, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
-        """Whether every tile is at its place."""
+        """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
         for i in range(1, len(goal)):  # unlike a reduction, this fuses with its consumer
@@ -118,29 +117,21 @@ class SlidingTile(Puzzle):
         return wrong == 0
 
     def goal(self, instance: Any) -> UInt32[Array, " words"]:
-        """The ordered board."""
+        """Return the ordered board."""
         return jnp.asarray(_tables(self.size).goal)
 
-    def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """The board is kept packed."""
-        return board
-
-    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """The board is kept packed."""
-        return words
-
     def numbers(self, board: UInt32[Array, " words"]) -> UInt8[Array, " cells"]:
-        """The number in each cell, row by row."""
+        """Return the number in each cell, row by row."""
         return bits.unpack(board, self.size**2, _tables(self.size).bits)
 
     def observe_board(
         self, instance: Any, board: UInt32[Array, " words"]
     ) -> UInt8[Array, "size size"]:
-        """The numbers."""
+        """Return the matrix of numbers."""
         return self.numbers(board).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """Manhattan distance, and two moves for each tile that must leave its line for another."""
+        """Return the Manhattan distance plus two moves per tile that must leave its line."""
         tables, n = _tables(self.size), self.size
         at = self.numbers(board).astype(jnp.int32) + np.arange(n * n, dtype=np.int32) * (n * n)
         rows = jnp.asarray(tables.row_codes)[at].reshape(n, n).sum(axis=1, dtype=jnp.int32)
@@ -152,7 +143,7 @@ class SlidingTile(Puzzle):
         return moves.astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """1 when solved, or the change in the number of tiles at their places."""
+        """Return 1 when solved, or the change in the number of tiles at their places."""
         if self.reward == "sparse":
             return super().step_reward(instance, before, move, solved)
         goal = self.numbers(self.goal(()))
@@ -163,16 +154,17 @@ class SlidingTile(Puzzle):
         return (placed[1] - placed[0]).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw any solvable board, or make `scramble` random moves, none undone by the next."""
+        """Draw a uniform solvable board, or make `scramble` moves, none undone by the next."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         return PuzzleLevel(board=self._shuffled(key))
 
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
-        """A uniform permutation as a product of exchanges, whose number tells its parity.
+        """Draw a uniform solvable board as a product of exchanges.
 
-        If the parity is not the blank's, two tiles are exchanged. No array of cells is needed: each
-        field of a word follows its cell through the exchanges, all in one kernel.
+        The number of exchanges gives the parity; if it does not match the blank's, two tiles are
+        exchanged. Each field of a word follows its cell through the exchanges, so that one kernel
+        without an array of cells suffices.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -180,10 +172,10 @@ class SlidingTile(Puzzle):
             other = below(hashed(key, last), last + 1)
             others.append(other)
             odd ^= other != last
-        blank = jnp.int32(0)  # the cell of number 0: by the exchanges backwards
+        blank = jnp.int32(0)  # becomes the cell of number 0, by the exchanges in reverse
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # From blank first to blank last is a cycle of all numbers: one exchange fewer than numbers.
+        # Moving the blank from first to last is a cycle of all numbers: `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -198,27 +190,26 @@ class SlidingTile(Puzzle):
         return board
 
     def level(self, numbers: Any) -> PuzzleLevel:
-        """Return the level with these numbers, 0 for the blank, row by row.
+        """Return the level with the given numbers, row by row, 0 for the blank.
 
-        Raises `ValueError` for other numbers and for a board that cannot be solved.
+        Raises `ValueError` for other numbers and for an unsolvable board.
         """
         given = np.asarray(numbers).reshape(-1)
         cells = self.size**2
         if sorted(given.tolist()) != list(range(cells)):
             raise ValueError(
-                f"{self.name}: a board has each of 0 (the blank) to {cells - 1} once, got "
-                f"{given.tolist()}"
+                f"{self.name}: give each of 0 (the blank) to {cells - 1} once, got {given.tolist()}"
             )
         if not _is_solvable(given, self.size):
             raise ValueError(
-                f"{self.name}: this board cannot be solved: {given.tolist()} differs from every "
+                f"{self.name}: this board is unsolvable: {given.tolist()} differs from every "
                 "solvable board by an odd number of exchanges; exchange two tiles"
             )
         packed = bits.pack(jnp.asarray(given.astype(np.uint8)), _tables(self.size).bits)
         return PuzzleLevel(board=packed | jnp.asarray(_tables(self.size).filled))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read the numbers, row by row, 0 or . for the blank; `ValueError` where they are wrong."""
+        """Parse the numbers, row by row, 0 or . for the blank; raise `ValueError` as `level`."""
         found = []
         for row, line in enumerate(text.splitlines(), 1):
             for word in line.replace(",", " ").split():
@@ -235,22 +226,16 @@ class SlidingTile(Puzzle):
         return self.level(found)
 
     def text(self, instance: Any, board: Any) -> str:
-        """The numbers in rows, a dot for the blank."""
+        """Write the numbers in rows, with a dot for the blank."""
         rows = np.asarray(self.observe_board(instance, board))
         return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
 
-    def tiles(self, state: PuzzleState) -> Int32[Array, "size size"]:
-        """The number in each cell; sprite 0 is the blank."""
-        return self.observe_board((), state.board).astype(jnp.int32)
-
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (size * size, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites by number, uint8 (size * size, tile_size, tile_size, 3)."""
         return sprites.numbered_tiles(self.size, tile_size)
 
     def _blank(self, board: UInt32[Array, " words"]) -> Int32[Array, ""]:
-        """The cell of the blank: the only field of zeros."""
+        """Return the cell of the blank, the only field of zeros."""
         tables = _tables(self.size)
         low, high = np.uint32(tables.low), np.uint32(tables.high)
         cell = jnp.int32(0)
@@ -262,23 +247,23 @@ class SlidingTile(Puzzle):
         return cell
 
 
-_MANHATTAN_BITS = 8  # of a line's code: below, its tiles' Manhattan distance
+_MANHATTAN_BITS = 8  # low bits of a line's code: the Manhattan distance of its tiles
 
 
 class _Tables(NamedTuple):
-    """What follows from the size."""
+    """Constants of a board size."""
 
-    bits: int  # of a cell
-    per_word: int  # cells
-    mask: int  # of a cell's bits
+    bits: int  # bits per cell
+    per_word: int  # cells per word
+    mask: int  # all bits of one cell
     low: int  # all bits of each cell but its highest
     high: int  # the highest bit of each cell
-    filled: np.ndarray  # uint32 (words,): ones where the last word has no cell
+    filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,)
-    # int32 (cells * numbers,): the part of a line's code of a number in a cell.
+    # int32 (cells * numbers,): contribution of a number in a cell to its line's code.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): moves by a line's code
+    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): extra moves by a line's code
 
 
 @functools.lru_cache
@@ -303,10 +288,10 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Parts of the codes of rows and columns, by cell and number.
+    """Return the contributions to the codes of rows and columns, by cell and number.
 
-    A line's code has a digit for each cell: 1 + the place in the line where the number belongs, 0
-    for a number of another line. Rows carry the Manhattan distance beside it.
+    A line's code has a digit per cell: 1 + the number's place in this line, 0 for a number of
+    another line. Codes of rows also contain the Manhattan distance in their low bits.
     """
     cell, number = np.divmod(np.arange(n**4), n * n)
     row, column = np.divmod(cell, n)
@@ -320,13 +305,14 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Moves beyond Manhattan that a line needs, by its code: twice the tiles that must leave it.
+    """Return the moves beyond the Manhattan distance by a line's code.
 
-    Those that may stay are the longest increasing run of places, not necessarily side by side.
+    They are twice the number of tiles that must leave the line. The tiles that may stay are the
+    longest increasing subsequence of places.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    longest = np.zeros((n + 1, len(codes)), np.int8)  # that ends at or below a place
+    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest that ends at or below a place
     for digit in digits:
         for place in range(n, 0, -1):
             ends_here = np.where(digit == place, longest[place - 1] + 1, 0)
@@ -335,7 +321,7 @@ def _conflicts(n: int) -> np.ndarray:
 
 
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
-    """Whether the parity of the permutation is that of the blank's distance from its place."""
+    """Return whether the permutation's parity matches the blank's distance to its place."""
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)
     inversions = sum(int((tiles[i] > tiles[i + 1 :]).sum()) for i in range(n * n))
@@ -348,7 +334,7 @@ def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
 
 
 def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """Read a word by selection: a gather would not fuse with what follows."""
+    """Read a word by selection; a gather would not fuse with its consumers."""
     entry = words[0]
     for i in range(1, words.shape[0]):
         entry = jnp.where(index == i, words[i], entry)

@@ -1,6 +1,6 @@
-"""Sprites of the puzzles, drawn by code; each function is the atlas that an environment asks for.
+"""Sprites of the puzzles, drawn by code; each function returns the atlas of one environment.
 
-Numbers are strokes of one font, so every size is crisp.
+Numbers are drawn as strokes, so that they are sharp at every size.
 """
 
 import colorsys
@@ -46,7 +46,7 @@ MERGED = (  # tiles of 2048 by exponent, from 2
     (148, 90, 218),
     (190, 70, 178),
 )
-BESIDE = (  # numbers of Minesweeper, from 1
+NUMBERS = (  # colours of Minesweeper's numbers, from 1
     BLUE,
     (92, 200, 116),
     (240, 96, 88),
@@ -82,19 +82,19 @@ AIM = (  # a target
 
 
 def _atlas(size: int, looks: Iterable[Layers]) -> np.ndarray:
-    """Sprites, uint8 (looks, size, size, 3)."""
+    """Paint sprites, uint8 (looks, size, size, 3)."""
     nothing = np.zeros((size, size, 3))
     return np.stack([paint(nothing, look).round().astype(np.uint8) for look in looks])
 
 
 def _mixed(colour: RGB, other: RGB, share: float) -> RGB:
-    """A colour, by a share towards another."""
+    """Interpolate between two colours; `share` is the weight of `other`."""
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(colour, other, strict=True))
     return red, green, blue
 
 
 def _plate(colour: RGB, ground: RGB = FLOOR) -> Layers:
-    """A raised tile: light on its upper edge, shadow below."""
+    """Return a raised tile with a light upper edge and a shadow below."""
     return (
         Layer(WHOLE, ground),
         Layer(RAISED, _mixed(colour, INK, 0.35)),
@@ -104,7 +104,7 @@ def _plate(colour: RGB, ground: RGB = FLOOR) -> Layers:
 
 
 def _rainbow(count: int) -> tuple[RGB, ...]:
-    """Calm colours for things of one kind, from red to violet."""
+    """Return `count` muted colours from red to violet."""
     colours = []
     for i in range(count):
         hue = 0.02 + 0.76 * i / max(1, count - 1)
@@ -115,7 +115,7 @@ def _rainbow(count: int) -> tuple[RGB, ...]:
 
 @functools.lru_cache(maxsize=16)
 def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
-    """The blank, then the tiles 1 to size * size - 1; the ordered board goes from pale to dark."""
+    """Return the blank and the tiles 1 to size * size - 1, from pale to dark."""
     looks: list[Layers] = [(Layer(WHOLE, FLOOR),)]
     for i in range(1, size * size):
         wood = _mixed((246, 222, 170), (206, 140, 84), i / (size * size))
@@ -125,7 +125,7 @@ def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def stickers(tile_size: int) -> np.ndarray:
-    """Nothing, then stickers: white, green, red, blue, orange, yellow."""
+    """Return nothing and the stickers white, green, red, blue, orange, yellow."""
     return _atlas(tile_size, [NOTHING, *map(_sticker, CUBE)])
 
 
@@ -139,7 +139,7 @@ def _sticker(colour: RGB) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def game2048(tile_size: int) -> np.ndarray:
-    """An empty cell, then the tiles 2, 4, ... 131072."""
+    """Return an empty cell and the tiles 2, 4, ... 131072."""
     looks: list[Layers] = [(Layer(WHOLE, FLOOR), Layer(RAISED, GROOVE))]
     for i, colour in enumerate(MERGED, 1):
         ink = (104, 92, 78) if i <= 2 else WHITE
@@ -149,8 +149,8 @@ def game2048(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def minesweeper(tile_size: int) -> np.ndarray:
-    """Opened cells with 0 to 8 mines beside, a covered cell, a mine that went off."""
-    opened = [(*GROUND, Layer(number(i, 0.5), colour)) for i, colour in enumerate(BESIDE, 1)]
+    """Return open cells with 0 to 8 neighbouring mines, a covered cell, and an opened mine."""
+    opened = [(*GROUND, Layer(number(i, 0.5), colour)) for i, colour in enumerate(NUMBERS, 1)]
     spikes = [(1 / 8, 1 / 2, 7 / 8, 1 / 2), (1 / 2, 1 / 8, 1 / 2, 7 / 8)]
     spikes += [(1 / 4, 1 / 4, 3 / 4, 3 / 4), (1 / 4, 3 / 4, 3 / 4, 1 / 4)]
     mine = (
@@ -164,7 +164,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sudoku(tile_size: int) -> np.ndarray:
-    """Empty, 1 to 9 placed, 1 to 9 given, then the same on the ground of every other box."""
+    """Return empty, 1 to 9 placed, 1 to 9 given, then the same for every other box."""
     looks: list[Layers] = []
     for ground in (FLOOR, (58, 62, 76)):
         rim = minus(WHOLE, block(1 / 32, 1 / 32, 31 / 32, 31 / 32))
@@ -177,7 +177,7 @@ def sudoku(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def lights(tile_size: int) -> np.ndarray:
-    """A dark light and one that is lit."""
+    """Return a dark and a lit lamp."""
     glow = [Layer(disc(1 / 2, 1 / 2, r / 32), YELLOW, 0.12) for r in (22, 20, 18, 16, 14)]
     lit = (
         Layer(WHOLE, FLOOR),
@@ -195,8 +195,11 @@ def lights(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def hanoi(tile_size: int, disks: int) -> np.ndarray:
-    """Nothing, a pole, the base; then for each disk, from the smallest, its left end, middle and
-    right end, and a disk one tile wide. The ends of every other disk fill half a tile."""
+    """Return nothing, a pole, the base, and for each disk, from the smallest, four sprites.
+
+    They are left end, middle, right end, and a disk of one tile. The ends of every other disk fill
+    half a tile.
+    """
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [
         NOTHING,
@@ -210,7 +213,7 @@ def hanoi(tile_size: int, disks: int) -> np.ndarray:
 
 
 def _slice(colour: RGB, left: float, right: float) -> Layers:
-    """What lies between two sides, on the poles' ground; a side out of the tile is open."""
+    """Return a part of a disk or pancake between two sides; a side outside the tile is open."""
     sides = (left + 1 / 16, right - 1 / 16)
     return (
         *NOTHING,
@@ -221,7 +224,7 @@ def _slice(colour: RGB, left: float, right: float) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def pancakes(tile_size: int, size: int) -> np.ndarray:
-    """Nothing, the plate, then of each pancake, from the smallest: left end, middle, right end."""
+    """Return nothing, the plate, and left end, middle, right end of each pancake by size."""
     plate = (
         *NOTHING,
         Layer(block(-1, 1 / 16, 2, 1 / 2), (176, 190, 214)),
@@ -236,7 +239,7 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tokens(tile_size: int, size: int) -> np.ndarray:
-    """Nothing, then round tokens with the numbers from 0, then the same in the turnstile."""
+    """Return nothing, round tokens numbered from 0, and the same in the turnstile."""
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))
     for ground in grounds:
@@ -255,7 +258,7 @@ def tokens(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def pegs(tile_size: int) -> np.ndarray:
-    """Outside the board, a hole, a peg."""
+    """Return nothing (outside the board), a hole, a peg."""
     board = (Layer(WHOLE, WOOD), Layer(minus(WHOLE, block(1 / 32, 1 / 32, 1, 1)), WOOD_TOP))
     hole = (*board, Layer(disc(1 / 2, 1 / 2, 1 / 5), WOOD_DARK))
     peg = (
@@ -283,7 +286,7 @@ def _crate(colour: RGB) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def sokoban(tile_size: int) -> np.ndarray:
-    """Floor, wall, target, box, box on a target, player, player on a target."""
+    """Return floor, wall, target, box, box on a target, player, player on a target."""
     floor, target = GROUND, (*GROUND, *AIM)
     looks = [floor, BRICKS, target, (*floor, *_crate(WOOD_TOP)), (*floor, *_crate(GREEN))]
     over = (*floor, Layer(disc(1 / 2, 1 / 2, 15 / 32), GREEN), *PERSON)
@@ -292,7 +295,7 @@ def sokoban(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def maze(tile_size: int) -> np.ndarray:
-    """Floor, wall, target, player, player on the target."""
+    """Return floor, wall, target, player, player on the target."""
     star = polygon((1 / 2, 3 / 16), (13 / 16, 1 / 2), (1 / 2, 13 / 16), (3 / 16, 1 / 2))
     target = (Layer(WHOLE, (38, 140, 76)), Layer(star, (206, 246, 178)))
     wall = (Layer(WHOLE, STONE), Layer(block(0, 0, 1, 1 / 8), STONE_TOP))
@@ -303,7 +306,7 @@ def maze(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tsp(tile_size: int) -> np.ndarray:
-    """Nothing, a city, a visited city, the traveller in a city, home, the traveller at home."""
+    """Return nothing, a city, a visited city, the traveller in a city, home, traveller at home."""
     city = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), YELLOW))
     visited = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), (92, 98, 114)))
     roof = polygon((1 / 2, 1 / 16), (15 / 16, 1 / 2), (1 / 16, 1 / 2))

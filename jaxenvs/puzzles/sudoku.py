@@ -1,8 +1,9 @@
-"""Sudoku: one digit after another, each new to its row, its column and its 3x3 box.
+"""Sudoku: place digits, each new to its row, its column and its 3x3 box.
 
-Rules as in Jumanji 1.1 `Sudoku-v0`, whose levels are read from a file. Here they are drawn: random
-symmetries of Sudoku change one full grid, then random cells are erased. So each level has a
-solution, with many blanks more than one; every full grid that obeys the rules is a goal.
+The rules are those of Jumanji 1.1 `Sudoku-v0`, which reads levels from a file. Here levels are
+generated: random symmetries of Sudoku transform one full grid, then random cells are erased. Each
+level thus has at least one solution, and with many blanks several; every full grid that obeys the
+rules is a goal.
 """
 
 import functools
@@ -22,17 +23,18 @@ from ..core.env import Ending
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from . import sprites
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 
 CELLS = 81
-ALL = np.uint32(0x1FF)  # a bit for each digit
+ALL = np.uint32(0x1FF)  # one bit per digit
 LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
-# A full grid: each row is the one above moved by three, each band by one more.
+# A full grid: each row is the one above shifted by three, and each band by one more.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # of every other box
+GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # tile offset of every other box
 
-Board = UInt8[Array, "9 9"]  # digits, 0 where a cell is empty
+Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 
 
 @register("Puzzle-Sudoku-v0")
@@ -40,21 +42,22 @@ Board = UInt8[Array, "9 9"]  # digits, 0 where a cell is empty
 class Sudoku(Puzzle):
     """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
 
-    With the field `guided` the rules choose the cell: the empty one with the fewest candidates, of
-    several the first. A board then has 9 successors instead of hundreds, and the same solutions, so
-    search this variant.
+    With the field `guided` the rules choose the cell: the first empty one with the fewest
+    candidates. A board then has 9 successors instead of hundreds and the same solutions, so use
+    this variant for search.
 
     Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
     Reward: 1 when the grid is full.
-    Episode ends: then, when no digit can be placed, and at the time limit.
+    Episode ends: when the grid is full, when no digit can be placed, or at the time limit.
     State: the board is the observation; the instance is true in given cells.
     """
 
-    blanks: int = 40  # empty cells at the beginning
-    guided: bool = False  # the rules choose the cell, an action the digit
+    blanks: int = 40  # number of initially empty cells
+    guided: bool = False  # whether the rules choose the cell, and an action only the digit
 
     legend: ClassVar[str] = "The grid, row by row, with dots for empty cells"
+    characters: ClassVar[str] = ".123456789"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -63,12 +66,12 @@ class Sudoku(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A cell."""
+        """Meaning of a cell."""
         return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property
     def observation_space(self) -> Space:
-        """Digits."""
+        """Matrix of digits."""
         return Box(0, 9, (9, 9), np.uint8)
 
     @property
@@ -82,7 +85,7 @@ class Sudoku(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """A digit is written at the cursor; guided: in the chosen cell."""
+        """Digit keys write at the cursor; guided: in the chosen cell."""
         if self.guided:
             return Controls(keyed(*((digit, digit) for digit in self.action_names)))
 
@@ -93,7 +96,7 @@ class Sudoku(Puzzle):
         return pointed(self.action_names, cells)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a full grid and erase `blanks` of its cells, each set equally likely."""
+        """Draw a full grid and erase a uniform set of `blanks` cells."""
         drawn = words(key, CELLS + 9 + 2 * 12 + 1)
         cells, digits, rows, columns, last = jnp.split(drawn, (81, 90, 102, 114))
         rows, columns = _shuffled_lines(rows), _shuffled_lines(columns)
@@ -104,7 +107,7 @@ class Sudoku(Puzzle):
         return PuzzleLevel(board=jnp.where(clues, digit, jnp.uint8(0)), instance=clues)
 
     def apply(self, instance: Bool[Array, "9 9"], board: Board, action: Int32[Array, ""]) -> Move:
-        """Place a digit; the instance tells which cells were given."""
+        """Place a digit."""
         candidates = _candidates(board)
         cell = _tightest(board, candidates) if self.guided else action // 9
         here = (np.arange(CELLS, dtype=np.int32) == cell).reshape(9, 9)
@@ -114,7 +117,7 @@ class Sudoku(Puzzle):
         return Move(placed, jnp.ones((), jnp.float32), valid)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which digits can be placed."""
+        """Return which digits can be placed."""
         candidates = _candidates(state.board)
         if self.guided:
             candidates = candidates.reshape(-1)[_tightest(state.board, candidates)]
@@ -122,19 +125,19 @@ class Sudoku(Puzzle):
         return ((candidates[..., None] >> digits) & 1 != 0).reshape(-1)
 
     def is_goal(self, instance: Bool[Array, "9 9"], board: Board) -> Bool[Array, ""]:
-        """Tell whether every row, column and box has all digits."""
+        """Return whether every row, column and box has all digits."""
         complete = [used == ALL for used in _used(board)]
         return functools.reduce(operator.and_, [part.all() for part in complete])
 
     def is_dead(self, instance: Bool[Array, "9 9"], board: Board) -> Bool[Array, ""]:
-        """Tell whether a cell is empty and no digit can be placed."""
+        """Return whether a cell is empty and no digit can be placed."""
         candidates = _candidates(board)
         if self.guided:
             candidates = candidates.reshape(-1)[_tightest(board, candidates)]
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Erase one cell that was not given; guided: only if the rules would have chosen it."""
+        """Erase one placed digit; guided: only from a cell that the rules would have chosen."""
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
         actions = jnp.maximum(digits if self.guided else 9 * cells + digits, 0)
@@ -150,15 +153,15 @@ class Sudoku(Puzzle):
         return Predecessors(before, actions, jnp.ones((CELLS,), jnp.float32), valid)
 
     def heuristic(self, instance: Bool[Array, "9 9"], board: Board) -> Float32[Array, ""]:
-        """Count the empty cells: exact where there is a solution."""
+        """Return the number of empty cells, which is exact if there is a solution."""
         return (board == 0).sum(dtype=jnp.int32).astype(jnp.float32)
 
     def pack(self, board: Board) -> UInt32[Array, "11"]:
-        """Four bits for each cell."""
+        """Encode each cell with four bits."""
         return bits.pack(board.reshape(-1), 4)
 
     def unpack(self, words: UInt32[Array, "11"]) -> Board:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
     def observe_board(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
@@ -166,28 +169,24 @@ class Sudoku(Puzzle):
         return board
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read nine lines of nine cells, or one line of 81: digits, `.` or `0` where empty.
+        """Parse nine lines of nine cells, or one line of 81: digits, `.` or `0` for empty cells.
 
-        Spaces, `|`, blank lines and lines of `-` and `+` are skipped. Raises `ValueError`.
+        Skips spaces, `|`, blank lines and lines of `-` and `+`. Raises `ValueError` for another
+        shape or character, and for a digit that occurs twice in a row, column or box.
         """
         board = _read(text)
         clues = jnp.asarray(board != 0)
         return PuzzleLevel(board=jnp.asarray(board, jnp.uint8), instance=clues)
 
-    def text(self, instance: Bool[Array, "9 9"], board: Board) -> str:
-        """Nine lines, `.` where a cell is empty."""
-        lines = ("".join(str(digit) for digit in row) for row in np.asarray(board))
-        return "\n".join(lines).replace("0", ".")
-
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Fill the last cell, where only 1 fits."""
+        """Return a grid with one empty cell, where only 1 fits."""
         line = np.arange(9)
         grid = (3 * (line % 3) + line // 3)[:, None] + line
         board = jnp.asarray((grid % 9 + 1).astype(np.uint8)).at[0, 0].set(0)
         return Ending(level.replace(board=board, instance=board != 0), (0,))
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Draw the grid; guided: name the cell, too."""
+        """Write the grid; guided: also the chosen cell."""
         grid = super().describe(state, params)
         if not self.guided:
             return grid
@@ -195,26 +194,27 @@ class Sudoku(Puzzle):
         return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
-        """0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""
+        """Return 0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""
         given = 9 * state.instance.astype(jnp.int32)
         return state.board.astype(jnp.int32) + given + GROUND
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (38, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites in the order of `tiles`, uint8 (38, tile_size, tile_size, 3)."""
         return sprites.sudoku(tile_size)
 
 
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
-    """Permute the three bands, and the three lines in each."""
+    """Permute the three bands and the three lines in each."""
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
     return (3 * bands[:, None] + inside).reshape(-1)
 
 
 def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
-    """Bits of the digits in each row, column and box; sums of slices fuse with what reads them."""
+    """Return the digits of each row, column and box as bits.
+
+    Unlike a reduction, bitwise operations on slices fuse with their consumers.
+    """
     bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
     boxes = bits.reshape(3, 3, 3, 3)
     return (
@@ -229,38 +229,38 @@ def _either(parts: Iterable[Array]) -> Array:
 
 
 def _candidates(board: Board) -> UInt32[Array, "9 9"]:
-    """Bits of the digits that can be placed in each cell; none in filled cells."""
+    """Return the digits that can be placed in each cell as bits; 0 in filled cells."""
     rows, columns, boxes = _used(board)
-    beside = jnp.broadcast_to(boxes[:, None, :, None], (3, 3, 3, 3)).reshape(9, 9)
-    used = rows[:, None] | columns[None, :] | beside
+    box = jnp.broadcast_to(boxes[:, None, :, None], (3, 3, 3, 3)).reshape(9, 9)
+    used = rows[:, None] | columns[None, :] | box
     return jnp.where(board == 0, ~used & ALL, jnp.uint32(0))
 
 
 def _tightest(board: Board, candidates: UInt32[Array, "9 9"]) -> Int32[Array, ""]:
-    """The empty cell with the fewest candidates, of several the first."""
+    """Return the first empty cell with the fewest candidates."""
     count = jax.lax.population_count(candidates).astype(jnp.int32)
     order = jnp.where(board == 0, count, 10).reshape(-1) * 128 + np.arange(CELLS, dtype=np.int32)
     return order.min() % 128
 
 
 def _read(text: str) -> np.ndarray:
-    """Digits of a text, uint8 (9, 9)."""
+    """Parse the digits of a text, uint8 (9, 9)."""
     found = list(_lines(text))
     if len(found) == 1 and len(found[0][1]) == CELLS:
         number, cells = found[0]
         found = [(number, cells[i : i + 9]) for i in range(0, CELLS, 9)]
     for number, cells in found:
         if len(cells) != 9:
-            raise ValueError(f"Sudoku: line {number} has {len(cells)} cells, not 9")
+            raise ValueError(f"Sudoku: line {number} has {len(cells)} cells, expected 9")
     if len(found) != 9:
-        raise ValueError(f"Sudoku: the text has {len(found)} lines of cells, not 9")
+        raise ValueError(f"Sudoku: the text has {len(found)} lines of cells, expected 9")
     board = np.array([[int(cell) for cell in cells] for _, cells in found], np.uint8)
     _check_clashes(board, [number for number, _ in found])
     return board
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Number and cells of each line that has any, 0 where a cell is empty."""
+    """Yield number and cells of each line that has cells, with 0 for empty ones."""
     for number, line in enumerate(text.splitlines(), 1):
         cells = re.sub(r"[\s|]", "", line)
         if not set(cells) - set("-+"):
@@ -268,13 +268,13 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         for character in cells:
             if character not in ".0123456789":
                 raise ValueError(
-                    f"Sudoku: line {number} has {character!r}; a cell is a digit, or . where empty"
+                    f"Sudoku: line {number} has {character!r}; write a digit or . in each cell"
                 )
         yield number, cells.replace(".", "0")
 
 
 def _check_clashes(board: np.ndarray, numbers: list[int]) -> None:
-    """Raise `ValueError` for a digit that is twice in a row, column or box."""
+    """Raise `ValueError` for a digit that occurs twice in a row, column or box."""
     for row, column in zip(*np.nonzero(board), strict=True):
         units = {
             "row": board[row],
@@ -285,5 +285,5 @@ def _check_clashes(board: np.ndarray, numbers: list[int]) -> None:
             if (unit == board[row, column]).sum() > 1:
                 raise ValueError(
                     f"Sudoku: line {numbers[row]}, column {column + 1}: the digit "
-                    f"{board[row, column]} is twice in its {name}"
+                    f"{board[row, column]} occurs twice in its {name}"
                 )

@@ -1,4 +1,4 @@
-"""TopSpin (Binary Arts 1988): a ring of tokens of which a turnstile reverses a few."""
+"""TopSpin (Binary Arts 1988): a ring of tokens and a turnstile that reverses some of them."""
 
 import functools
 from typing import Any, ClassVar
@@ -12,31 +12,31 @@ from ..core.controls import Controls, keyed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import groups
+from . import groups, sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOVES = ("ring", "window")
 LARGEST = 40
-_TABLE = 1 << 18  # most entries of a table of distances
+_TABLE = 1 << 18  # maximum entries of a pattern database
 
 
 @register("Puzzle-TopSpin-10-v0", size=10)
 @register("Puzzle-TopSpin-20-v0", size=20)
 class TopSpin(Puzzle):
-    """Sort the tokens of a ring by turning the ring and by reversing those in its turnstile.
+    """Sort the tokens of a ring by turning the ring and by reversing the tokens in its turnstile.
 
     Actions: 0 turns the ring by one place to the left, 1 to the right, 2 reverses the first
-        `window` tokens; with `moves="window"`, action a reverses the tokens from place a on,
-        around the ring, which does not turn.
+        `window` tokens. With `moves="window"` the ring does not turn: action a reverses `window`
+        tokens from place a on, around the ring.
     Observation: uint8 (size,), tokens from 0 in the order of the ring.
-    Reward: 1 when token i is in place i everywhere. Episode ends: then, or at the time limit.
+    Reward: 1 when every token i is in place i. Episode ends: then, or at the time limit.
     State: the board is the observation.
     """
 
-    size: int = 20  # tokens of the ring
+    size: int = 20  # number of tokens
     window: int = 4  # tokens in the turnstile, an even number
-    moves: str = "ring"  # "window": the turnstile goes anywhere, a common convention
-    scramble: int | None = None  # random actions from the goal; None: any ring, uniformly
+    moves: str = "ring"  # "window": the turnstile may be anywhere, a common convention
+    scramble: int | None = None  # random actions from the goal; None: a uniform reachable ring
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
@@ -52,14 +52,14 @@ class TopSpin(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Turns of the ring and reversals."""
+        """Names of turns and reversals."""
         if self.moves == "ring":
             return ("left", "right", "reverse")
         return tuple(f"reverse {place}" for place in range(self.size))
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn a ring with a turnstile."""
+        """Arrows turn the ring and reverse the window."""
         if self.moves != "ring":
             return super().controls
         turns = ("turn left", "left, a"), ("turn right", "right, d")
@@ -67,14 +67,14 @@ class TopSpin(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Turns undo each other, a reversal itself."""
+        """The two turns undo each other; a reversal undoes itself."""
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """A place of the ring."""
+        """Meaning of an entry."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"
@@ -82,12 +82,12 @@ class TopSpin(Puzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Tokens."""
+        """Tokens in the order of the ring."""
         return Box(0, self.size - 1, (self.size,), np.uint8)
 
     @property
     def source(self) -> np.ndarray:
-        """Place from which each place takes its token, int32 (actions, size)."""
+        """Place whose token moves to each place, int32 (actions, size)."""
         place = np.arange(self.size)
         if self.moves == "ring":
             reversed_ = np.where(place < self.window, self.window - 1 - place, place)
@@ -101,45 +101,48 @@ class TopSpin(Puzzle):
 
     @property
     def reaches_odd(self) -> bool:
-        """Whether odd permutations can be reached; if not, only half of all rings can."""
+        """True if odd permutations are reachable; otherwise only half of all rings are."""
         turned = self.moves == "ring" and self.size % 2 == 0
         return turned or self.window % 4 == 2
 
     def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:
-        """Turn or reverse; always legal."""
+        """Turn the ring or reverse tokens; always legal."""
         moved = board[jnp.asarray(self.source)[action]]
         return Move(moved, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt8[Array, " size"]) -> Bool[Array, ""]:
-        """Whether the ring is sorted."""
+        """Return whether the ring is sorted."""
         return (board == self.goal(instance)).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " size"]:
-        """Token i in place i."""
+        """Return the ring with token i in place i."""
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """The tokens, each in the bits that the last one needs."""
+        """Encode each token with the bits that the last one needs."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """The tokens."""
+        """Return the tokens."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
-        """The maximum of half the wrong neighbours (a reversal changes two pairs) and of the exact
-        actions for some consecutive tokens, whatever the rest."""
+        """Return the maximum of two lower bounds.
+
+        Half the adjacent pairs that are not consecutive, since a reversal changes two pairs; and
+        pattern databases, the exact distances of some consecutive tokens.
+        """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
         wrong = ((apart != 1) & (apart != self.size - 1)).sum(dtype=jnp.int32)
         bound = (wrong + 1) // 2
         place = np.arange(self.size, dtype=np.int32)
         here = jnp.where(tokens[:, None] == place, place[:, None], 0)
-        at = here.sum(axis=0, dtype=jnp.int32)  # place of each token
+        at = here.sum(axis=0, dtype=jnp.int32)  # the place of each token
         for first, table in _patterns(self.size, self.window, self.moves):
             digits = self.size ** np.arange(_tracked(self.size), dtype=np.int32)[::-1]
             entry = (at[first : first + len(digits)] * digits).sum(dtype=jnp.int32)
@@ -147,7 +150,7 @@ class TopSpin(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw any ring that can be reached, or take `scramble` actions from the sorted one."""
+        """Draw a uniform reachable ring, or take `scramble` random actions from the goal."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size))
@@ -161,10 +164,9 @@ class TopSpin(Puzzle):
         return PuzzleLevel(board=board.astype(jnp.uint8))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read the tokens in the order of the ring.
+        """Parse the tokens in the order of the ring.
 
-        Raises `ValueError` unless these are the numbers from 0, each once, in an order that actions
-        can sort.
+        Raises `ValueError` unless they are the numbers from 0, each once, in a reachable order.
         """
         names = text.split()
         if sorted(names) != sorted(map(str, range(self.size))):
@@ -175,20 +177,19 @@ class TopSpin(Puzzle):
         ring = np.array(names, np.uint8)
         if not self.reaches_odd and np.triu(ring[:, None] > ring).sum() % 2:
             raise ValueError(
-                f"{self.name}: no actions sort this ring: an odd number of pairs are in the "
-                "wrong order, and every action keeps it odd; exchange two tokens"
+                f"{self.name}: this ring is unsolvable: it is an odd permutation, and every "
+                "action is even; exchange two tokens"
             )
         return PuzzleLevel(board=jnp.asarray(ring))
 
     def text(self, instance: Any, board: Any) -> str:
-        """The tokens, as `read_level` reads them."""
+        """Write the tokens in the format of `read_level`."""
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """The ring along the edge of a rectangle, clockwise from its upper left corner.
+        """Return the ring along the edge of a rectangle, clockwise from the upper left corner.
 
-        0 nothing, 1 + the token, and `size` more where it stands in the turnstile of a ring that
-        turns.
+        0 nothing, 1 + the token, and `size` more for tokens in the turnstile of a turning ring.
         """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")
@@ -196,14 +197,12 @@ class TopSpin(Puzzle):
         return jnp.concatenate([jnp.zeros(1, jnp.int32), token])[_rectangle(self.size)]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (1 + 2 * size, tile_size, tile_size, 3)."""
-        from . import sprites
-
+        """Return sprites in the order of `tiles`, uint8 (1 + 2 * size, tile_size, tile_size, 3)."""
         return sprites.tokens(tile_size, self.size)
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Place of the ring at each tile of a rectangle, from 1; 0 is none."""
+    """Return the place of the ring, from 1, at each tile of a rectangle; 0 inside."""
     half = (size + 1) // 2 + 2  # rows and columns together
     rows = max(2, 2 * half // 5)
     columns = half - rows
@@ -218,13 +217,13 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Number of tokens of a pattern, limited by the size of a table."""
+    """Return the number of tokens of a pattern, limited by the size of its table."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 
 @functools.lru_cache
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
-    """Pattern databases that cover all tokens: the first of each, and its table, flat."""
+    """Build pattern databases that cover all tokens: the first token and the flat table of each."""
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)
     cells = np.arange(size)

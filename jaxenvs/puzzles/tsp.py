@@ -1,8 +1,7 @@
-"""TSP: the shortest round trip through all cities (after Jumanji 1.1 `TSP-v1`).
+"""TSP: the shortest round trip through all cities (based on Jumanji 1.1 `TSP-v1`).
 
-Differences from Jumanji: the trip begins in the first city (which makes no difference to a round
-trip through cities that are drawn alike); going to a visited city does nothing and does not end the
-episode.
+Differences from Jumanji: the trip starts in city 0, which is equivalent for a round trip through
+identically distributed cities; going to a visited city does nothing and does not end the episode.
 """
 
 from typing import Any, ClassVar
@@ -19,37 +18,38 @@ from ..core.random import Key, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
+from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-MOST_CITIES = 32  # a bit of a word for each
-GRID = 16  # tiles on a side of the picture
-NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # what a tile shows
+MOST_CITIES = 32  # one bit of a word per city
+GRID = 16  # tiles per side of the picture
+NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # tiles
 MARKS = ("", "visited", "here")
 
 
 @struct
 class Tour(Struct):
-    """Where the traveller was and is; at the end, home again."""
+    """Visited cities and the traveller's position, which is home at the start and the end."""
 
-    visited: UInt32[Array, ""]  # bit i: city i is visited, or the trip began there
-    city: Int32[Array, ""]  # where the traveller is
+    visited: UInt32[Array, ""]  # bit i: whether city i is visited; home always is
+    city: Int32[Array, ""]  # city of the traveller
 
 
 @register("Puzzle-TSP-10-v0", cities=10)
 @register("Puzzle-TSP-20-v0", cities=20)
 class TSP(Puzzle):
-    """Visit every city of the unit square once, from the first one and back, on the shortest route.
+    """Visit every city of the unit square once and return home on the shortest route.
 
     Actions: i goes to city i; nothing happens if it is visited. From the last city the traveller
         returns home in the same step.
     Observation: float32 (cities, 4): x, y, 1 if visited, 1 if the traveller is there. City 0 is
         home.
     Reward: minus the distance travelled, including the return home in the last step.
-    Episode ends: when all cities are visited, and at the time limit (by default 2 * cities steps).
+    Episode ends: when all cities are visited, or at the time limit (by default 2 * cities steps).
     State: the instance has x and y of each city.
     """
 
-    cities: int = 10  # home included
+    cities: int = 10  # number of cities, home included
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
@@ -64,12 +64,12 @@ class TSP(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """The time limit."""
+        """The time limit: two steps per city."""
         return Params(max_steps_in_episode=np.int32(2 * self.cities))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """The four numbers of a city."""
+        """Meaning of the four numbers of a city."""
         return (
             ("`[city, 0]`", "x, from 0 to 1"),
             ("`[city, 1]`", "y, from 0 to 1, which is down in pictures"),
@@ -79,17 +79,17 @@ class TSP(Puzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Places and flags of the cities."""
+        """Coordinates and flags of the cities."""
         return Box(0.0, 1.0, (self.cities, 4), np.float32)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The cities."""
+        """Names of the cities."""
         return tuple(f"city {i}" for i in range(self.cities))
 
     @property
     def controls(self) -> Controls:
-        """Pointing at a place chooses the city nearest to its middle."""
+        """A click on a tile chooses the city nearest to its centre."""
 
         def nearest(state: Any, place: Place) -> int:
             at = (np.array((place[1], place[0])) + 0.5) / GRID
@@ -99,11 +99,11 @@ class TSP(Puzzle):
 
     @property
     def all_visited(self) -> np.uint32:
-        """The word in which every city was visited."""
+        """The value of `visited` when every city is visited."""
         return np.uint32((1 << self.cities) - 1)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw places, uniform to 1 / 2**23 of the side; they are the instance."""
+        """Draw cities uniformly from the unit square, in multiples of 2**-23."""
         drawn = words(key, 2 * self.cities) >> np.uint32(9)
         places = drawn.astype(jnp.float32) * np.float32(2.0**-23)
         return PuzzleLevel(board=_at_home(), instance=places.reshape(self.cities, 2))
@@ -111,7 +111,7 @@ class TSP(Puzzle):
     def apply(
         self, instance: Float32[Array, "cities 2"], board: Tour, action: Int32[Array, ""]
     ) -> Move:
-        """Go to a city, and on to home if it is the last one."""
+        """Go to a city, and home from the last one."""
         there, bit = instance[action], jnp.uint32(1) << action.astype(jnp.uint32)
         valid = (board.visited & bit) == 0
         visited = board.visited | bit
@@ -124,26 +124,26 @@ class TSP(Puzzle):
     def step_reward(
         self, instance: Float32[Array, "cities 2"], before: Tour, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """Minus the distance travelled."""
+        """Return minus the distance travelled."""
         return jnp.where(move.valid, -move.cost, np.float32(0))
 
     def is_goal(self, instance: Float32[Array, "cities 2"], board: Tour) -> Bool[Array, ""]:
-        """Tell whether all cities are visited."""
+        """Return whether all cities are visited."""
         return board.visited == self.all_visited
 
     def goal(self, instance: Float32[Array, "cities 2"]) -> Tour:
-        """All visited and home again."""
+        """Return the board with all cities visited and the traveller at home."""
         return Tour(visited=jnp.uint32(self.all_visited), city=jnp.int32(0))
 
     def pack(self, board: Tour) -> UInt32[Array, " words"]:
-        """One word where cities and the traveller's place fit into it, else two."""
+        """Encode the board in one word if it fits, else in two."""
         city = board.city.astype(jnp.uint32)
         if self._one_word:
             return (board.visited | (city << np.uint32(self.cities)))[None]
         return jnp.stack([board.visited, city])
 
     def unpack(self, words: UInt32[Array, " words"]) -> Tour:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         city = words[0] >> np.uint32(self.cities) if self._one_word else words[1]
         return Tour(visited=words[0] & self.all_visited, city=city.astype(jnp.int32))
 
@@ -152,32 +152,33 @@ class TSP(Puzzle):
         return self.cities + (self.cities - 1).bit_length() <= 32
 
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
-        """Length of a least tree over what is left: here, the cities to visit, home.
+        """Return the length of a minimum spanning tree of the traveller, the cities to visit, home.
 
-        The rest of the trip is such a tree. No move shortens the tree by more than the move's
-        length: the move and the tree after it are a tree of what was left before.
+        It is admissible, because the rest of the trip is a spanning tree, and consistent, because a
+        move and the tree after it form a spanning tree of the cities before it.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
         wanted = left | (index == board.city.astype(jnp.uint32))
-        ways = _length(instance[:, None, :] - instance[None, :, :])
-        tree = _least_tree(ways, wanted)
-        # A hair below, for the rounding of the sums.
+        distances = _length(instance[:, None, :] - instance[None, :, :])
+        tree = _spanning_tree(distances, wanted)
+        # Slightly reduced, so that rounding of the sums cannot make it inadmissible.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
     def observe_board(
         self, instance: Float32[Array, "cities 2"], board: Tour
     ) -> Float32[Array, "cities 4"]:
-        """Places, and what was visited, and where the traveller is."""
+        """Return coordinates, visited flags and the traveller's position, (cities, 4)."""
         index = np.arange(self.cities, dtype=np.int32)
         visited = (board.visited >> index.astype(np.uint32)) & np.uint32(1)
         flags = jnp.stack([visited.astype(jnp.float32), (index == board.city).astype(jnp.float32)])
         return jnp.concatenate([instance, flags.T], axis=1)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read a line `x y`, from 0 to 1, for each city, home first.
+        """Parse one line `x y` per city, with coordinates from 0 to 1, home first.
 
-        A line may end with `visited` or, once, with `here`; without these the trip begins at home.
+        A line may end with `visited` or, once, with `here` (the traveller); without `here` the
+        traveller is at home. Raises `ValueError`.
         """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
@@ -188,20 +189,20 @@ class TSP(Puzzle):
             places[i], mark = _read_city(line, i + 1)
             marks.append(mark)
         if marks.count("here") > 1:
-            raise ValueError("tsp: more than one line says 'here'")
+            raise ValueError("tsp: more than one line ends with 'here'")
         city = marks.index("here") if "here" in marks else 0
         visited = {0, city, *(i for i, mark in enumerate(marks) if mark)}
         if (city == 0) != (len(visited) in (1, self.cities)):
             raise ValueError(
-                "tsp: the traveller is at home (line 1) before the first city and after the last, "
-                "and never between"
+                "tsp: the traveller must be at home (line 1) before the first city and after the "
+                "last, and elsewhere in between"
             )
         word = np.uint32(sum(1 << i for i in visited))
         board = Tour(visited=jnp.uint32(word), city=jnp.int32(city))
         return PuzzleLevel(board=board, instance=jnp.asarray(places))
 
     def text(self, instance: Float32[Array, "cities 2"], board: Tour) -> str:
-        """Write the cities as `read_level` reads them."""
+        """Write one line per city in the format of `read_level`."""
         visited = int(board.visited)
         rows = []
         for i, (x, y) in enumerate(np.asarray(instance).tolist()):
@@ -210,13 +211,13 @@ class TSP(Puzzle):
         return "\n".join(rows)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Visit the cities in their order."""
+        """Visit the cities in the order of their numbers."""
         return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
-        """The unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 traveller at home.
+        """Return the unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 both.
 
-        If cities share a tile, the largest of these numbers is shown.
+        If cities share a tile, the largest number is shown.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)
@@ -229,16 +230,14 @@ class TSP(Puzzle):
         return picture.at[place[:, 1], place[:, 0]].max(shown)
 
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
-        """The cities of a step; the last step has two."""
+        """Return the positions of the cities that a step reaches, two in the last step."""
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)
         places = ((tiles + 0.5) / GRID).tolist()
         return [(places[i][0], places[i][1]) for i in (*last, int(state.board.city))]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites in the order of `tiles`."""
-        from . import sprites
-
+        """Return sprites in the order of `tiles`."""
         return sprites.tsp(tile_size)
 
 
@@ -251,26 +250,26 @@ def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:
     return jnp.sqrt(x * x + y * y)
 
 
-def _least_tree(ways: Array, wanted: Array) -> Array:
-    """Length of the least tree that joins home and the wanted cities (Prim)."""
+def _spanning_tree(distances: Array, wanted: Array) -> Array:
+    """Return the length of a minimum spanning tree of home and the wanted cities (Prim)."""
     count = wanted.shape[0]
     index = np.arange(count, dtype=np.int32)
     none = np.float32(np.inf)
 
     def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
-        reach, total = grown  # way from the tree to each city that is not in it
+        reach, total = grown  # reach: distances of outside cities to the tree
         city = jnp.argmin(reach).astype(jnp.int32)
         nearest = reach[city]
         left = (reach < none) & (index != city)
-        reach = jnp.where(left, jnp.minimum(reach, ways[city]), none)
+        reach = jnp.where(left, jnp.minimum(reach, distances[city]), none)
         return reach, total + jnp.where(nearest < none, nearest, np.float32(0))
 
-    reach = jnp.where(wanted & (index != 0), ways[0], none)
-    return jax.lax.fori_loop(0, count - 1, grow, (reach, ways[0, 0]))[1]
+    reach = jnp.where(wanted & (index != 0), distances[0], none)
+    return jax.lax.fori_loop(0, count - 1, grow, (reach, distances[0, 0]))[1]
 
 
 def _read_city(line: str, number: int) -> tuple[tuple[float, float], str]:
-    """Read `x y [mark]`."""
+    """Parse `x y [mark]`; raise `ValueError`."""
     parts = line.split()
     try:
         x, y = float(parts[0]), float(parts[1])

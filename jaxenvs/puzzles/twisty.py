@@ -1,7 +1,7 @@
 """Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
 
-A board is the colour of every sticker; an action permutes them. The group's stabiliser chain draws
-levels uniformly from all boards that can be reached, without a random walk or rejection.
+A board is the colour of every sticker; an action permutes them. The group's stabiliser chain
+samples levels uniformly from all reachable boards, without a random walk or rejection.
 """
 
 from abc import abstractmethod
@@ -22,19 +22,19 @@ from .permutations import Permutations
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 TURNS = ("quarter", "half")
-_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # its colours as those of `Cube`
+_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # the Pyraminx's colours as indices of the cube's
 _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", "Y": "yellow"}
 
 
 class TwistyPuzzle(Puzzle):
-    """Base: a subclass has `tables`, `faces`, pictures and the `letters` of its colours.
+    """Base of twisty puzzles; a subclass defines `tables`, `faces`, `letters`, tiles and pictures.
 
-    State: the board is the observation, flat.
+    State: the board is the observation, flattened.
     """
 
-    scramble: int | None = None  # random turns from the solved puzzle; None: any board, uniformly
+    scramble: int | None = None  # random turns of the solved puzzle; None: a uniform board
 
-    letters: ClassVar[str] = ""  # of the colours, for text
+    letters: ClassVar[str] = ""  # one letter per colour, for text
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -44,7 +44,7 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def tables(self) -> Permutations:
-        """Stickers and turns."""
+        """Tables of stickers and turns."""
         raise NotImplementedError
 
     @property
@@ -54,12 +54,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The name of what turns: alone clockwise, with ' anticlockwise, with 2 by half."""
+        """Face or vertex: alone clockwise, with ' anticlockwise, with 2 a half turn."""
         return self.tables.names
 
     @property
     def controls(self) -> Controls:
-        """The letter of what turns, with Shift anticlockwise; digits turn by half."""
+        """Letters turn clockwise, with Shift anticlockwise; digits make half turns."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
@@ -70,7 +70,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The turn back."""
+        """The inverse turns."""
         return self.tables.inverse
 
     @property
@@ -80,13 +80,13 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Colours, and where the stickers of each face are."""
+        """Colours, and the order of the stickers of each face."""
         colours = ", ".join(f"{i} {_COLOURS[c]}" for i, c in enumerate(self.letters))
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
     @property
     def legend(self) -> str:  # type: ignore[override]  # it depends on the faces
-        """What the letters mean, and where the stickers of each line are."""
+        """Meaning of the letters, and the order of the stickers in each line."""
         colours = ", ".join(f"{letter} {_COLOURS[letter]}" for letter in self.letters)
         lines = "; ".join(f"{index.strip('`')} {meaning}" for index, meaning in self.faces)
         return f"The stickers, a line for each face ({colours}); {lines}"
@@ -94,33 +94,33 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) of each face: where its stickers are."""
+        """(index, meaning) pairs that describe the order of each face's stickers."""
         raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the observation."""
-        return (self.tables.goal.size,)
+        """Shape of the observation: faces and their stickers."""
+        return (self.tables.colours, self.tables.goal.size // self.tables.colours)
 
     def apply(self, instance: Any, board: UInt8[Array, " stickers"], action: Array) -> Move:
-        """Turn; every turn is legal."""
+        """Turn a face or vertex; every turn is legal."""
         turned = board[jnp.asarray(self.tables.source)[action]]
         return Move(turned, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
-        """Whether every face has one colour."""
+        """Return whether the board equals the goal."""
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """The solved puzzle."""
+        """Return the solved board; for a cube of `all_faces`, one of 24."""
         return jnp.asarray(self.tables.goal)
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
-        """Two or three bits for a sticker."""
+        """Encode each sticker with two or three bits."""
         return bits.pack(board, self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " stickers"]:
-        """Undo `pack`."""
+        """Decode the words of `pack`."""
         return bits.unpack(words, self.tables.goal.size, self._bits)
 
     @property
@@ -128,18 +128,18 @@ class TwistyPuzzle(Puzzle):
         return (self.tables.colours - 1).bit_length()
 
     def observe_board(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
-        """The board, by faces."""
+        """Return the board in the shape of the observation."""
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """The maximum of pattern databases: exact turns for four pieces, whatever the rest."""
+        """Return the maximum over pattern databases, each exact for four pieces."""
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
             for sticker in pattern.tracked:
-                goal, beside = self.tables.goal, self.tables.beside
+                goal, following = self.tables.goal, self.tables.next_on_piece
                 here = (board[pattern.cells] == goal[sticker]) & (
-                    board[beside[pattern.cells]] == goal[beside[sticker]]
+                    board[following[pattern.cells]] == goal[following[sticker]]
                 )
                 cell = jnp.where(here, np.arange(len(pattern.cells), dtype=np.int32), 0)
                 at = at * len(pattern.cells) + cell.sum(dtype=jnp.int32)
@@ -147,12 +147,12 @@ class TwistyPuzzle(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw any board that can be reached, or take `scramble` turns, none undone by the next."""
+        """Draw a uniform reachable board, or make `scramble` turns, none undone by the next."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # Only indices are followed: one kernel on a GPU. Each is read once; wrapping or clipping an
-        # index would read it twice, and the compiler's work would double with every level.
+        # Composing indices compiles to one GPU kernel. "promise_in_bounds" reads each index once;
+        # wrapping or clipping would read it twice and double the compiler's work at every level.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -164,10 +164,9 @@ class TwistyPuzzle(Puzzle):
         return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read turns from the solved puzzle, or the letters of all stickers as the observation has
-        them.
+        """Parse turns of the solved puzzle, or the letters of all stickers in observation order.
 
-        Raises `ValueError` for an unknown turn or colour, and for stickers that no turns can reach.
+        Raises `ValueError` for an unknown turn or colour, and for an unreachable board.
         """
         tables = self.tables
         flat = "".join(text.split())
@@ -188,23 +187,23 @@ class TwistyPuzzle(Puzzle):
 
     def _check_reachable(self, board: np.ndarray) -> None:
         tables = self.tables
-        seen = zip(tables.kind, board, board[tables.beside], strict=True)
-        known = zip(tables.kind, tables.goal, tables.goal[tables.beside], strict=True)
+        seen = zip(tables.kind, board, board[tables.next_on_piece], strict=True)
+        known = zip(tables.kind, tables.goal, tables.goal[tables.next_on_piece], strict=True)
         number = {name: i for i, name in enumerate(known)}
         stickers = np.array([number.get(name, -1) for name in seen])
         if not groups.contains(self.group, stickers):
             raise ValueError(
-                f"{self.name}: no turns lead to these stickers (a piece that does not exist, one "
-                "that is twisted, or two exchanged); check the colours"
+                f"{self.name}: this board is unreachable (a piece does not exist, is twisted, or "
+                "two are exchanged); check the colours"
             )
 
     def text(self, instance: Any, board: Any) -> str:
-        """The letters of the stickers, a line for each face."""
+        """Write the letters of the stickers, one line per face."""
         faces = np.asarray(board).reshape(self.shape[0], -1)
         return "\n".join("".join(self.letters[c] for c in face) for face in faces)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        """Return sprites of nothing and of six stickers, uint8 (7, tile_size, tile_size, 3)."""
         return sprites.stickers(tile_size)
 
 
@@ -215,19 +214,19 @@ class TwistyPuzzle(Puzzle):
 class Cube(TwistyPuzzle):
     """Rubik's cube: turn faces until each has one colour.
 
-    The 2x2 cube turns only U, F and R, so its last corner stays in place and one board is solved;
-    `all_faces` turns all six, and the solved cube may be in any of 24 positions in space.
+    In the 2x2 cube only U, F and R turn, so its last corner stays in place and one board is solved.
+    With `all_faces` all six turn, and the solved cube may have any of 24 orientations.
 
-    Actions: for each face of U F R (B L D) a turn clockwise, one back, and with `turns="half"` a
-        half turn.
+    Actions: for each face of U F R (B L D) a quarter turn clockwise, one anticlockwise, and with
+        `turns="half"` a half turn.
     Observation: uint8 (6, size, size), colours 0 to 5 (white, green, red, blue, orange, yellow) of
         the faces U F R B L D: U seen with B on top, the sides with U on top, D with F on top.
     Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
-    size: int = 3  # stickers on a side of a face, 2 or 3
-    turns: str = "quarter"  # "half": half turns are actions too
-    all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
+    size: int = 3  # stickers per side of a face, 2 or 3
+    turns: str = "quarter"  # "half": half turns are actions, too
+    all_faces: bool = False  # whether all faces of a 2x2 cube turn; those of a 3x3 cube always do
 
     letters: ClassVar[str] = "WGRBOY"
 
@@ -239,23 +238,23 @@ class Cube(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Stickers and turns."""
+        """Tables of stickers and turns."""
         every = self.size == 3 or self.all_faces
         return permutations.cube(self.size, self.turns == "half", "UFRBLD" if every else "UFR")
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Rows and columns of six faces."""
+        """Order of rows, columns and faces."""
         places = ("`[face, row, column]`", "rows from above, columns from the left")
         return (places, *_faces_of_a_cube())
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the observation."""
+        """Shape of the observation."""
         return (6, self.size, self.size)
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
-        """Whether every face has one colour."""
+        """Return whether every face has one colour."""
         if not self._rolls:
             return super().is_goal(instance, board)
         faces = board.reshape(6, -1)
@@ -263,19 +262,15 @@ class Cube(TwistyPuzzle):
 
     @property
     def _rolls(self) -> bool:
-        """Whether turns can change the cube's position in space."""
+        """True if turns can change the orientation of the whole cube."""
         return self.all_faces and self.size == 2
 
-    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """The solved cube, and with `all_faces` one of 24."""
-        return super().goal(instance)
-
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Pattern databases; 0 where the solved cube may lie in any position."""
+        """Return the maximum over pattern databases; 0 if the solved orientation is arbitrary."""
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """The net: U above, L F R B in a row, D below; 0 where there is nothing, colours from 1."""
+        """Return the net: U above, L F R B in a row, D below; 0 nothing, colours from 1."""
         faces = state.board.reshape(6, self.size, self.size).astype(jnp.int32) + 1
         up, front, right, back, left, down = faces
         nothing = jnp.zeros_like(up)
@@ -286,13 +281,13 @@ class Cube(TwistyPuzzle):
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net, and beside it the cube as seen from two sides."""
+        """Draw the net, and next to it the cube from two sides."""
         return self._drawn(state, tile_size, pictures.solids(self.size, tile_size))
 
     def picture_between(
         self, state: PuzzleState, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the picture with a share of a turn done, from 0 to 1."""
+        """Draw the picture after a fraction `share` of a turn, from 0 to 1."""
         name = self.action_names[action]
         face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
         return self._drawn(
@@ -310,9 +305,9 @@ class Cube(TwistyPuzzle):
 class Pyraminx(TwistyPuzzle):
     """Pyraminx without its tips: turn the corners of a tetrahedron until each face has one colour.
 
-    Actions: two for each vertex U L R B: a third of a turn clockwise, and back.
-    Observation: uint8 (4, 6), colours 0 to 3 of each face, which lies opposite the vertex of its
-        number: three axial stickers by vertex, then the edge stickers opposite these vertices.
+    Actions: for each vertex U L R B a turn by 120 degrees clockwise, and one anticlockwise.
+    Observation: uint8 (4, 6), colours 0 to 3 of each face, where face i is opposite vertex i: three
+        axial stickers in the order of its vertices, then the edge stickers opposite these vertices.
     Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
@@ -320,12 +315,12 @@ class Pyraminx(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Stickers and turns."""
+        """Tables of stickers and turns."""
         return permutations.pyraminx()
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Axial and edge stickers of four faces, by the vertices where they are."""
+        """Order of the axial and edge stickers of each face, by vertices."""
         rows = []
         for face, opposite in enumerate("ULRB"):
             corners = [vertex for vertex in "ULRB" if vertex != opposite]
@@ -334,28 +329,24 @@ class Pyraminx(TwistyPuzzle):
             rows.append((f"`[{face}]`", f"the face opposite vertex {opposite}: {places}"))
         return tuple(rows)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the observation."""
-        return (4, 6)
-
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """A row for each face: colours from 1, as in `Cube`."""
+        """Return one row per face: colours of `Cube`, from 1."""
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net: the face opposite B, and the others folded out around it."""
+        """Draw the net: the face opposite B, with the others unfolded around it."""
         colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
         return pictures.painted(pictures.pyraminx(tile_size), colours)
 
 
 @register("Puzzle-Skewb-v0")
 class Skewb(TwistyPuzzle):
-    """Skewb: a cube whose halves turn about its corners, until each face has one colour.
+    """Skewb: turn halves of a cube about its corners until each face has one colour.
 
-    Actions: two for each of the four corners of one tetrad: a third of a turn clockwise, and back.
+    Actions: for each of four corners (one tetrad) a turn by 120 degrees clockwise, and one
+        anticlockwise.
     Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
         row by row, seen as in `Cube`.
     Reward: 1 when solved. Episode ends: when solved, or at the time limit.
@@ -365,34 +356,29 @@ class Skewb(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Stickers and turns."""
+        """Tables of stickers and turns."""
         return permutations.skewb()
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Centre and corners of six faces."""
+        """Order of centre and corners, and of the faces."""
         corners = "corners: upper left, upper right, lower left, lower right"
         return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the observation."""
-        return (6, 5)
-
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """The net of a cube, each face 3 x 3 with the corners in its corners; 0 is nothing."""
+        """Return the net of a cube, each face 3 x 3 with its corners and centre; 0 nothing."""
         stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
         return stickers[_skewb_net()]
 
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net of a cube, each centre a square on its corner."""
+        """Draw the net of a cube with each centre as a diamond."""
         return pictures.painted(pictures.skewb(tile_size), state.board)
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """(index, meaning) of each face: which faces are above it and on its left."""
+    """Return (index, meaning) of each face: the faces above it and on its left."""
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):
@@ -402,7 +388,7 @@ def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
 
 
 def _skewb_net() -> np.ndarray:
-    """Number of the sticker in each place of the net, from 1; 0 is nothing."""
+    """Return the sticker, from 1, at each place of the net; 0 for nothing."""
     net = np.zeros((9, 12), np.int32)
     places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
     inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))

@@ -1,4 +1,4 @@
-"""PuzzleScript: games as data, read from their source text."""
+"""PuzzleScript games as data, parsed from their source text."""
 
 from .game import Game, load, parse
 from .text import GameError

@@ -1,4 +1,4 @@
-"""Palettes: the colours that names stand for in a game's `color_palette`.
+"""Palettes: the colour of each name in a game's `color_palette`.
 
 Source: increpare/PuzzleScript 4db08ebe, `colors.js`.
 """
@@ -26,7 +26,7 @@ NAMES = (
     "purple",
     "pink",
 )
-# Numbers that stand for palettes, from 1 on, in this order.
+# A game may give a palette by its number in this order, from 1.
 PALETTES = {
     "mastersystem": (
         "000000 ffffff 555555 555500 aaaaaa ff0000 aa0000 ff5555 aa5500 550000 ffaa00 ff5500 "
@@ -90,7 +90,7 @@ OTHER_SPELLINGS = {"gray": "grey", "darkgray": "darkgrey", "lightgray": "lightgr
 
 
 def palette(name: str) -> dict[str, str] | None:
-    """Return `#rrggbb` of each colour in a palette of this name or number; None if unknown."""
+    """Return `#rrggbb` of each colour in a palette, by name or number; None if it is unknown."""
     order = [*PALETTES]
     if name.isdigit() and 0 < int(name) <= len(order):
         name = order[int(name) - 1]
@@ -101,7 +101,7 @@ def palette(name: str) -> dict[str, str] | None:
 
 
 def rgb(color: str, colors: dict[str, str]) -> tuple[int, int, int, int]:
-    """Return red, green, blue and opacity (0 to 255) of a name, `#rgb` or `#rrggbb`."""
+    """Return red, green, blue and opacity (0 to 255) of a colour name, `#rgb` or `#rrggbb`."""
     if color == "transparent":
         return 0, 0, 0, 0
     digits = colors.get(color, color)[1:]

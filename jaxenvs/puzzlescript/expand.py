@@ -1,6 +1,6 @@
-"""Expansion of a rule as written into rules with one direction, one movement and definite objects.
+"""Expand source rules into rules with one direction, one movement and definite objects each.
 
-The order of the results matters, because the rules of a group run in it.
+Order matters, because the rules of a group run in the order of the results.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .names import Names
 from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
 
-# Absolute directions of ^ v < > and of the modifiers along and across a rule, by its direction.
+# Absolute directions of ^ v < > parallel perpendicular, by the direction of the rule.
 TURNED = {
     "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
     "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
@@ -31,7 +31,7 @@ Rows = tuple[Row, ...]
 
 
 def expanded(rules: Iterable[Rule], names: Names) -> list[Rule]:
-    """Return the rules of the game in the order in which they run, without duplicates."""
+    """Expand the rules of a game; return them in execution order without duplicates."""
     rules = [*rules]
     for rule in rules:
         _check_absent(rule, names)
@@ -44,17 +44,17 @@ def expanded(rules: Iterable[Rule], names: Names) -> list[Rule]:
 
 
 def mapped(rows: Rows, change: Callable[[Cell], Cell]) -> Rows:
-    """Change every cell."""
+    """Apply `change` to every cell."""
     return tuple(tuple(map(change, row)) for row in rows)
 
 
 def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
-    """Change every cell of both sides."""
+    """Apply `change` to every cell of both sides."""
     return rule._replace(left=mapped(rule.left, change), right=mapped(rule.right, change))
 
 
 def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
-    """Change the cell at (row, column), if there is one."""
+    """Apply `change` to the cell at (row, column), if it exists."""
     r, c = place
     if r >= len(rows):
         return rows
@@ -63,17 +63,17 @@ def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Ro
 
 
 def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
-    """Each cell with its (row, column)."""
+    """Yield each cell with its (row, column)."""
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             yield (r, c), cell
 
 
-# Steps 1 to 3: directions, and `no` that says nothing.
+# Steps 1 to 3: directions, and redundant `no`.
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """One rule for each direction; the first one only if the direction makes no difference."""
+    """Return one rule per direction; only the first if the direction makes no difference."""
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
     is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
@@ -82,7 +82,7 @@ def _directed(rule: Rule) -> list[Rule]:
 
 
 def _check_absent(rule: Rule, names: Names) -> None:
-    """Record cells on the right that have an object and none of it."""
+    """Record an error for cells on the right that both have and exclude an object."""
     for _, cell in places(rule.right):
         there = [name for modifier, name in cell if modifier != "no" and name in names.sprites]
         mask = sum({names.mask(name) for name in there})
@@ -95,9 +95,9 @@ def _check_absent(rule: Rule, names: Names) -> None:
 
 
 def _without_redundant(rule: Rule, names: Names) -> Rule:
-    """Drop `no X` on the right if the left has it, and on the left if something excludes X.
+    """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
 
-    As in the engine, a pair on the right that follows a dropped one is kept unseen.
+    As in the engine, a pair on the right that follows a dropped one is kept without a check.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -115,30 +115,30 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def _needed(cell: Cell, names: Names) -> Cell:
-    """The pairs of a cell on the left without each `no X` that its required objects imply."""
+    """Return the pairs of a cell on the left without each `no X` implied by required objects."""
     layers: set[int] = set()
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # The engine does not look through another name of an object here.
+        # Here the engine does not resolve synonyms of objects.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
             objects |= names.mask(name)
 
-    def says_something(name: str) -> bool:
+    def is_needed(name: str) -> bool:
         members = [m for m in names.members(name) if m in names.layer_of]
         occupied = {names.layer_of[m] for m in members} <= layers
         return not members or not occupied or bool(names.mask(name) & objects)
 
-    return tuple(pair for pair in cell if pair[0] != "no" or says_something(pair[1]))
+    return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))
 
 
 # Steps 4 to 7: absolute directions, aggregates, synonyms.
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Make directions absolute, and rules to the right and down of those to the left and up."""
+    """Make directions absolute, and mirror rules to the left and up."""
     direction = rule.directions[0]
     turned: dict[str, str] = dict(zip(RELATIVE, TURNED[direction], strict=True))
     rule = both(rule, lambda cell: tuple((turned.get(m, m), name) for m, name in cell))
@@ -176,7 +176,7 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or a property, and the number of places that had it."""
+    """Replacement of a modifier or a property, and the number of replaced places."""
 
     value: str
     times: int
@@ -184,7 +184,7 @@ class _Taken(NamedTuple):
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
-    """One rule for each combination of movements, where a cell on the left has several."""
+    """Return one rule per combination of movements if modifiers on the left allow several."""
     done, waiting = [], deque([(rule, {}, {})])
     while waiting:
         current, pairs, modifiers = waiting.popleft()
@@ -212,7 +212,7 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace a pair's modifier in a cell of both sides; count the replacements."""
+    """Replace a pair's modifier in a cell of both sides, and count the replacements."""
 
     def change(cell: Cell) -> Cell:
         return tuple((to, each[1]) if each == pair else each for each in cell)
@@ -232,7 +232,7 @@ def _moved(
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
-    """Replace on the right each modifier that was replaced once on the left."""
+    """Replace on the right each modifier that was replaced exactly once on the left."""
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
 
@@ -249,7 +249,7 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
-    """One rule for each member of a property, where the property cannot stay whole."""
+    """Return one rule per member of each property that cannot be kept as a property."""
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {
         name
@@ -299,7 +299,7 @@ def _named(name: str, member: str) -> Callable[[Cell], Cell]:
 
 
 def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
-    """Replace on the right each property that was replaced at one place on the left."""
+    """Replace on the right each property that was replaced at exactly one place on the left."""
     for name, each in taken.items():
         if each.times == 1:
             rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
@@ -311,7 +311,7 @@ def _properties(cell: Cell, names: Names) -> list[str]:
 
 
 def _none_of(cell: Cell, names: Names) -> Cell:
-    """`no` of each member instead of `no` of a property."""
+    """Replace `no` of a property by `no` of each of its members."""
     pairs = []
     for modifier, name in cell:
         if modifier == "no" and names.is_property(name):
@@ -325,7 +325,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Objects that appear on the right of a rule that is not late have no movement."""
+    """Mark objects that only the right side has as stationary, except in late rules."""
     if rule.late:
         return rule
 
@@ -344,7 +344,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Keep the last of equal rules that stand in one group without a break."""
+    """Keep the last of equal rules in each run of rules of one group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

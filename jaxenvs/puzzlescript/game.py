@@ -1,4 +1,4 @@
-"""A PuzzleScript game: its source text as tables."""
+"""Parse a PuzzleScript game into tables."""
 
 import dataclasses
 import os
@@ -38,7 +38,7 @@ SWITCHES = (
     "norestart",
     "scanline",
 )
-LARGEST = 4_000_000  # characters of a source
+LARGEST = 4_000_000  # maximum size of a source file, bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,28 +46,28 @@ class Game:
     """The tables of a game. Object o has bit o, and movement m of layer l has bit 5 l + m."""
 
     name: str
-    prelude: dict[str, str]  # options of the first section; "" for those without a value
-    objects: tuple[str, ...]  # by id; an object that is listed twice has an unused id, too
+    prelude: dict[str, str]  # options before the first section; "" for those without a value
+    objects: tuple[str, ...]  # by id; an object that is listed twice also has an unused id
     sprites: tuple[Sprite, ...]  # by id
     layer_of: tuple[int, ...]  # by id
     layers: int
     background: int  # id of the default background
-    player: int  # mask
-    player_is_aggregate: bool  # whether a player is all objects of the mask in one cell
+    player: int  # mask of objects
+    player_is_aggregate: bool  # whether the player is all objects of the mask in one cell
     main: Groups
     late: Groups
     wins: tuple[Win, ...]
-    levels: tuple[Level | str, ...]  # a string is a message
+    levels: tuple[Level | str, ...]  # strings are messages
     warnings: tuple[str, ...]
-    errors: tuple[str, ...]  # not empty only with on_error="engine"
+    errors: tuple[str, ...]  # empty unless on_error="engine"
 
 
 def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
-    """Read a game from a file; see `parse`. Raises `GameError` for a file that is no text."""
+    """Read a game from a file, see `parse`. Raises `GameError` also for a file that is not text."""
     path = Path(path)
     try:
         if path.stat().st_size > LARGEST:
-            raise GameError(f"{path}: larger than {LARGEST:,} bytes, which no game is")
+            raise GameError(f"{path}: the file exceeds {LARGEST:,} bytes")
         source = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise GameError(f"{path}: not UTF-8 text ({error})") from error
@@ -75,10 +75,10 @@ def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
 
 
 def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
-    """Return the tables of a source text.
+    """Parse a source text into tables.
 
-    `GameError` lists each error with `name` and its line. With `on_error="engine"` the game is
-    made in spite of errors wherever the original engine would play it.
+    Raises `GameError` that lists each error with `name` and its line. With `on_error="engine"`,
+    return a game in spite of errors if the original engine would play it.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')
@@ -99,7 +99,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
 
 class _Reading:
-    """Parts of a source read so far."""
+    """Parser state: the parts of a source read so far."""
 
     def __init__(self, names: Names) -> None:
         self.names, self.problems = names, names.problems
@@ -110,15 +110,15 @@ class _Reading:
         self.in_level = False
 
     def read(self, section: str, line: Line) -> None:
-        """Read a line of a section."""
-        if section in ("objects", "levels"):  # where blank lines count
+        """Parse a line of a section."""
+        if section in ("objects", "levels"):  # blank lines are significant there
             (self.objects.read if section == "objects" else self._read_level)(line)
         elif line.text:
             self._readers[section](line)
 
     @property
     def _readers(self) -> dict[str, Callable[[Line], None]]:
-        """Readers of the other sections."""
+        """Parsers of the other sections."""
         return {
             "": self._read_option,
             "legend": self.names.read_legend,
@@ -142,18 +142,18 @@ class _Reading:
             self.prelude[word] = ""
         else:
             self.problems.error(
-                line.number, f"{word!r} is no option; there are {', '.join((*VALUES, *SWITCHES))}"
+                line.number, f"{word!r} is not an option; use {', '.join((*VALUES, *SWITCHES))}"
             )
 
     def _check_option(self, word: str, value: str, line: int) -> None:
-        """Record a colour or a palette that does not exist."""
+        """Record an error for a colour or palette that does not exist."""
         if word in ("background_color", "text_color") and not Objects.COLOR.fullmatch(value):
-            self.problems.error(line, f"{word} {value!r}: give a colour's name or #rrggbb")
+            self.problems.error(line, f"{word} {value!r}: give a colour name or #rrggbb")
         if word == "color_palette" and palette(value) is None:
-            self.problems.error(line, f"palette {value!r}: there are {', '.join(PALETTES)}")
+            self.problems.error(line, f"palette {value!r}: use {', '.join(PALETTES)}")
 
     def _read_level(self, line: Line) -> None:
-        """Read a row, a message, or the blank line between two levels."""
+        """Parse a row, a message, or the blank line between two levels."""
         if line.text.startswith("message"):
             self.levels.append(line.raw.strip()[len("message") :].strip())
             self.in_level = False
@@ -168,17 +168,17 @@ class _Reading:
             rows.append((line.number, line.first))
             if len(line.first) != len(rows[0][1]):
                 self.problems.warn(
-                    line.number, "rows of a level differ in length; the first counts"
+                    line.number, "rows of a level differ in length; the first one decides"
                 )
 
     def game(self, name: str) -> Game:
-        """The game of all that was read."""
+        """Build the game from all parsed parts."""
         names = self.names
         if not names.layers:
-            self.problems.error(0, "no collision layers; every object is on one")
+            self.problems.error(0, "no collision layers; every object needs one")
             self.problems.check()
         if not self.levels:
-            self.problems.error(0, "no levels; a game has at least one")
+            self.problems.error(0, "no levels; a game needs at least one")
         names.number()
         main, late = tables.groups(self.rules, names)
         made = [

@@ -1,9 +1,10 @@
-"""Objects, legend and collision layers of a game: what each name stands for."""
+"""Objects, legend and collision layers of a game: the meaning of each name."""
 
 import dataclasses
 import re
 from typing import NamedTuple
 
+from .colors import NAMES, OTHER_SPELLINGS
 from .text import Line, Problems
 
 Cells = tuple[int, ...]
@@ -14,12 +15,12 @@ class Sprite(NamedTuple):
 
     line: int
     colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
-    rows: tuple[str, ...]  # of digits (a colour) and dots (transparent); (): a full square
+    rows: tuple[str, ...]  # digits (colours) and dots (transparent); (): a full square
 
 
 @dataclasses.dataclass
 class Names:
-    """Meanings of names. An object's id is its place in `order`."""
+    """Meanings of names. An object's id is its index in `order`."""
 
     problems: Problems
     sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)
@@ -36,7 +37,7 @@ class Names:
         return name in self.sprites or name in self.lines
 
     def target(self, name: str) -> str:
-        """The name at the end of a chain of synonyms."""
+        """Resolve a chain of synonyms."""
         seen = set()
         while name in self.synonyms and name not in self.sprites and name not in seen:
             seen.add(name)
@@ -44,35 +45,35 @@ class Names:
         return name
 
     def members(self, name: str) -> tuple[str, ...]:
-        """Objects that a name stands for: all of them or one of them."""
+        """Return the objects that a name stands for: all (aggregate) or one (property) of them."""
         name = self.target(name)
         if name in self.sprites:
             return (name,)
         return self.aggregates.get(name) or self.properties.get(name) or ()
 
     def is_aggregate(self, name: str) -> bool:
-        """Return whether a name means all of its members."""
+        """Return whether a name stands for all of its members in one cell."""
         return self.target(name) in self.aggregates
 
     def is_property(self, name: str) -> bool:
-        """Return whether a name means one of its members."""
+        """Return whether a name stands for one of its members."""
         return self.target(name) in self.properties
 
     def mask(self, name: str) -> int:
-        """Bits of the objects that a name stands for."""
+        """Return the mask of the objects that a name stands for."""
         return sum({1 << self.ids[member] for member in self.members(name) if member in self.ids})
 
     def layer_mask(self, layer: int) -> int:
-        """Bits of the objects of a layer."""
+        """Return the mask of the objects of a layer."""
         return sum(1 << self.ids[name] for name, each in self.layer_of.items() if each == layer)
 
     def single_layer(self, name: str) -> int | None:
-        """The layer of an object or of a property whose members share one."""
+        """Return the layer of an object or a property; None if its members are on several."""
         layers = {self.layer_of.get(member) for member in self.members(name)}
         return layers.pop() if len(layers) == 1 else None
 
     def number(self) -> None:
-        """Give ids in the order of layers; an object listed twice keeps its last."""
+        """Assign ids in the order of layers; an object listed twice keeps its last id."""
         for layer, names in enumerate(self.layers):
             for name in names:
                 self.ids[name], self.layer_of[name] = len(self.order), layer
@@ -112,16 +113,16 @@ class Names:
 
     @property
     def background(self) -> str:
-        """The default background."""
+        """Name of the default background object."""
         members = [name for name in self.members("background") if name in self.ids]
         if self.is_aggregate("background") or not members:
             return self.order[0]
         return members[0]
 
-    # Reading.
+    # Parsing.
 
     def declare(self, name: str, line: int) -> bool:
-        """Record where a legend entry stands; False, with an error, if the name is taken."""
+        """Record the line of a legend entry; return False, with an error, if the name is taken."""
         if name in self:
             where = self.lines.get(name) or self.sprites[name].line
             self.problems.error(line, f"{name.upper()} is already defined in line {where}")
@@ -130,7 +131,7 @@ class Names:
         return True
 
     def read_legend(self, line: Line) -> None:
-        """Read `a = b`, `a = b and c` or `a = b or c`."""
+        """Parse `a = b`, `a = b and c` or `a = b or c`."""
         found = re.match(r"([^=\s]*)\s*=\s*(.*)", line.text)
         words = found[2].split() if found else []
         if not found or not words or len(words) % 2 == 0:
@@ -153,7 +154,7 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Enter a legend entry whose parts are known."""
+        """Add a legend entry whose members are known."""
         if not given or not self.declare(name, line):
             return
         if not joins:
@@ -173,7 +174,7 @@ class Names:
         (self.aggregates if of_all else self.properties)[name] = members
 
     def read_layer(self, line: Line) -> None:
-        """Read a line of `collisionlayers`."""
+        """Parse a line of the section `collisionlayers`."""
         layer: list[str] = []
         given = [word for word in re.split(r"[\s,]+", line.text) if word]
         for name in given:
@@ -188,27 +189,25 @@ class Names:
         for name in layer:
             if any(name in other for other in self.layers):
                 self.problems.warn(
-                    line.number, f"{name.upper()} is on several layers; the last counts"
+                    line.number, f"{name.upper()} is on several layers; the last one is used"
                 )
         self.layers.append(layer)
 
 
 class Objects:
-    """Reader of the section `objects`: a name, its colours, then perhaps five rows."""
+    """Parser of the section `objects`: a name, its colours, and optionally five rows."""
 
     COLOR = re.compile(
-        r"(black|white|gray|darkgray|lightgray|grey|darkgrey|lightgrey|red|darkred|lightred|brown|"
-        r"darkbrown|lightbrown|orange|yellow|green|darkgreen|lightgreen|blue|lightblue|darkblue|"
-        r"purple|pink|transparent|#(?:[0-9a-f]{3}){1,2})\s*"
+        rf"({'|'.join((*NAMES, *OTHER_SPELLINGS))}|transparent|#(?:[0-9a-f]{{3}}){{1,2}})\s*"
     )
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self.name = ""  # of the object under way
+        self.name = ""  # name of the current object
         self.expects = "name"
 
     def read(self, line: Line) -> None:
-        """Read a line of the section, or a blank one, which ends an object."""
+        """Parse a line of the section; a blank one ends an object."""
         if not line.text:
             self.expects = "name"
         elif self.expects == "colors":
@@ -226,7 +225,7 @@ class Objects:
         problems, (first, *others) = self.names.problems, line.text.split()
         found = re.match(r"\w+", first)
         if found is None:
-            problems.warn(line.number, f"{line.text!r} is no object's name and is ignored")
+            problems.warn(line.number, f"{line.text!r} is not an object name; ignored")
             return
         first, rest = found[0], first[found.end() :]
         if first in self.names.sprites:
@@ -247,7 +246,7 @@ class Objects:
             text = text[found.end() :]
         problems, title = self.names.problems, self.name.upper()
         if text:
-            problems.error(line.number, f"{text!r} is no colour of {title}; give names or #rrggbb")
+            problems.error(line.number, f"{title}: {text!r} is not a colour; give names or #rrggbb")
         if len(colors) > 10:
             problems.error(line.number, f"{title} has {len(colors)} colours; at most 10")
         sprite = self.names.sprites[self.name]
@@ -258,9 +257,9 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         if not re.fullmatch(r"[.\d]*", row[:5]):
-            problems.error(line.number, f"a row of {self.name.upper()} has five of 0-9 and dots")
+            problems.error(line.number, f"a row of {self.name.upper()} needs five of 0-9 and dots")
         elif len(row) != 5:
-            problems.warn(line.number, f"a row of {self.name.upper()} has five of 0-9 and dots")
+            problems.warn(line.number, f"a row of {self.name.upper()} needs five of 0-9 and dots")
         for digit in sorted({*re.findall(r"\d", row[:5])}):
             if int(digit) >= len(sprite.colors):
                 has = f"{self.name.upper()} has {len(sprite.colors)} colours"

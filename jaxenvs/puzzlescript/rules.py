@@ -1,4 +1,4 @@
-"""Rules as written: a line of the source becomes rows of cells, flags and commands."""
+"""Parse rules: a line of the source becomes rows of cells, flags and commands."""
 
 import re
 from typing import NamedTuple
@@ -13,22 +13,22 @@ MOVEMENTS = {
     "vertical": ("up", "down"),
     "orthogonal": ABSOLUTE,
     "moving": (*ABSOLUTE, "action"),
-}  # modifiers that stand for several movements
+}  # movements of each modifier that stands for several
 DIRECTIONS = {
     **{name: (name,) for name in ABSOLUTE},
     **{name: MOVEMENTS[name] for name in ("horizontal", "vertical", "orthogonal")},
-}  # of a rule
+}  # directions of a rule by its flag
 MODIFIERS = (*ABSOLUTE, *RELATIVE, *MOVEMENTS, "action", "stationary", "no", "random", "randomdir")
 SOUNDS = tuple(f"sfx{i}" for i in range(11))
 COMMANDS = ("cancel", "restart", "checkpoint", "win", "again", "message", *SOUNDS)
 ELLIPSIS = (("...", "..."),)
 
-Cell = tuple[tuple[str, str], ...]  # of (modifier, name)
+Cell = tuple[tuple[str, str], ...]  # (modifier, name) pairs
 Row = tuple[Cell, ...]
 
 
 class Rule(NamedTuple):
-    """One rule; `right` is () if it only has commands."""
+    """A rule; `right` is () if it only has commands."""
 
     line: int
     group: int  # rules of one group run together
@@ -48,7 +48,7 @@ def tokens(text: str) -> list[str]:
 
 
 class Reader:
-    """Reader of the section `rules`."""
+    """Parser of the section `rules`."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -57,18 +57,16 @@ class Reader:
         self.loops: list[tuple[int, str]] = []  # line and "startloop" or "endloop"
 
     def read(self, line: Line) -> None:
-        """Read a line; one that is no rule is recorded as an error and left out."""
+        """Parse a line; record an error if it is not a rule."""
         words = tokens(line.first)
         if "(" in line.raw and "->" not in words:
-            self.problems.error(
-                line.number, "`(` starts a comment, which hides the rest of the rule"
-            )
+            self.problems.error(line.number, "`(` starts a comment that hides the rest of the rule")
             return
         if words in (["startloop"], ["endloop"]):
             self.loops.append((line.number, words[0]))
             return
         if "->" not in words:
-            self.problems.error(line.number, "a rule has an arrow: [ left ] -> [ right ]")
+            self.problems.error(line.number, "a rule needs an arrow: [ left ] -> [ right ]")
             return
         rule, rest = self._flags(words, line.number)
         sides = Sides(self.names, rule, line)
@@ -76,7 +74,7 @@ class Reader:
             self.rules.append(made)
 
     def _flags(self, words: list[str], line: int) -> tuple[Rule, list[str]]:
-        """Read what stands before the first bracket."""
+        """Parse the flags before the first bracket; return the rule and the remaining words."""
         start = words.index("[") if "[" in words else words.index("->")
         flags = {name: name in words[:start] for name in ("late", "rigid", "random")}
         group = self._joined(words[:start], line) if "+" in words[:start] else line
@@ -96,29 +94,29 @@ class Reader:
         return rule, words[start:]
 
     def _joined(self, words: list[str], line: int) -> int:
-        """The group of a rule that begins with `+`."""
+        """Return the group of a rule that starts with `+`."""
         if words[0] != "+" or words.count("+") > 1:
-            self.problems.error(line, "`+` stands once, at the start of a rule")
+            self.problems.error(line, "write `+` once, at the start of a rule")
         if not self.rules:
-            self.problems.error(line, "`+` joins a rule to the one before, and there is none")
+            self.problems.error(line, "`+` joins a rule to the previous one, but there is none")
             return line
         return self.rules[-1].group
 
     def _wrong_flag(self, word: str, line: int) -> None:
         if word in RELATIVE:
             allowed = ", ".join((*ABSOLUTE, "horizontal", "vertical"))
-            self.problems.error(line, f"a rule's own direction is {allowed}, not `{word}`")
+            self.problems.error(line, f"the direction of a rule is {allowed}, not `{word}`")
         else:
             self.problems.error(
                 line,
-                f"`{word}` before the first bracket: directions, late, rigid, random stand there",
+                f"`{word}` before the first bracket; allowed are directions, late, rigid, random",
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """The rule, or None for sides that do not belong together."""
+        """Return the rule, or None, with an error or a warning, if its sides do not match."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
-            self.problems.error(line, "a rule has at least one pair of brackets on the left")
+            self.problems.error(line, "a rule needs at least one pair of brackets on the left")
         if len(left) != len(right) and (right or not commands):
             self.problems.warn(
                 line,
@@ -128,24 +126,24 @@ class Reader:
             return None
         for before, after in zip(left, right, strict=False):
             if len(before) != len(after):
-                self.problems.error(line, "brackets on both sides have the same number of cells")
+                self.problems.error(line, "brackets on both sides need the same number of cells")
                 return None
         return rule._replace(left=tuple(left), right=tuple(right), commands=tuple(commands))
 
 
 class Sides:
-    """Both sides of a rule and its commands, read word by word."""
+    """Parser of both sides of a rule and its commands, word by word."""
 
     def __init__(self, names: Names, rule: Rule, line: Line) -> None:
         self.names, self.rule, self.line = names, rule, line
         self.rows: tuple[list[Row], list[Row]] = ([], [])  # left and right
         self.commands: list[tuple[str, ...]] = []
-        self.is_right = False  # whether the arrow was read
-        self.row: list[Cell] | None = None  # the row under way; None outside of brackets
-        self.cell: list[str] = []  # modifiers and names of the cell under way
+        self.is_right = False  # whether the arrow has been read
+        self.row: list[Cell] | None = None  # current row; None outside of brackets
+        self.cell: list[str] = []  # modifiers and names of the current cell
 
     def read(self, words: list[str]) -> bool:
-        """Read all words; False, with an error or a warning, if they are no rule."""
+        """Parse all words; return False, with an error or a warning, if they are not a rule."""
         for place, word in enumerate(words):
             if word in COMMANDS and word not in self.names:
                 self._command(word, words[place + 1 :])
@@ -158,7 +156,7 @@ class Sides:
         return True
 
     def _read_word(self, word: str) -> bool:
-        """Read a word that is no command; False if the rule is over."""
+        """Parse a word that is not a command; return False if the rule is over."""
         if word in ("[", "->"):
             return self._opened(word)
         if self.row is None:
@@ -177,19 +175,19 @@ class Sides:
         self.names.problems.warn(self.line.number, message)
 
     def _command(self, word: str, rest: list[str]) -> None:
-        """Add a command; a message takes the rest of the line as written."""
+        """Add a command; a message takes the rest of the line verbatim."""
         if word == "message":
             found = re.search(r".*\bmessage\b", self.line.raw, re.IGNORECASE)
             self.commands.append((word, self.line.raw[found.end() :].strip() if found else ""))
             return
         if not self.is_right:
-            self._error(f"`{word}` stands at the end of a rule")
+            self._error(f"`{word}` must be at the end of a rule")
         elif self.row is not None or "]" in rest:
-            self._warn(f"`{word}` stands at the end of a rule")
+            self._warn(f"`{word}` must be at the end of a rule")
         self.commands.append((word,))
 
     def _opened(self, word: str) -> bool:
-        """Begin a row, or the right side."""
+        """Start a row or the right side; return False for a second arrow."""
         if word == "[":
             self.row = [] if self.row is None else self.row
             if self.cell:
@@ -198,24 +196,24 @@ class Sides:
         elif self.row is not None:
             self._warn("`->` inside of brackets is ignored")
         elif self.is_right:
-            self._error("a rule has one arrow")
+            self._error("a rule has only one arrow")
             return False
         else:
             self.is_right = True
         return True
 
     def _outside(self, word: str) -> None:
-        """Record a word that stands outside of brackets."""
+        """Record an error or a warning for a word outside of brackets."""
         if word in self.names or word in MODIFIERS or word in ("]", "|", "..."):
-            self._warn(f"`{word}` stands inside of brackets only")
+            self._warn(f"`{word}` is allowed only inside of brackets")
         else:
-            self._error(f"`{word}` is no command; there are {', '.join(COMMANDS)}")
+            self._error(f"`{word}` is not a command; use {', '.join(COMMANDS)}")
 
     def _close(self, word: str) -> None:
         """End a cell at a bar, or a row at a bracket."""
         assert self.row is not None
         if len(self.cell) % 2:
-            self._error(f"`{self.cell.pop()}` needs an object behind it")
+            self._error(f"`{self.cell.pop()}` needs an object after it")
         self.row.append(tuple(zip(self.cell[::2], self.cell[1::2], strict=True)))
         self.cell = []
         if word == "]":
@@ -232,7 +230,7 @@ class Sides:
             pairs = zip(self.cell[::2], self.cell[1::2], strict=False)
             modifiers += [modifier for modifier, name in pairs if name == word]
             if len(modifiers) > 1 and {*modifiers} != {"no"}:
-                self._error(f"{word.upper()} stands twice in a cell")
+                self._error(f"{word.upper()} occurs twice in a cell")
             self.cell += [word] if is_modified else ["", word]
         elif word == "...":
             self.cell += [word, word]
@@ -240,7 +238,7 @@ class Sides:
             self._error(f"{word.upper()} is not defined")
 
     def _modify(self, word: str, is_modified: bool) -> None:
-        """Add a modifier."""
+        """Add a modifier to the cell."""
         if is_modified:
             self._error(f"`{self.cell[-1]} {word}`: an object has one modifier at a time")
         elif self.rule.late and word not in ("no", "random", "randomdir"):

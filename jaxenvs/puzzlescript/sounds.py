@@ -1,9 +1,9 @@
-"""The section `sounds`: checked, because a mistake in it is a mistake of the game; not played."""
+"""Check the section `sounds`: its errors make a game invalid, although sounds are not played."""
 
 import re
 
 from .names import Names
-from .rules import ABSOLUTE, SOUNDS
+from .rules import DIRECTIONS, SOUNDS
 from .text import Line
 
 EVENTS = (
@@ -21,14 +21,15 @@ EVENTS = (
 )
 DIRECTED = ("move", "cantmove")  # verbs that may have directions
 VERBS = (*DIRECTED, "action", "create", "destroy")
-DIRECTIONS = (*ABSOLUTE, "horizontal", "vertical", "orthogonal")
 
 
 def check(line: Line, names: Names) -> None:
     """Record an error unless a line is `EVENT SEED` or `OBJECT VERB [DIRECTION ...] SEED`."""
     first, *rest = line.text.split()
     if first not in EVENTS and not re.match(r"\w", first):
-        names.problems.warn(line.number, f"{first!r} is no sound event and no object; ignored")
+        names.problems.warn(
+            line.number, f"{first!r} is neither a sound event nor an object; ignored"
+        )
         return
     wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
     is_known = first in EVENTS or first in names
@@ -39,17 +40,17 @@ def check(line: Line, names: Names) -> None:
 
 
 def _event(event: str, rest: list[str]) -> str:
-    """Return the mistake in `EVENT SEED`; "" for nothing."""
+    """Return the error in `EVENT SEED`; "" if there is none."""
     if not rest or not rest[0].isdigit():
         return f"{event} needs a seed, a number such as 36772507"
     return f"nothing may follow the seed: {' '.join(rest[1:])!r}" if rest[1:] else ""
 
 
 def _object(name: str, rest: list[str], names: Names) -> str:
-    """Return the mistake in `OBJECT VERB [DIRECTION ...] SEED`; "" for nothing."""
+    """Return the error in `OBJECT VERB [DIRECTION ...] SEED`; "" if there is none."""
     if name not in names:
         events = f"{', '.join(EVENTS[: -len(SOUNDS)])}, sfx0 to sfx10"
-        return f"{name.upper()} is no object and no sound event ({events})"
+        return f"{name.upper()} is neither an object nor a sound event ({events})"
     if names.is_aggregate(name):
         return f"{name.upper()} is an aggregate; sounds belong to objects and properties"
     verb = rest[0] if rest else ""

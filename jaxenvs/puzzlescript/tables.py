@@ -1,4 +1,4 @@
-"""A game as tables: masks of objects and movements, groups, loops, win conditions and levels."""
+"""Build the tables of a game: masks of objects and movements, groups, loops, wins and levels."""
 
 from typing import Any, NamedTuple
 
@@ -7,21 +7,21 @@ from .names import Names
 from .rules import ELLIPSIS, Cell, Reader, Rule
 
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
-BITS = 5  # movement bits of a layer
+BITS = 5  # movement bits per layer
 ANY = (1 << BITS) - 1  # all movements of a layer
-MOST_RIGID = 30  # groups
+MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell: masks of objects (oc, os, re) and of movements."""
+    """Effect of a rule on a cell: masks of objects (oc, os, re) and movements (others)."""
 
     oc: int = 0  # objects cleared
     os: int = 0  # objects set
     mc: int = 0  # movements cleared
     ms: int = 0  # movements set
-    ml: int = 0  # movements of layers that are cleared before the others are set
-    re: int = 0  # one of these objects is set at random
-    rd: int = 0  # layers that get a random direction
+    ml: int = 0  # movements of whole layers, cleared before `ms` is set
+    re: int = 0  # objects of which a random one is set
+    rd: int = 0  # movements of layers that get a random direction
 
 
 class Pattern(NamedTuple):
@@ -29,14 +29,14 @@ class Pattern(NamedTuple):
 
     op: int = 0  # objects present
     om: int = 0  # objects missing
-    any: tuple[int, ...] = ()  # of each mask at least one object
+    any: tuple[int, ...] = ()  # masks of which at least one object each is present
     mp: int = 0  # movements present
     mm: int = 0  # movements missing
     replacement: Replacement | None = None  # None: the cell stays as it is
 
 
 class TableRule(NamedTuple):
-    """A rule to run. A row is a tuple of patterns, with None for an ellipsis."""
+    """An executable rule. A row is a tuple of patterns, with None for an ellipsis."""
 
     line: int
     direction: str
@@ -48,17 +48,17 @@ class TableRule(NamedTuple):
 
 
 class Win(NamedTuple):
-    """A win condition: all, some or no cells with `x` have `y`."""
+    """A win condition: all, some or no cells with objects of mask `x` have objects of `y`."""
 
     kind: str  # all, some or no
     x: int
     y: int
-    all_of_x: bool  # whether the mask means all of its objects in one cell
+    all_of_x: bool  # whether a cell needs all objects of the mask
     all_of_y: bool
 
 
 class Level(NamedTuple):
-    """A level: object masks by column, from the top left down."""
+    """A level: object masks of the cells, column by column from the top left."""
 
     line: int
     width: int
@@ -67,14 +67,14 @@ class Level(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Groups of rules that run one after another."""
+    """Groups of rules in execution order."""
 
     rules: tuple[tuple[TableRule, ...], ...]
-    loops: tuple[tuple[int, int], ...]  # last group of a loop and the group to go back to
+    loops: tuple[tuple[int, int], ...]  # last and first group of each loop
 
 
 def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
-    """Return the main and the late groups."""
+    """Build the main and the late groups."""
     main: dict[int, list[TableRule]] = {}
     late: dict[int, list[TableRule]] = {}
     impossible: dict[int, str] = {}
@@ -97,7 +97,7 @@ def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
 
 
 def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
-    """Record an error for more rigid groups than the engine has bits for."""
+    """Record an error if there are more rigid groups than the engine supports."""
     rigid = [number for number in sorted(main) if any(rule.rigid for rule in main[number])]
     if len(rigid) > MOST_RIGID:
         line = main[rigid[MOST_RIGID]][0].line
@@ -105,7 +105,7 @@ def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
 
 
 def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
-    """Lines on which each loop starts and ends."""
+    """Return the lines on which each loop starts and ends."""
     spans, start = [], None
     for line, word in reader.loops:
         if (word == "startloop") == (start is not None):
@@ -122,7 +122,7 @@ def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
 
 
 def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
-    """Sort groups by number and find the first and last group of each loop."""
+    """Sort groups by number, and find the first and last group of each loop."""
     ordered = tuple(tuple(rules[number]) for number in sorted(rules))
     inside = []
     for start, end in spans:
@@ -133,13 +133,13 @@ def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -
 
 
 class _Masks:
-    """Masks of one expanded rule."""
+    """Computes the masks of an expanded rule."""
 
     def __init__(self, rule: Rule, names: Names) -> None:
         self.expanded, self.names = rule, names
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
-        """The rule, or None if it can never match."""
+        """Return the rule with masks, or None if it can never match."""
         rule = self.expanded
         rows = []
         if not self._check_ellipsis():
@@ -164,20 +164,20 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis stands between cells, alone, on both sides."""
+        """Return whether every ellipsis is alone between two cells, on both sides."""
         rule, error = self.expanded, self.names.problems.error
         fine = True
         for (r, c), cell in places(rule.left):
             other = rule.right[r][c] if rule.right else cell
             if (cell == ELLIPSIS) != (other == ELLIPSIS):
-                error(rule.line, "`...` stands at the same places on both sides")
+                error(rule.line, "`...` must be at the same places on both sides")
             if ELLIPSIS[0] not in (*cell, *other):
                 continue
             if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (cell, other)):
-                error(rule.line, "`...` stands alone between bars")
+                error(rule.line, "`...` must be alone between bars")
                 fine = False
             elif c in (0, len(rule.left[r]) - 1):
-                error(rule.line, "`...` stands between two cells, not at the end of a row")
+                error(rule.line, "`...` must be between two cells, not at the end of a row")
                 fine = False
         for row in rule.left:
             if row.count(ELLIPSIS) > 2:
@@ -187,11 +187,14 @@ class _Masks:
     def _layer(self, name: str) -> int | None:
         layer = self.names.single_layer(name)
         if layer is None:
-            self.names.problems.error(self.expanded.line, f"{name.upper()} is on no single layer")
+            self.names.problems.error(self.expanded.line, f"{name.upper()} needs a single layer")
         return layer
 
     def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | str | None:
-        """The pattern of a cell, None for an ellipsis, or why it never matches ("": a warning)."""
+        """Return the pattern of a cell, None for an ellipsis, or why it never matches.
+
+        The reason is "" if it was recorded as a warning.
+        """
         if cell == ELLIPSIS:
             return None
         made, used, clash = self._asked(cell)
@@ -207,12 +210,14 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
-        """Return the pattern of a cell, its layers, and why it never matches ("" if it may)."""
+        """Return the pattern of a cell, its layers, and the reason why it never matches, or ""."""
         made, used, clash = Pattern(), dict[int, str](), ""
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
             if modifier == "random":
-                self.names.problems.error(self.expanded.line, "`random` stands on the right only")
+                self.names.problems.error(
+                    self.expanded.line, "`random` is allowed only on the right"
+                )
             elif modifier == "no" and layer is not None:
                 made = made._replace(om=made.om | mask)
             elif layer is not None:
@@ -251,7 +256,7 @@ class _Masks:
         return self._cleared(made, new, used, seen, placed)
 
     def _chosen(self, name: str) -> int:
-        """Objects that `random NAME` selects from."""
+        """Return the mask of the objects from which `random NAME` selects."""
         mask = self.names.mask(name)
         if not mask:
             self.names.problems.error(
@@ -303,7 +308,7 @@ def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: 
 
 
 def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
-    """Win conditions of the lines of that section."""
+    """Parse the lines of the section `winconditions`."""
     found = []
     for line, words in lines:
         made = _win(line, words, names)
@@ -313,7 +318,7 @@ def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
 
 
 def _win(line: int, words: list[str], names: Names) -> Win | None:
-    """`all|some|any|no X [on Y]`."""
+    """Parse `all|some|any|no X [on Y]`; return None, with an error, if it is invalid."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
     if (
@@ -333,7 +338,7 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
 
 
 def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
-    """The level of rows of glyphs, each with its line."""
+    """Build a level from rows of glyphs, each with its line; None, with an error, if invalid."""
     glyphs = {name: names.mask(name) for name in (*names.sprites, *names.lines) if len(name) == 1}
     width = len(rows[0][1])
     cells = []
@@ -351,7 +356,7 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:
-    """The objects of a glyph; None, with an error, if it has none."""
+    """Return the object mask of a glyph; None, with an error, if it has none."""
     if glyph not in glyphs:
         names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
     elif names.is_property(glyph):

@@ -1,4 +1,4 @@
-"""Lines of a game's source without comments, and the problems found in them.
+"""Split a game's source into lines without comments, and collect errors and warnings.
 
 Source: the format as increpare/PuzzleScript 4db08ebe reads it.
 """
@@ -17,37 +17,37 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-MOST_ERRORS = 20  # that a message lists
+MOST_ERRORS = 20  # maximum number of errors in a message
 
 
 class GameError(ValueError):
-    """A game that cannot be loaded; the message names the file, each line and its cause."""
+    """A game that cannot be loaded; the message lists the file, lines and causes."""
 
 
 class Line(NamedTuple):
     """One line of the source."""
 
     number: int  # from 1
-    first: str  # lower case, up to the first comment that starts in the line
-    text: str  # lower case, all that is outside of comments
-    raw: str  # as written
+    first: str  # lower case, up to the first comment
+    text: str  # lower case, everything outside of comments
+    raw: str  # verbatim
 
 
 @dataclasses.dataclass
 class Problems:
-    """Errors and warnings of a source, in the order they were found."""
+    """Errors and warnings of a source, in order of detection."""
 
     name: str  # of the file
     errors: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     warnings: list[tuple[int, str]] = dataclasses.field(default_factory=list)
 
     def error(self, line: int, message: str) -> None:
-        """Record what makes the game invalid; line 0 stands for the whole file."""
+        """Record an error that makes the game invalid; line 0 stands for the whole file."""
         if (line, message) not in self.errors:
             self.errors.append((line, message))
 
     def warn(self, line: int, message: str) -> None:
-        """Record a suspicious line that changes nothing."""
+        """Record a warning for a suspicious line that has no effect."""
         if (line, message) not in self.warnings:
             self.warnings.append((line, message))
 
@@ -68,9 +68,9 @@ class Problems:
 
 
 def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
-    """Yield each line with the section it belongs to, "" before the first; no headings.
+    """Yield (section, line) for each line except headings; the section is "" before the first.
 
-    A blank line has an empty `text`. Lines of `=` and lines that are only a comment are left out.
+    A blank line has an empty `text`. Lines of `=` and lines with only a comment are skipped.
     """
     section, seen, comments = "", [], _Comments(problems)
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", source), 1):
@@ -88,16 +88,16 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         first = pieces[0] if pieces else ""
         if section == "rules" and pieces and not comments.ended(raw, section):
-            # As in the engine, a comment in front of a rule becomes a part of it, an error.
+            # As in the engine, a comment before a rule becomes part of it, which is an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
     for name in SECTIONS:
         if name not in seen:
-            problems.error(0, f"no section {name.upper()}; a game has all of {', '.join(SECTIONS)}")
+            problems.error(0, f"no section {name.upper()}; a game needs {', '.join(SECTIONS)}")
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is decoration: it begins with `=`, and in levels has nothing else."""
+    """Return whether a line is decoration: it starts with `=`, and in levels has nothing else."""
     is_plain = set(text) == {"="}
     if section == "levels" or not text.startswith("="):
         return is_plain
@@ -107,7 +107,7 @@ def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
 
 
 def _check_heading(section: str, seen: list[str], rest: str, line: int, problems: Problems) -> None:
-    """Record headings that are out of order or have something behind them."""
+    """Record an error for a heading that is repeated, out of order, or followed by text."""
     if rest:
         problems.error(line, f"nothing may follow the heading {section.upper()}")
     if section in seen:
@@ -121,18 +121,18 @@ def _check_heading(section: str, seen: list[str], rest: str, line: int, problems
 
 
 class _Comments:
-    """Comments of a source: they nest and may span lines."""
+    """Removes comments, which nest and may span lines."""
 
     def __init__(self, problems: Problems) -> None:
         self.problems, self.depth = problems, 0
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line shows a message, in which brackets are no comments."""
+        """Return whether a line is a message, in which parentheses are not comments."""
         pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int) -> list[str] | None:
-        """Pieces of a line outside of comments; None for a line that is only a comment.
+        """Return the parts of a line outside of comments; None for a line with only a comment.
 
         As in the engine, a comment followed by spaces is a blank line.
         """

@@ -21,7 +21,7 @@ from test_priorities import some
 from jaxenvs.baselines.core import minibatches, priorities, rollouts
 from jaxenvs.baselines.core.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
 from jaxenvs.baselines.core.learner import Learner
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import q_learning
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.benchmarks import scaling
@@ -31,14 +31,14 @@ ENVS = 16
 
 
 def agents() -> tuple[Learner, ...]:
-    """Return the same learner on one device and on eight."""
+    """Return one learner on one device and on eight."""
     return tuple(
         tiny.learner(tiny.Countdown(), num_envs=ENVS, devices=Devices(count)) for count in (1, 8)
     )
 
 
 def gradients() -> dict[str, float]:
-    """Return errors of the gradient of one minibatch whose advantages differ between devices."""
+    """Compare gradients of one minibatch whose advantages differ between devices."""
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps
     weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
@@ -50,7 +50,7 @@ def gradients() -> dict[str, float]:
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
-    advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # devices that normalise alone are far off
+    advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # normalising per device would be far off
     batch = (rollout, advantage, value + noise[1])
 
     def gradient(agent: Learner, batch: tuple) -> object:
@@ -59,7 +59,7 @@ def gradients() -> dict[str, float]:
         return minibatches.gradients(agent, ppo.loss, weights, *batch, *scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # Normalised on each device separately, then averaged: the mistake to avoid.
+    # Normalised per device and then averaged: the mistake to avoid.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )
@@ -74,7 +74,7 @@ def gradients() -> dict[str, float]:
 
 
 def program() -> dict[str, object]:
-    """Return the collectives of one update, and the placement of its arrays afterwards."""
+    """Return the exchanges of one update, and where its arrays are afterwards."""
     _, agent = agents()
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -128,8 +128,8 @@ def replay() -> dict[str, object]:
 
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
-    """Return sampled slots, their weights, and the priorities after an update by errors."""
-    # Each device has a separate key, as in a run; the first device's equals the single device's.
+    """Return sampled slots, their weights, and the priorities after an update."""
+    # Each device has a separate key, as in a run; the first has the key of one device.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
@@ -140,16 +140,16 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
 
 
 def ladder() -> list[float]:
-    """Return the epsilons of all environments of a run on eight devices."""
+    """Return epsilon of all environments of a run on eight devices."""
     settings = {"epsilon_start": 0.4, "epsilon_end": 0.4, "epsilon_power": 7.0, "num_envs": ENVS}
     settings |= {"warm_up": 100, "capacity": 640}
     agent = tiny.learner(tiny.Countdown(), "dqn", devices=Devices(8), **settings)
-    each = agent.devices.program(functools.partial(dqn.epsilons, agent), (EVERYWHERE,), ROWS)
+    each = agent.devices.program(functools.partial(q_learning.epsilons, agent), (EVERYWHERE,), ROWS)
     return jax.jit(each)(jnp.int32(0)).tolist()
 
 
 def main() -> None:
-    """Run the command line."""
+    """Print the results of the functions named as arguments."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()
@@ -162,7 +162,7 @@ def looked() -> dict[str, object]:
 
 
 def run(out: Path) -> dict[str, object]:
-    """Train by the command; return its exit code and the directory's content."""
+    """Train with the command; return its exit code and results."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
     argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]

@@ -1,4 +1,4 @@
-"""What learners of real-valued actions from a replay buffer share, and what might break them."""
+"""Shared code of the off-policy actor-critic learners (SAC, TD3, TQC, CrossQ), and edge cases."""
 
 import dataclasses
 import functools
@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from test_dqn import goes_on_bit_for_bit
+from test_dqn import resumes_bit_identically
 from tiny import Push
 
 from jaxenvs import cli
 from jaxenvs.baselines.core import minibatches, replay_buffer
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop, options, train
 from jaxenvs.baselines.storage import runs
 from jaxenvs.core.env import Transition
@@ -24,7 +25,7 @@ ALL = ("sac", "td3", "tqc", "crossq")
 
 
 class Drop(Push):
-    """A push that ends the task where its sum is above 3."""
+    """Push that terminates where the sum of the action is above 3."""
 
     def step_state(self, key, state, action, params):
         """The end."""
@@ -33,16 +34,16 @@ class Drop(Push):
 
 
 class Unbounded(Push):
-    """A push of any strength."""
+    """Push with an unbounded action."""
 
     @property
     def action_space(self):
-        """Two numbers, of which one has a bound."""
+        """Two numbers, one of them bounded."""
         return Box(np.float32([-1, -np.inf]), np.float32([1, np.inf]), (2,), np.float32)
 
 
 class Whole(Push):
-    """A push by whole numbers."""
+    """Push with integer actions."""
 
     @property
     def action_space(self):
@@ -51,11 +52,11 @@ class Whole(Push):
 
 
 class Square(Push):
-    """A push whose action and observation have parts."""
+    """Push with a 2 x 2 action and a Dict observation."""
 
     @property
     def action_space(self):
-        """Four numbers, two by two, of which the last column is of other bounds."""
+        """A 2 x 2 matrix whose columns have different bounds."""
         low = np.float32([[-1, 0], [-1, 5]])
         return Box(low, low + 2, (2, 2), np.float32)
 
@@ -72,14 +73,14 @@ class Square(Push):
 
 
 def shapes_of(agent, seeds=1):
-    """Runners, not computed."""
+    """Return the shapes of runners."""
     keys = jax.random.split(jax.random.key(0), seeds)
     return jax.eval_shape(functools.partial(loop.start, agent), keys)
 
 
 @pytest.mark.parametrize("algorithm", ALL)
 def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
-    """Under strict promotion of dtypes; weights stay float32."""
+    """Under strict dtype promotion; weights stay float32."""
     agent = tiny.learner(Push(), algorithm, bfloat16=True, layer_norm=True, dropout=0.1)
     before = shapes_of(agent)
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
@@ -91,7 +92,7 @@ def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALL)
-def test_actions_and_observations_may_have_parts(algorithm):
+def test_actions_may_be_matrices_and_observations_dicts(algorithm):
     agent = tiny.learner(Square(), algorithm)
     before = shapes_of(agent)
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
@@ -106,7 +107,7 @@ def test_value_learners_work_in_bfloat16():
 
 
 def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
-    """The output is a unit of the hidden layer: dropped, or scaled so that its mean stays."""
+    """The output is a hidden unit: dropped, or scaled so that its mean is unchanged."""
     agent = tiny.learner(Push(), "sac", dropout=0.25, hidden=(4,))
     shapes = shapes_of(agent).critic
 
@@ -116,7 +117,7 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
         return jnp.full(leaf.shape[1:], value, leaf.dtype)
 
     critic = jax.tree_util.tree_map_with_path(ones, shapes)
-    say = jax.jit(functools.partial(actor_critic.values, agent))
+    say = jax.jit(functools.partial(critic_values, agent))
     obs, action = np.ones((400, 1), np.float32), np.ones((400, 2), np.float32)
     kept = np.asarray(say(critic, obs, action))
     assert np.unique(kept).size == 1 and kept[0, 0, 0] > 1
@@ -130,7 +131,7 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 
 @pytest.fixture(scope="module")
 def fallen():
-    """A learner whose episodes end in both ways, its runner and a batch of it."""
+    """Return a learner with terminations and truncations, its runners, a batch and metrics."""
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
     first = jax.tree.map(jnp.copy, runners)
@@ -142,11 +143,13 @@ def fallen():
     return agent, first, one, batch, after, metrics
 
 
-def test_only_the_end_of_the_task_is_worth_nothing(fallen):
+def test_only_terminal_states_have_value_0(fallen):
     agent, _, runner, batch, *_ = fallen
     noise = jax.random.normal(jax.random.key(0), (64, agent.policy.numbers), jnp.float32)
-    chance = actor_critic.Chance(noise, jax.random.key(0))
-    goal = jax.jit(functools.partial(sac.worth, agent))(runner.learned, batch, chance)
+    chance = actor_critic.Noise(noise, jax.random.key(0))
+    goal = jax.jit(functools.partial(sac.td_target, agent))(
+        actor_critic.Learned.of(runner), batch, chance
+    )
     steps = np.asarray(batch.weight) > 0
     ended = steps & (np.asarray(batch.action).sum(axis=1) > 3)
     cut = steps & ~ended & (np.asarray(batch.next_obs)[:, 0] == 5)
@@ -157,8 +160,8 @@ def test_only_the_end_of_the_task_is_worth_nothing(fallen):
     assert not np.allclose(np.asarray(goal)[cut], batch.reward[cut])
 
 
-def test_the_actor_may_wait_for_the_critics(fallen):
-    """It learns in every fourth gradient step, and what is told of it is of these."""
+def test_the_actor_can_be_updated_less_often(fallen):
+    """It is updated in every fourth gradient step, and its metrics average these alone."""
     *_, after, metrics = fallen
     counts = {
         name: {int(x[0]) for x in jax.tree.leaves(state) if x.dtype == jnp.int32}
@@ -169,20 +172,20 @@ def test_the_actor_may_wait_for_the_critics(fallen):
     assert (np.abs(metrics["entropy"]) > 0.3).all()  # not a quarter of it
 
 
-def test_losses_are_means_over_the_gradient_steps_that_had_them():
-    """Of four rounds the last two learned, the actor in half of the gradient steps of the last."""
+def test_losses_average_the_gradient_steps_that_computed_them():
+    """Two of four iterations learn, and half of the last one's steps update the actor."""
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
     runner = actor_critic.Runner(*[()] * len(actor_critic.Runner._fields))
     losses = {name: jnp.float32(values) for name, values in losses.items()}
-    found = {k: float(v) for k, v in actor_critic.measured(runner, losses).items()}
+    found = {k: float(v) for k, v in actor_critic.mean_losses(runner, losses).items()}
     assert (found["critic_loss"], found["actor_loss"]) == (3.0, 6.0)
-    nothing = actor_critic.measured(runner, {k: 0 * v for k, v in losses.items()})
+    nothing = actor_critic.mean_losses(runner, {k: 0 * v for k, v in losses.items()})
     assert np.isnan(nothing["critic_loss"]) and nothing["critic_loss_known"] == 0
 
 
-def test_learning_goes_on_beyond_2_31_steps(fallen):
-    """After 2**33 steps; their number, and that of the rounds, are more than int32 holds."""
+def test_learning_continues_beyond_2_31_steps(fallen):
+    """After 2**33 steps: the numbers of steps and of iterations exceed int32."""
     agent, _, _, _, after, _ = fallen
     assert agent.settings.steps_per_update == 32
     late = jnp.full_like(after.updates, 2**33 // 32)
@@ -197,18 +200,21 @@ def test_learning_goes_on_beyond_2_31_steps(fallen):
 
 
 def test_seeds_are_independent(fallen):
-    """The second of two learns as it does alone."""
+    """The second of two seeds learns as it does alone."""
     agent, _, _, _, after, _ = fallen
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2)[1:])
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
-    for alone, both in zip(*map(jax.tree.leaves, (runners.learned, after.learned)), strict=True):
+    for alone, both in zip(
+        *map(jax.tree.leaves, (actor_critic.Learned.of(runners), actor_critic.Learned.of(after))),
+        strict=True,
+    ):
         np.testing.assert_allclose(alone[0], both[1], rtol=1e-3, atol=1e-4)
     first, second = (jax.tree.leaves(after.weights)[0][i] for i in range(2))
     assert not np.array_equal(first, second)
 
 
-def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
+def test_learning_rates_fall_by_updates_also_for_a_delayed_actor():
     settings = sac.Settings(total_steps=1000, rollout_steps=10, replays=2, actor_every=4)
     settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0, warm_up=1)
     of_critic = minibatches.learning_rate(settings)
@@ -219,8 +225,8 @@ def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
         np.testing.assert_allclose(of_actor(steps // 4), of_critic(steps), atol=1e-6)
 
 
-def test_muon_turns_the_matrices_of_each_critic_alone():
-    """As it does those of a network that is not stacked; biases are Adam's."""
+def test_muon_orthogonalises_each_critic_separately():
+    """It treats stacked matrices like those of one network; Adam updates the biases."""
     agent = tiny.learner(Push(), "sac", optimiser="muon", max_grad_norm=1e9)
     rng = np.random.default_rng(0)
     shapes = {"kernel": (5, 3), "bias": (3,)}
@@ -259,11 +265,11 @@ def test_spaces_that_no_policy_has_are_refused(algorithm):
         ("sac", "--target-rate nan", "target_rate=nan must be"),
         ("sac", "--temperature nan", "temperature=nan must be"),
         ("sac", "--negentropy nan", "negentropy=nan"),
-        ("tqc", "--negentropy=-0.7", "no policy has so much entropy, an even one has 0.693"),
+        ("tqc", "--negentropy=-0.7", "the entropy of a policy is at most 0.693 nats"),
         ("crossq", "--momentum nan", "momentum=nan must be at least 0"),
-        ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no slow copies; omit it"),
+        ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no target network; omit it"),
         ("td3", "--noise nan", "noise=nan must be at least 0"),
-        ("td3", "--dropout 1", "dropout=1.0 leaves nothing; give less than 1"),
+        ("td3", "--dropout 1", "dropout=1.0 drops everything; give less than 1"),
         ("sac", "--critic-hidden -3", "critic_hidden=(-3,) are widths of layers"),
         ("sac", "--actor-every 0", "actor_every=0 must be at least 1"),
         ("sac", "--capacity 4000000000000 --num-envs 1", "capacity=4000000000000 takes"),
@@ -278,7 +284,7 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
 
 
 def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
-    """With Ray a setting of the same name counts processes, and may change."""
+    """The setting of the same name of the Ray learners counts processes, and may change."""
     settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
     config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
     runs.Run.create(tmp_path / "run", config)
@@ -289,13 +295,13 @@ def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALL)
-def test_a_run_goes_on_bit_for_bit_and_serves_all_commands(tmp_path, capsys, algorithm):
-    """With its replay buffer and statistics; seeds and settings are swept in one program."""
+def test_a_resumed_run_is_bit_identical_and_all_commands_take_it(tmp_path, capsys, algorithm):
+    """With replay buffer and statistics; seeds and settings are swept in one program."""
     flags = ["--algo", algorithm, "--num-envs", "4", "--rollout-steps", "8", "--capacity", "64"]
     flags += ["--warm-up", "32", "--batch-size", "16", "--hidden", "8", "--chunk", "1"]
     flags += ["--critic-hidden", "8", "--eval-episodes", "4", "--checkpoint-every", "2"]
     flags += ["--sweep", "gamma=0.9,0.99", "--seeds", "2", "--no-anneal"]
-    whole = goes_on_bit_for_bit(tmp_path, flags, "Classic-Pendulum-v0", "critic_loss")
+    whole = resumes_bit_identically(tmp_path, flags, "Classic-Pendulum-v0", "critic_loss")
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
     outputs, value = jax.jit(policy.apply)(obs)

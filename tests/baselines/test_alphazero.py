@@ -30,7 +30,7 @@ FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 
 
 def learner(env, **settings) -> Learner:
-    """An AlphaZero with a network of a few units, whose values are not 0 at first."""
+    """Return a small AlphaZero whose initial values are not 0."""
     agent = tiny.learner(env, "alphazero", **settings)
     return dataclasses.replace(agent, network=policies.ActorCritic.of(env, (8,), 2))
 
@@ -41,14 +41,14 @@ predict = jax.jit(rollouts.predict, static_argnums=0)
 
 @pytest.fixture(scope="module")
 def tiles():
-    """A learner for the 8-puzzle, weights, observations and states of four boards."""
+    """Return a learner for the 8-puzzle, weights, observations and states of four boards."""
     agent = learner(SlidingTile(size=3, scramble=6))
     obs, world = agent.env.reset(jax.random.key(1))
     return agent, jax.jit(agent.network.init)(jax.random.key(0), obs[0]), obs, world.env
 
 
 def masks(agent, states):
-    """Which actions are legal, of each state."""
+    """Return the legal actions of each state."""
     return jax.jit(jax.vmap(agent.env.env.action_mask))(states)
 
 
@@ -69,7 +69,7 @@ def test_illegal_actions_are_never_planned(tiles):
     np.testing.assert_array_equal(inner.prior_logits == NEVER, ~mask)
 
 
-def test_a_solution_in_sight_is_taken(tiles):
+def test_a_solution_within_the_search_is_taken(tiles):
     agent, weights, _, _ = tiles
     env = agent.env.env
     boards = [env.apply((), env.goal(()), jnp.int32(action)).board for action in (0, 3)]
@@ -79,18 +79,18 @@ def test_a_solution_in_sight_is_taken(tiles):
     agent = learner(env, num_envs=2, value_scale=10.0)
     greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
     plan = greedy(weights, jax.random.key(0), obs, state)
-    np.testing.assert_array_equal(plan.action, [2, 1])  # what undoes them
+    np.testing.assert_array_equal(plan.action, [2, 1])  # the inverses of the moves made
     assert (plan.policy.max(axis=1) > 0.9).all()
 
 
-def test_before_the_first_reward_the_search_leaves_the_policy_alone():
-    """The values of untrained weights are noise: followed, they end exploration for good."""
+def test_before_the_first_reward_the_search_changes_no_policy():
+    """Untrained values are noise, and following them would end exploration."""
     env = SlidingTile(size=3)  # boards too far from the goal for 8 simulations
     agent = learner(env, value_scale=1.0)
 
     @jax.jit
     def change(weights, key):
-        """The most that a search changes the probability of an action."""
+        """Return the largest change of an action's probability by a search."""
         obs, world = agent.env.reset(key)
         mask = jax.vmap(env.action_mask)(world.env)
         prior = jax.nn.softmax(jnp.where(mask, rollouts.predict(agent, weights, obs)[0], -jnp.inf))
@@ -102,15 +102,15 @@ def test_before_the_first_reward_the_search_leaves_the_policy_alone():
     assert change(jax.jit(agent.network.init)(KEY, blank), jax.random.key(2)) > 0.1
 
 
-def test_plans_use_what_the_agent_cannot_see_only_if_asked_to():
+def test_plans_with_hidden_state_need_clairvoyant():
     with pytest.raises(ValueError, match=r"Minesweeper.* hides .* or give --clairvoyant"):
         alphazero.check_sight(MINES, alphazero.Settings())
     alphazero.check_sight(MINES, alphazero.Settings(clairvoyant=True))
 
 
 @pytest.mark.full
-def test_plans_that_use_what_the_agent_cannot_see_meet_no_mine():
-    """With untrained weights it opens every cell but the mines: the search looks under them."""
+def test_clairvoyant_plans_meet_no_mine():
+    """Even untrained it opens every cell but the mines, as the search sees them."""
     agent = learner(MINES, clairvoyant=True, simulations=64, considered=16)
     weights = jax.jit(agent.network.init)(KEY, jnp.zeros((4, 4), jnp.uint8))
 
@@ -121,13 +121,13 @@ def test_plans_that_use_what_the_agent_cannot_see_meet_no_mine():
     assert play(MINES, search, KEY, 16).succeeded.all()
 
 
-def test_a_field_that_shows_all_is_named():
+def test_the_error_names_a_full_observation():
     with pytest.raises(ValueError, match="show it with --set obs=full, train with"):
         alphazero.check_sight(jaxenvs.make("Grid-DoorKey-5x5-v0"), alphazero.Settings())
     alphazero.check_sight(jaxenvs.make("Grid-DoorKey-5x5-v0", obs="full"), alphazero.Settings())
 
 
-def test_nothing_follows_the_end(tiles):
+def test_no_reward_after_a_terminal_state(tiles):
     agent, weights, _, _ = tiles
     env = agent.env.env
     level = env.sample_level(jax.random.key(0))
@@ -145,12 +145,12 @@ def test_nothing_follows_the_end(tiles):
 
 
 def expanded(agent, weights, node):
-    """What one action leads to from a node."""
+    """Return the result of one action from a node."""
     action = jnp.zeros(1, jnp.int32)
     return alphazero.expand(agent)(weights, jax.random.key(0), action, node)
 
 
-def test_a_reward_comes_once():
+def test_a_reward_counts_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
@@ -161,11 +161,13 @@ def test_a_reward_comes_once():
         assert found.reward == reward
 
 
-def test_the_time_limit_is_no_end():
+def test_a_truncation_is_not_terminal():
     agent = learner(Clock(), num_envs=1, gamma=0.5)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    last = jax.tree.map(lambda _: jnp.array([4], jnp.int32), world.env)  # the next step is cut
+    last = jax.tree.map(
+        lambda _: jnp.array([4], jnp.int32), world.env
+    )  # the next step is truncated
     node = Node(last, jnp.zeros(1, jnp.bool_))
     found, after = expanded(agent, weights, node)
     value = predict(agent, weights, jnp.full((1, 1), 5.0))[1]
@@ -174,8 +176,8 @@ def test_the_time_limit_is_no_end():
     assert abs(float(value[0])) > 1e-3
 
 
-def test_simulations_see_chances_of_their_own():
-    """A key for each row and simulation: none is that of the step that is taken."""
+def test_simulations_have_separate_keys():
+    """Each row and simulation has a separate key, and none is the real step's."""
     seen = []
 
     class Watched(Endless):
@@ -191,7 +193,7 @@ def test_simulations_see_chances_of_their_own():
     assert len(seen) == len(set(map(tuple, seen))) == 2 * agent.settings.simulations
 
 
-def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
+def test_targets_are_lambda_returns_of_search_values():
     gamma, gae_lambda = 0.9, 0.8
     agent = learner(
         Countdown(), gamma=gamma, gae_lambda=gae_lambda, rollout_steps=16, clairvoyant=True
@@ -217,7 +219,7 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
             np.testing.assert_allclose(got[t, env], later, rtol=1e-4, atol=1e-5)
 
 
-def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
+def test_the_loss_is_minimal_at_the_search_policy(tiles):
     agent, weights, obs, state = tiles
     logits, value = predict(agent, weights, obs)
     mask = masks(agent, state)
@@ -233,7 +235,7 @@ def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
 
 
 @pytest.mark.slow
-def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
+def test_a_run_is_resumed_and_has_a_policy(tmp_path, capsys):
     out = tmp_path / "run"
     asked = ["Puzzle-SlidingTile-3x3-v0", "--algo", "alphazero", *FLAGS]
     assert train.main([*asked, "--total-steps", "32", "--out", str(out)]) == 0

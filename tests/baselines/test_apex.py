@@ -1,4 +1,4 @@
-"""Ape-X: what actors send, what shards draw, what is learned from it; without processes."""
+"""Ape-X in one process: n-step items, prioritised sampling of shards, updates."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ ROW = ALGORITHMS["apex"]
 
 
 def items(errors, first=0.0):
-    """Items whose observation counts from `first`, with these errors."""
+    """Return items whose observations count from `first`, with these errors."""
     count = len(errors)
     seen = np.arange(first, first + count, dtype=np.float32)[:, None]
     return {
@@ -40,8 +40,8 @@ def items(errors, first=0.0):
 
 
 @pytest.mark.parametrize("priority", [0.0, 0.6, 1.0])
-def test_a_shard_draws_by_priorities(priority):
-    """Chi-square of 40,000 draws among 50 items against their chances."""
+def test_a_shard_samples_by_priority(priority):
+    """Chi-square test of 40,000 draws among 50 items."""
     errors = np.random.default_rng(0).normal(size=50) ** 3
     shard = Replay(64, priority, seed=1)
     shard.add(items(errors))
@@ -58,7 +58,7 @@ def test_a_shard_draws_by_priorities(priority):
     assert drawn.held == 50 and drawn.items["next_mask"] is None
 
 
-def test_the_oldest_items_go_and_late_errors_do_not_hit_their_successors():
+def test_late_errors_do_not_change_overwritten_items():
     shard = Replay(8, 1.0, seed=0)
     shard.add(items(np.ones(6)))
     shard.sample(1, 64)
@@ -67,25 +67,25 @@ def test_the_oldest_items_go_and_late_errors_do_not_hit_their_successors():
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
-    # What was drawn and is still there has the new error, 9; what came meanwhile has 1.
+    # Sampled items that remain have the new error, 9; newer items have 1.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 
-def test_more_items_than_a_shard_holds_leave_the_latest():
+def test_a_full_shard_keeps_the_latest_items():
     shard = Replay(4, 1.0, seed=0)
     shard.add(items(np.ones(11)))
     seen = shard.sample(1, 500).items["obs"]["seen"]
     assert set(seen.ravel()) == {7.0, 8.0, 9.0, 10.0}
 
 
-def test_a_batch_is_shared_by_what_shards_hold():
+def test_a_batch_is_divided_in_proportion_to_items():
     assert dict(shares(128, [300, 100])) == {0: 96, 1: 32}
     assert dict(shares(7, [0, 5, 0, 5])) == {1: 3, 3: 4}
     assert sum(share for _, share in shares(100, [1, 1, 1])) == 100
 
 
-def test_importance_makes_up_for_uneven_chances():
-    """The weighted mean of what two shards drew is the plain mean of what they hold."""
+def test_importance_weights_correct_for_sampling_probabilities():
+    """The weighted mean of two shards' samples is the mean of their items."""
     draw, parts, values = np.random.default_rng(0), [], []
     for shard, (_, share) in enumerate(shares(20_000, [300, 100])):
         count = (300, 100)[shard]
@@ -105,7 +105,7 @@ def test_importance_makes_up_for_uneven_chances():
 
 
 def exploration(env, **settings):
-    """A learner, the settings of its actor, and runners with a first axis of one seed."""
+    """Return a learner, its actor's settings, and runners with a first axis of one seed."""
     given = apex.Settings(num_envs=ENVS, rollout_steps=STEPS, actors=1, hidden=(8,), embed=2)
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
     learner = Learner(ROW, env, registry.network(ROW, env, vars(given)), given)
@@ -116,37 +116,37 @@ def exploration(env, **settings):
 
 @pytest.fixture(autouse=True)
 def unchanged_variables(monkeypatch):
-    """An actor within this process leaves its variables as they were."""
+    """Keep an actor in this process from changing environment variables."""
     monkeypatch.setattr("jaxenvs.baselines.ray.explorers.use_one_thread", lambda: None)
 
 
 class Watched(Explorer):
-    """An actor that keeps its records."""
+    """Actor that keeps its records."""
 
     def __init__(self, *given):
         super().__init__(*given)
-        self.records, collect = [], self._worlds.collect
-        self._worlds.collect = lambda weights: (
+        self.records, collect = [], self._envs.collect
+        self._envs.collect = lambda weights: (
             self.records.append(collect(weights)) or {**self.records[-1]}
         )
 
 
 @pytest.fixture(autouse=True)
 def tiny_ids(monkeypatch):
-    """Names for small environments: episodes that end or are cut, and those that are cut only."""
+    """Register small environments: with terminations and truncations, or only the latter."""
     make, tiny = jaxenvs.make, {"Countdown-v0": Countdown(), "Clock-v0": Clock()}
     monkeypatch.setattr(jaxenvs, "make", lambda id, **fields: tiny.get(id) or make(id, **fields))
 
 
 def known(id):
-    """An environment, as a learner knows it, and its fields."""
+    """Return a learner's view of an environment, and its fields."""
     if not id.startswith("gym:"):
         return jaxenvs.make(id), {}
     return gym_envs.look(id, {}), {"length": 5, "cut": True}
 
 
 def plain(record, first, env):
-    """Reward, discount and last step of the item that begins with a step, by a loop."""
+    """Return reward, discount and last step of the item that begins with a step, by a loop."""
     reward, discount, last = 0.0, 1.0, first
     for last in range(first, first + N_STEP):
         reward += discount * record["reward"][last, env]
@@ -160,8 +160,8 @@ def plain(record, first, env):
     ("id", "ends"),
     [("Countdown-v0", 1), ("Puzzle-SlidingTile-3x3-v0", 0), ("gym:tiny_gym:Fussy-v0", 1)],
 )
-def test_items_are_those_of_a_plain_loop(id, ends):
-    """n-step rewards, discounts, true successors and their masks, errors; over three fragments."""
+def test_items_equal_a_plain_loop(id, ends):
+    """n-step rewards, discounts, true successors, masks and errors over three fragments."""
     env, fields = known(id)
     learner, told, runners = exploration(env)
     actor = Watched(id, fields, told, 3)
@@ -195,7 +195,7 @@ def test_items_are_those_of_a_plain_loop(id, ends):
 
 
 def errors(learner, runners, found):
-    """What the values of items lack, by weights that are also their slow copy."""
+    """Return TD errors of items, with the weights as their own target network."""
     values = jax.jit(jax.vmap(learner.network.apply, in_axes=(None, 0)))
     one = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     after = np.array(values(one, found["next_obs"]))
@@ -206,11 +206,11 @@ def errors(learner, runners, found):
     return found["reward"] + found["discount"] * after.max(axis=-1) - now
 
 
-def test_a_cut_shows_the_true_successor_and_is_bootstrapped():
+def test_a_truncation_is_bootstrapped_from_its_true_successor():
     _learner, told, runners = exploration(Clock())
     _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
-    # From time t there are 5 - t steps to the cut; the true successor shows 5.
+    # From time t there are 5 - t steps to the truncation; the true successor shows 5.
     length = np.minimum(5 - found["obs"][:, 0], N_STEP)
     np.testing.assert_array_equal(found["next_obs"][:, 0], found["obs"][:, 0] + length)
     np.testing.assert_allclose(found["discount"], GAMMA**length, rtol=1e-6)
@@ -224,8 +224,8 @@ def test_epsilons_fall_over_the_environments_of_all_actors():
     assert apex.Settings(num_envs=1, actors=1).epsilons(0) == (pytest.approx(0.4),)
 
 
-def test_an_environment_explores_as_often_as_its_epsilon_says():
-    """With epsilons 1 and 0 one environment acts at random, the other as its values say."""
+def test_each_environment_has_its_epsilon():
+    """With epsilons 1 and 0, one environment acts randomly, the other greedily."""
     env = Clock()
     learner, told, runners = exploration(env, rollout_steps=64)
     told = told._replace(sampling=told.sampling._replace(steps=64), epsilon=(1.0, 1.0, 0.0, 0.0))
@@ -242,8 +242,8 @@ def test_an_environment_explores_as_often_as_its_epsilon_says():
     assert (agrees[2:] == 1).all() and (agrees[:2] < 0.8).all()
 
 
-def test_an_update_learns_from_shares_and_says_their_errors():
-    """A batch of two shares teaches what one shard's batch of the same items teaches."""
+def test_an_update_learns_from_shares_and_returns_their_errors():
+    """A batch of two shares trains as one shard's batch of the same items."""
     env = Clock()
     learner, _, runners = exploration(env, gradient_steps=2, batch_size=6)
     draw = np.random.default_rng(0)
@@ -274,7 +274,7 @@ def test_an_update_learns_from_shares_and_says_their_errors():
     np.testing.assert_allclose(found, np.concatenate(two, axis=1), rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), weights, weights_of_two)
     np.testing.assert_allclose(metrics["q_loss"], metrics_of_two["q_loss"], rtol=1e-5)
-    # The first step's errors are those of the weights and their slow copy at the start.
+    # The first step's errors are by the initial weights and target network.
     first = jax.tree.map(lambda leaf: leaf[0], whole)
     np.testing.assert_allclose(found[0], errors(learner, runners, first), 1e-4, 1e-5)
 
@@ -296,4 +296,4 @@ def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, ar
     monkeypatch.chdir(tmp_path)
     assert main(["gym:tiny_gym:Signal-v0", "--ray", "--algo", "apex", *argv]) == 2
     assert words.lower() in capsys.readouterr().err.lower()
-    assert not list(tmp_path.iterdir())  # nothing was begun
+    assert not list(tmp_path.iterdir())  # nothing was started

@@ -12,7 +12,9 @@ from small_run import ROW, TREES, saved_run, trees
 from jaxenvs.baselines.run import train
 from jaxenvs.baselines.storage import checkpoints
 from jaxenvs.baselines.storage.runs import Run, RunError
-from jaxenvs.benchmarks import card_training, card_work, carried
+from jaxenvs.benchmarks.card import carried
+from jaxenvs.benchmarks.card import results as card_work
+from jaxenvs.benchmarks.card import training as card_training
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(carrier, tmp_path, how)
 def test_what_inflates_too_far_is_not_inflated(carrier, tmp_path, monkeypatch):
     monkeypatch.setattr(carried, "LARGEST", 10**6)
     carrier.write_bytes(zlib.compress(b"\0" * 10**7))
-    with pytest.raises(RunError, match="cut or too long"):
+    with pytest.raises(RunError, match="truncated or too long"):
         carried.unpack(carrier, tmp_path / "there")
 
 

@@ -1,4 +1,4 @@
-"""CrossQ: batch renormalisation and its joint loss against plain NumPy, and running statistics."""
+"""CrossQ: batch renormalisation and joint loss against NumPy, and running statistics."""
 
 import functools
 
@@ -21,14 +21,14 @@ COUNTS = np.arange(ROWS) % 5 > 0  # items with weight
 
 
 def drawn(shift: float = 0.0):
-    """Features of a batch, with outliers among those that have no weight."""
+    """Return features of a batch, with outliers among items of weight 0."""
     features = np.random.default_rng(0).normal(shift, 2.0, (ROWS, 3)).astype(np.float32)
     features[~COUNTS] += 50.0
     return features
 
 
 def weights_of(mean, variance, steps=0):
-    """Weights of a layer of three features."""
+    """Return weights of a layer of three features."""
     told = np.array([mean] * 3, np.float32), np.array([variance] * 3, np.float32)
     params = {"scale": np.array([1.0, 2.0, 0.5], np.float32), "bias": np.float32([0, 1, 2])}
     return {
@@ -39,14 +39,14 @@ def weights_of(mean, variance, steps=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def renormalised(warm_up, weights, features, weight):
-    """A batch in training, the statistics after it, and the same batch outside of training."""
+    """Return a batch as in training, the statistics after it, and the batch as in evaluation."""
     layer = BatchRenorm(warm_up=warm_up)
     out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
     return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
 
 
 def by_hand(features, weights, steps, warm_up):
-    """The corrections of a batch, in float64, and the batch normalised with them."""
+    """Return r and d of a batch in float64, and the batch normalised with them."""
     kept = {name: np.float64(value) for name, value in weights[STATISTICS].items()}
     counted = np.float64(features)[COUNTS]
     mean, deviation = counted.mean(axis=0), np.sqrt(counted.var(axis=0) + 1e-3)
@@ -60,7 +60,7 @@ def by_hand(features, weights, steps, warm_up):
 
 
 def test_statistics_are_summed_in_full_precision():
-    """Also where accelerators would round; gradients pass through the same products."""
+    """Accelerators would round; gradients pass through the same products."""
     weights, features = weights_of(0.0, 1.0), drawn()
 
     def total(features):
@@ -75,7 +75,7 @@ def test_statistics_are_summed_in_full_precision():
     ("mean", "variance", "limited"),
     [(0.3, 3.0, False), (40.0, 0.01, True)],
 )
-def test_batch_renormalisation_is_that_of_the_paper(mean, variance, limited):
+def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
     for steps in (9, 10):  # before the end of the warm-up, and after it
         weights = weights_of(mean, variance, steps)
@@ -91,12 +91,12 @@ def test_batch_renormalisation_is_that_of_the_paper(mean, variance, limited):
         wanted = usually * weights["params"]["scale"] + weights["params"]["bias"]
         np.testing.assert_allclose(outside, wanted, rtol=1e-4, atol=1e-4)
     assert limited == bool((factor == 3).all() and (shift == -5).all())
-    if not limited:  # within the limits it is what the running statistics make of the batch
+    if not limited:  # within the limits it equals normalisation by the running statistics
         np.testing.assert_allclose(out, outside, rtol=1e-3, atol=1e-3)
 
 
 def test_corrections_have_no_gradient():
-    """Against differences of the batch normalised with the same corrections."""
+    """Against finite differences with constant corrections."""
     features, weights = np.float64(drawn()), weights_of(0.3, 3.0, 10)
     slopes = np.random.default_rng(1).normal(size=features.shape) * COUNTS[:, None]
     factor, shift, _ = by_hand(features, weights, 10, 0)
@@ -123,8 +123,8 @@ def test_corrections_have_no_gradient():
         assert found[at] == pytest.approx((total(ahead) - total(back)) / 2e-4, rel=1e-3, abs=1e-4)
 
 
-def test_devices_normalise_by_the_batch_of_them_all():
-    """As one device with the whole batch: answers, statistics, and the averaged gradient."""
+def test_devices_normalise_over_all_devices():
+    """Outputs, statistics and averaged gradient are equal on one and two devices."""
     layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
     features, weight = drawn(1.0), COUNTS.astype(np.float32)
 
@@ -154,7 +154,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """At first, after an update that fills the replay buffer, and after two that learn."""
+    """Return runners at the start, after a warm-up update, and after two that learn."""
     made, kept = loop.start(agent, jax.random.key(0)[None]), []
     for _ in range(3):
         kept.append(jax.tree.map(jnp.copy, made))
@@ -164,13 +164,13 @@ def runners(agent):
 
 
 def counts_of(weights):
-    """Batches that each layer's statistics have seen."""
+    """Return the number of batches in each layer's statistics."""
     leaves = jax.tree.leaves(jax.device_get(weights[STATISTICS]))
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 
 
-def test_statistics_move_in_gradient_steps_alone(agent, runners):
-    """Those of the actor in every third of the critics'; there is no slow copy."""
+def test_statistics_change_in_gradient_steps_alone(agent, runners):
+    """The actor's in every third step of the critics; there is no target network."""
     (first, full, after), metrics = runners
     for one in (first, full):
         assert counts_of(one.critic) == counts_of(one.weights) == {0}
@@ -186,7 +186,7 @@ def test_statistics_move_in_gradient_steps_alone(agent, runners):
     assert "turns" not in metrics
 
 
-def test_acting_is_by_running_statistics(agent, runners):
+def test_acting_uses_running_statistics(agent, runners):
     (_, _, after), _ = runners
     obs = np.float32([[0], [2], [5]])
     together = jax.jit(functools.partial(rollouts.predict, agent))
@@ -207,17 +207,17 @@ def layer_by_hand(weights, name, features, weight):
     return (features - mean) / np.sqrt(variance + 1e-3) * part["scale"] + part["bias"], mean
 
 
-def test_both_halves_of_a_batch_pass_the_critics_together(agent, runners):
-    """The loss by hand; targets are the least of what the critics themselves say, in training."""
+def test_steps_and_successors_pass_the_critics_in_one_batch(agent, runners):
+    """Against NumPy; targets are the minimum of the critics' outputs in training mode."""
     (_, _, runner), _ = runners
-    learned, gamma = runner.learned, agent.settings.gamma
+    learned, gamma = actor_critic.Learned.of(runner), agent.settings.gamma
     sample = functools.partial(replay_buffer.sample, size=32, n_step=1, gamma=gamma)
     batch = jax.jit(sample)(jax.random.key(3), runner.replay_buffer)
 
     @jax.jit
     def parts(learned, batch):
         noise = jax.random.normal(jax.random.key(1), (32, 2), jnp.float32)
-        drawn = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
+        drawn = actor_critic.sample_actions(agent, learned.weights, batch.next_obs, noise)
         cost = jnp.exp(learned.temperature) * drawn[1]
         return *drawn, crossq.critic_loss(agent, learned.critic, batch, drawn[0], cost)
 
@@ -245,10 +245,10 @@ def test_both_halves_of_a_batch_pass_the_critics_together(agent, runners):
     assert loss == pytest.approx(wanted, rel=1e-3)
 
 
-def test_momentum_of_all_is_refused(tmp_path, capsys):
+def test_momentum_of_1_is_refused(tmp_path, capsys):
     flags = ["Classic-Pendulum-v0", "--algo", "crossq", "--out", str(tmp_path / "run")]
     assert train.main([*flags, "--momentum", "1"]) == 2
-    assert "momentum=1.0 keeps all; give less than 1" in capsys.readouterr().err
+    assert "momentum=1.0 must be below 1" in capsys.readouterr().err
 
 
 def test_the_log_does_not_average_the_warm_up(agent):

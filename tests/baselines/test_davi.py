@@ -13,7 +13,7 @@ import jaxenvs
 from jaxenvs import cli, search
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.evaluation import heuristic, planner
-from jaxenvs.baselines.puzzles import davi
+from jaxenvs.baselines.puzzles import cost_to_go, davi
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import heuristics, runs
 from jaxenvs.puzzles import PegSolitaire
@@ -26,36 +26,36 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 
 @pytest.fixture(scope="module")
 def cube():
-    """A learner for the 2x2x2 cube, and weights."""
+    """Return a learner for the 2x2x2 cube, and weights."""
     learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
-    # Guesses about 3, so that nothing is 0 by the lower limit.
+    # Outputs about 3, so that the lower limit of 0 has no effect.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
 
 
 @pytest.fixture(scope="module")
 def by_action():
-    """A learner of a cost for each action of the 8-puzzle, and weights."""
+    """Return a learner of action costs for the 8-puzzle, and weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
 
 
 def total(updates: int) -> list[str]:
-    """The flag for a number of tiny updates."""
+    """Return the flags for a number of tiny updates."""
     return ["--total-steps", str(updates * 3 * 4 * 7)]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A tiny run of two seeds."""
+    """Return a tiny run of two seeds."""
     out = tmp_path_factory.mktemp("runs") / "davi"
     asked = [*DAVI, *FLAGS, *total(3), "--target-every", "2", "--seeds", "2"]
     assert train.main([*asked, "--checkpoint-every", "1", "--out", str(out)]) == 0
     return out
 
 
-def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
+def test_a_target_is_the_minimum_of_cost_plus_cost_to_go(cube):
     learner, weights = cube
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
     got = jax.jit(davi.targets, static_argnums=0)(learner, weights, (), boards)
@@ -72,7 +72,7 @@ def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
         at_goal = (np.asarray(boards.board[i]) == goal).all()
         np.testing.assert_allclose(got[i], 0.0 if at_goal else 1.0 + min(children), rtol=1e-5)
     assert (np.asarray(boards.board[0]) == goal).all() and got[0] == 0.0
-    assert got[1] == 1.0  # one turn away, whatever the network says
+    assert got[1] == 1.0  # one turn away, with any network
 
 
 def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
@@ -82,11 +82,13 @@ def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
     board = np.asarray(boards.board)
     child = np.asarray(boards.child)
     assert (board[:, 0] == np.asarray(learner.env.goal(()))).all()
-    assert (child[:, :-1] == board[:, 1:, None]).all(axis=-1).any(axis=-1).all()  # each by a move
+    assert (
+        (child[:, :-1] == board[:, 1:, None]).all(axis=-1).any(axis=-1).all()
+    )  # each board is a neighbour of the last
     assert not (board[:, 2:] == board[:, :-2]).all(axis=-1).any()
 
 
-def test_where_moves_have_no_inverse_the_walk_goes_backwards():
+def test_without_inverse_moves_the_walk_goes_to_predecessors():
     learner = registry.build("davi", PegSolitaire(), davi.Settings(**TINY))
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
@@ -96,7 +98,7 @@ def test_where_moves_have_no_inverse_the_walk_goes_backwards():
     assert np.asarray(met).any(axis=1).all()
 
 
-def test_the_target_changes_when_it_is_old_or_the_loss_is_small(cube):
+def test_the_target_network_is_copied_when_old_or_the_loss_is_small(cube):
     learner, _ = cube
     for loss, every, expected in ((0.0, 2, [0, 1, 0, 1]), (1e9, 9, [1, 1, 1, 1])):
         settings = dataclasses.replace(learner.settings, target_loss=loss, target_every=every)
@@ -110,14 +112,14 @@ def test_the_target_changes_when_it_is_old_or_the_loss_is_small(cube):
             np.testing.assert_array_equal(a, b)
 
 
-def test_an_action_costs_itself_and_the_best_that_follows():
-    """Against plain loops: guesses below 0, actions that are illegal before or after, the goal."""
+def test_an_action_target_is_its_cost_plus_the_best_next():
+    """Against loops: outputs below 0, actions illegal before or after, the goal."""
     rng = np.random.default_rng(0)
     cost = rng.uniform(0.5, 2.0, (50, 4)).astype(np.float32)
     guesses = rng.normal(1.0, 2.0, (50, 4, 4)).astype(np.float32)
     valid, solved = rng.random((50, 4)) < 0.8, rng.random((50, 4)) < 0.1
     able = rng.random((50, 4, 4)) < 0.5
-    got = jax.jit(davi.costs_of_actions)(cost, valid, guesses, able, solved)
+    got = jax.jit(cost_to_go.costs_of_actions)(cost, valid, guesses, able, solved)
     for i, a in np.ndindex(50, 4):
         then = [max(float(g), 0.0) for g in guesses[i, a][able[i, a]]]
         known = valid[i, a] and (solved[i, a] or bool(then))
@@ -127,7 +129,7 @@ def test_an_action_costs_itself_and_the_best_that_follows():
 
 
 def test_targets_of_actions_leave_out_the_goal_and_illegal_actions(by_action):
-    """On a board of tiles; the boards after an action are those of the rules."""
+    """On the sliding-tile puzzle, with successors by its rules."""
     learner, weights = by_action
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
     got = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, (), boards)
@@ -146,9 +148,9 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
     learner, weights = by_action
     boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))[1].board[None]
     rng = np.random.default_rng(1)
-    goals = davi.ActionCosts(jnp.float32(rng.random((1, 7, 4))), rng.random((1, 7, 4)) < 0.5)
+    goals = cost_to_go.ActionCosts(jnp.float32(rng.random((1, 7, 4))), rng.random((1, 7, 4)) < 0.5)
     loss = jax.jit(davi.action_loss, static_argnums=0)
-    guess = jax.vmap(functools.partial(davi.guess, learner, weights, ()))(boards[0])
+    guess = jax.vmap(functools.partial(davi.predict, learner, weights, ()))(boards[0])
     errors = (np.asarray(guess) - np.asarray(goals.cost[0])) ** 2
     wanted = errors[np.asarray(goals.known[0])].mean()
     np.testing.assert_allclose(loss(learner, weights, (), boards, goals), wanted, rtol=1e-5)
@@ -156,8 +158,8 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
     assert loss(learner, weights, (), boards, nothing) == 0.0
 
 
-def test_costs_of_actions_that_differ_are_added():
-    """Tours: the cost of an action is a distance, and it is part of what is learned."""
+def test_different_action_costs_are_added():
+    """In Tours, the cost of an action is a distance."""
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     level = env.sample_level(jax.random.key(0))
     moves = env.neighbours(level.instance, level.board)
@@ -188,7 +190,7 @@ def test_a_small_puzzle_is_learned(by_action):
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
-    for action in (None, 0, 3, 2, 1, 0, 3):  # round and round
+    for action in (None, 0, 3, 2, 1, 0, 3):  # in a circle
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))
     np.testing.assert_allclose(guesses, distances, atol=0.5)
@@ -199,7 +201,7 @@ def test_a_small_puzzle_is_learned(by_action):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
+def test_a_run_is_resumed(finished, tmp_path):
     part = tmp_path / "part"
     asked = [*DAVI, *FLAGS, "--target-every", "2", "--seeds", "2"]
     assert train.main([*asked, *total(3), "--no-anneal", "--out", str(tmp_path / "whole")]) == 0
@@ -227,7 +229,7 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
 
 
 @pytest.mark.slow
-def test_a_head_for_each_action_guides_q_search(finished, tmp_path, capsys):
+def test_action_costs_guide_q_search(finished, tmp_path, capsys):
     out = tmp_path / "q"
     assert train.main([*DAVI, *FLAGS, *total(2), "--q", "--out", str(out)]) == 0
     costs = heuristics.load_q(out)
@@ -251,7 +253,7 @@ def test_a_head_for_each_action_guides_q_search(finished, tmp_path, capsys):
 
 
 @pytest.mark.full
-def test_the_command_leaves_a_run_that_was_evaluated(finished):
+def test_the_command_evaluates_its_run(finished):
     assert len(runs.Run.open(finished).records()) == 3
     assert json.loads((finished / "eval.json").read_text())["boards"] == 8
 
@@ -263,7 +265,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     assert train.main([*DAVI, "--walks", "0", *out]) == 2
     assert "walks=0 must be at least 1" in capsys.readouterr().err
     settings = dataclasses.asdict(davi.Settings(**TINY))
-    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, davi.ALGORITHM)
+    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, heuristics.ALGORITHM)
     run = runs.Run.create(tmp_path / "two", config)
     with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
         heuristics.load_heuristic(run.path, seed=2)

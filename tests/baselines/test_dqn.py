@@ -1,4 +1,4 @@
-"""DQN: what its replay buffer returns, its targets, its slow copy, a run that stops and goes on."""
+"""DQN: replay buffer, TD targets, target network, resuming a run."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ from jaxenvs.baselines.core import minibatches, replay_buffer, replay_checks, ro
 from jaxenvs.baselines.core.devices import Devices
 from jaxenvs.baselines.core.learner import SEEDS, Learner
 from jaxenvs.baselines.core.metrics import KNOWN
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
 
@@ -30,25 +30,26 @@ ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
 
 learner = functools.partial(tiny.learner, algorithm="dqn")
 values_of, worth, loss = (
-    jax.jit(function, static_argnums=0) for function in (rollouts.predict, dqn.worth, dqn.loss)
+    jax.jit(function, static_argnums=0) for function in (rollouts.predict, dqn.td_target, dqn.loss)
 )
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def gradient_step(agent, memory, learned, key):
-    """A gradient step of DQN."""
-    draws, learned = dqn.drawn(agent, memory, key), dqn.Learned(*learned, ())
-    return dqn.gradient_step(agent, dqn.worth, dqn.loss, memory, jnp.float32(1.0), learned, draws)
+    """Take a gradient step of DQN."""
+    objective = q_learning.Objective(dqn.td_target, dqn.loss)
+    draws, learned = q_learning.draw(agent, memory, key), q_learning.Learned(*learned, ())
+    return q_learning.gradient_step(agent, objective, memory, jnp.float32(1.0), learned, draws)
 
 
 def runners_of(agent: Learner, seeds: int = 1):
-    """Fresh runners."""
+    """Return untrained runners."""
     return loop.start(agent, jax.random.split(jax.random.key(0), seeds))
 
 
 @pytest.fixture(scope="module")
 def plain():
-    """A learner, its runners before and after one update, and that update's metrics."""
+    """Return a learner, its runners before and after one update, and the metrics."""
     agent = learner(Endless())
     before = runners_of(agent)
     types = [leaf.aval for leaf in jax.tree.leaves(before)]
@@ -58,24 +59,27 @@ def plain():
 
 
 class Stream:
-    """Random episodes of environments whose observations are all different, as plain lists."""
+    """Random episodes as plain lists; all observations differ."""
 
     def __init__(self, seed: int) -> None:
         self.draw = np.random.default_rng(seed)
-        self.steps = [[] for _ in range(ENVS)]  # (obs, action, reward, terminated, cut, successor)
+        # Of each environment: (obs, action, reward, terminated, truncated, successor).
+        self.steps = [[] for _ in range(ENVS)]
         self.count = 0
         self.obs = [self.new() for _ in range(ENVS)]
 
     def new(self) -> int:
-        """A number that was not seen before, as an observation in bytes would be."""
+        """Return a new number as an observation."""
         self.count += 1
         return self.count
 
     def step(self):
-        """What `replay_buffer.add` is given for one step of every environment."""
+        """Return the arguments of `replay_buffer.add` for one step of every environment."""
         before, rows = np.array(self.obs), []
         for env in range(ENVS):
-            kind = self.draw.choice(4, p=[0.6, 0.15, 0.2, 0.05])  # goes on, ends, is cut, both
+            kind = self.draw.choice(
+                4, p=[0.6, 0.15, 0.2, 0.05]
+            )  # none, terminated, truncated, both
             ended, cut = kind in (1, 3), kind in (2, 3)
             row = (self.obs[env], self.draw.integers(9), self.draw.normal(), ended, cut, self.new())
             self.steps[env].append(row)
@@ -87,7 +91,7 @@ class Stream:
         return {"seen": jnp.array(before, jnp.int16)}, None, action.astype(jnp.int32), step
 
     def expected(self, env: int, first: int) -> tuple[float, float, int]:
-        """Reward, discount and successor of the window that begins with a step."""
+        """Return reward, discount and successor of the window that begins with a step."""
         total, factor = 0.0, 1.0
         for _, _, reward, ended, cut, successor in self.steps[env][first : first + N_STEP]:
             total, factor = total + factor * reward, factor * GAMMA
@@ -98,8 +102,8 @@ class Stream:
         return total, factor, successor
 
 
-def test_every_window_is_that_of_a_list_of_the_stream():
-    """Ends of all kinds, next to each other too, and several rounds of the ring."""
+def test_windows_equal_those_of_a_plain_list():
+    """With consecutive ends of all kinds, and a ring that wraps around several times."""
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
@@ -128,7 +132,7 @@ def test_every_window_is_that_of_a_list_of_the_stream():
     assert compared > 500
 
 
-def test_samples_are_even_over_the_windows_that_are_whole():
+def test_samples_are_uniform_over_complete_windows():
     stream = Stream(1)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
@@ -150,8 +154,8 @@ def test_samples_are_even_over_the_windows_that_are_whole():
     assert 0 < float(got.weight.mean()) < 1  # some slots are true successors only
 
 
-def test_slots_are_those_of_randint():
-    """Bits drawn ahead choose them, also in a buffer of few steps, or of none."""
+def test_slots_equal_those_of_randint():
+    """Also in an empty buffer or one of few steps."""
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     for written in ([0, 1, 5], [7, 8, 900]):
         memory = memory._replace(written=jnp.asarray(written, jnp.int32))
@@ -163,8 +167,8 @@ def test_slots_are_those_of_randint():
         np.testing.assert_array_equal(slot, wanted)
 
 
-def test_an_update_remembers_what_happened_in_the_world():
-    """Clock shows the time: a cut episode's successor shows 5, the next episode begins with 0."""
+def test_an_update_stores_the_steps_of_the_environment():
+    """Clock observes the time: the successor of a truncation is 5, a new episode begins at 0."""
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
     memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)
@@ -183,7 +187,7 @@ def test_an_update_remembers_what_happened_in_the_world():
 
 
 def some_batch(rows: int) -> replay_buffer.Batch:
-    """Random rows."""
+    """Return random items."""
     draw, row = np.random.default_rng(5), np.arange(rows)
     batch = replay_buffer.Batch(
         obs=draw.normal(size=(rows, 1)).astype(np.float32),
@@ -199,7 +203,7 @@ def some_batch(rows: int) -> replay_buffer.Batch:
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_the_weights_choose_and_their_slow_copy_values(double):
+def test_double_q_learning_chooses_online_and_evaluates_by_the_target_network(double):
     agent = learner(Endless(), double=double)
     weights, target = (
         jax.jit(agent.network.init)(jax.random.key(i), jnp.ones(1)) for i in range(2)
@@ -212,7 +216,7 @@ def test_the_weights_choose_and_their_slow_copy_values(double):
     np.testing.assert_allclose(worth(agent, weights, target, batch), expected, rtol=1e-5)
 
 
-def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
+def test_the_huber_loss_counts_taken_actions_of_real_steps():
     agent = learner(Endless())
     weights, batch = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1)), some_batch(32)
     values = np.asarray(values_of(agent, weights, batch.obs))[np.arange(32), np.arange(32) % 2]
@@ -225,7 +229,7 @@ def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
 
 @pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
-    """64 weights of one input: orthogonal ones share a length, others have a deviation of 1."""
+    """64 weights of one input: orthogonal ones have norm sqrt(2), others standard deviation 1."""
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
     first, second = (np.asarray(weights[f"Dense_{i}"]["kernel"]) for i in range(2))
@@ -234,7 +238,7 @@ def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_
 
 
 def test_no_gradient_enters_the_targets(plain):
-    """A step of the learner moves the weights by the gradient with the targets held."""
+    """A gradient step equals one with constant targets."""
     agent, runner, _ = plain
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
     optimiser = minibatches.optimiser(agent.settings)
@@ -250,13 +254,13 @@ def test_no_gradient_enters_the_targets(plain):
         change, _ = jax.jit(optimiser.update)(gradient, start[2], runner.weights)
     for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):
         np.testing.assert_allclose(a, b + c, rtol=1e-4, atol=1e-5)
-    # The slow copy moves by its rate, by nothing else.
+    # The target network moves by `target_rate`.
     rate = agent.settings.target_rate
     for a, old, new in zip(*map(jax.tree.leaves, (moved, target, weights)), strict=True):
         np.testing.assert_allclose(a, (1 - rate) * old + rate * new, rtol=1e-4, atol=1e-6)
 
 
-def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
+def test_the_target_network_can_be_copied_every_few_gradient_steps(plain):
     _, runner, _ = plain
     agent = learner(Endless(), target_rate=1.0, target_every=3)
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
@@ -286,7 +290,7 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 
 
 def test_seeds_share_one_branch_for_the_warm_up():
-    """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
+    """Under `vmap`, `cond` with a batched condition would compute both branches."""
     agent = learner(Endless())
     update = jax.vmap(agent.update, axis_name=SEEDS)
     seen = []
@@ -296,21 +300,21 @@ def test_seeds_share_one_branch_for_the_warm_up():
     assert seen == [1, 1]
 
 
-def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
+def test_an_update_returns_the_metrics_of_the_log(plain):
     agent, runner, metrics = plain
     assert agent.settings.steps_per_update == 32
     seen = {name.removesuffix(KNOWN) for name in metrics}
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum", "oldest"} == seen
-    for name in dqn.DIVIDED:
+    for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 
 
 @pytest.mark.parametrize("power", [0.0, 2.0])
-def test_environments_explore_less_one_after_another(power):
-    """As fractions of random actions; values prefer one of two actions everywhere."""
+def test_epsilon_falls_from_environment_to_environment(power):
+    """Epsilon by environment, and its mean in the metrics."""
     agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)
-    shares = np.asarray(jax.jit(dqn.epsilons, static_argnums=0)(agent, jnp.int32(3)))
+    shares = np.asarray(jax.jit(q_learning.epsilons, static_argnums=0)(agent, jnp.int32(3)))
     expected = 0.8 ** (1.0 + power * np.arange(4) / 3)
     np.testing.assert_allclose(np.broadcast_to(shares, 4), expected, rtol=1e-5)
     assert shares.ndim == (power > 0)
@@ -319,8 +323,8 @@ def test_environments_explore_less_one_after_another(power):
 
 
 @pytest.mark.full
-def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
-    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""
+def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
+    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5; of five steps at most 3.4."""
     agent = learner(
         Lever(),
         gamma=0.8,
@@ -339,8 +343,8 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
 
 
-def goes_on_bit_for_bit(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
-    """Make a run of four updates, and one that stops after two and goes on; they are equal."""
+def resumes_bit_identically(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
+    """Check that a run of four updates equals one resumed after two."""
     flags = [id, *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
@@ -358,8 +362,8 @@ def goes_on_bit_for_bit(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_
 
 
 @pytest.mark.full
-def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path):
-    whole = goes_on_bit_for_bit(tmp_path, ["--algo", "dqn", *TINY])
+def test_a_resumed_run_is_bit_identical_and_has_a_policy(tmp_path):
+    whole = resumes_bit_identically(tmp_path, ["--algo", "dqn", *TINY])
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
     logits, value = jax.jit(policy.apply)(obs)
@@ -385,7 +389,7 @@ def test_settings_that_cannot_work_say_why(wrong, words):
         dqn.Settings(**wrong).check()
 
 
-def test_a_replay_that_does_not_fit_is_refused():
+def test_a_replay_buffer_larger_than_memory_is_refused():
     agent = learner(Endless(), capacity=4 * 10**12)
     # A step: observation 4 bytes, action 4, reward 4, three flags; and a count per environment.
     need = f"{2 * (4 * 10**12 * 15 + 16):,}"

@@ -1,4 +1,4 @@
-"""Dyna: what the model sees and learns is that of plain NumPy; imagination asks no environment."""
+"""Dyna: model and losses against NumPy; imagined rollouts never step the environment."""
 
 import dataclasses
 import functools
@@ -12,12 +12,12 @@ import tiny
 from jaxtyping import Array, UInt8
 
 import jaxenvs
-from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
-from jaxenvs.baselines.model_based import dyna, dyna_network
-from jaxenvs.baselines.model_based.dyna import Window
+from jaxenvs.baselines.model_based import dyna, dyna_model, dyna_network, dyna_rollouts
+from jaxenvs.baselines.model_based.dyna_model import Window
 from jaxenvs.baselines.networks import two_hot
-from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.on_policy import ppo, ppo_rnn
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run, load_policy
 from jaxenvs.core.env import Env, Params, State, Transition
@@ -31,20 +31,20 @@ SIDE = 4
 
 @jaxenvs.struct
 class WalkState(State):
-    """Where the walker is."""
+    """State of the walker."""
 
     cell: UInt8[Array, ""]
 
 
 class Walk(Env):
-    """A walker on a torus of 4 x 4 cells; a coin lies in cell 5, and lava in cell 10 ends it.
+    """Walk on a torus of 4 x 4 cells, with a coin in cell 5 and lava in cell 10, which is terminal.
 
     Observation: 1 in the walker's cell, 2 at the coin, 3 at the lava. A step on the coin brings 1.
     """
 
     @property
     def default_params(self) -> Params:
-        """A limit that cuts some episodes."""
+        """A limit that truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
@@ -62,11 +62,11 @@ class Walk(Env):
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 4)
 
     def reset_state(self, key, level, params):
-        """There."""
+        """Start in the level's cell."""
         return WalkState(time=jnp.int32(0), cell=level.astype(jnp.uint8))
 
     def step_state(self, key, state, action, params):
-        """To the next cell of the row or of the column."""
+        """Move to the next cell of the row or of the column."""
         row, column = state.cell // SIDE, state.cell % SIDE
         down = (action == 1).astype(jnp.uint8)
         row, column = (row + down) % SIDE, (column + 1 - down) % SIDE
@@ -81,15 +81,15 @@ class Walk(Env):
 
 
 class Choosy(Walk):
-    """The same; down is forbidden in the last row, and nothing is forbidden elsewhere."""
+    """Walk whose action down is illegal in the last row."""
 
     def action_mask(self, state, params=None):
-        """By the row."""
+        """Return the legal actions of the row."""
         return jnp.stack([jnp.bool_(True), state.cell // SIDE < SIDE - 1])
 
 
 class Timed(Choosy):
-    """The same; the time, modulo 3, stands beside the map."""
+    """Choosy with the time modulo 3 as a number next to the map."""
 
     @property
     def observation_space(self) -> Box:
@@ -102,7 +102,7 @@ class Timed(Choosy):
         return of_bytes((SIDE, SIDE), (4,), (3,))
 
     def observe(self, state, params=None):
-        """Both."""
+        """The map and the time."""
         now = (state.time % 3).astype(jnp.uint8)[None]
         return jnp.concatenate([super().observe(state).reshape(-1), now])
 
@@ -113,7 +113,7 @@ learner = functools.partial(tiny.learner, algorithm="dyna")
 # The model.
 
 
-def test_steps_see_themselves_and_those_before_them_in_the_episode():
+def test_steps_attend_to_themselves_and_earlier_ones_of_the_episode():
     over = np.array([False, True, False, False, True, False])
     got = np.asarray(jax.jit(dyna_network.block_causal)(over))
     for looks in range(6):
@@ -121,7 +121,7 @@ def test_steps_see_themselves_and_those_before_them_in_the_episode():
             assert got[looks, seen] == (seen <= looks and not over[seen:looks].any())
 
 
-def test_attention_is_that_of_plain_numpy():
+def test_attention_equals_plain_numpy():
     rng = np.random.default_rng(0)
     steps, known, tokens, width, heads = 2, 3, 3, 8, 2
     query = rng.normal(size=(steps, tokens, width)).astype(np.float32)
@@ -149,12 +149,12 @@ def test_attention_is_that_of_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """A learner, its runner after four rollouts without gradient steps, and the last of these."""
+    """Return a learner, its runner after four rollouts without gradient steps, and the last one."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
     def collect(runner, key):
-        return dyna.rollouts.collect(agent, runner, key, dyna.choose, dyna.remember)
+        return rollouts.collect(agent, runner, key, dyna.choose, dyna.store)
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
@@ -163,32 +163,32 @@ def played(env: Env):
 
 
 def collected(env: Env):
-    """The learner and the runner."""
+    """Return the learner and the runner."""
     return played(env)[:2]
 
 
 def starts(env: Env):
-    """Where imagined rollouts can begin."""
+    """Return steps at which imagined rollouts can begin."""
     rollout = played(env)[2]
-    return dyna.Start(rollout.obs, *rollout.memory)
+    return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
 
 def a_history(steps: int, categories: int, actions: int):
-    """What might have been shown and gained before each of several steps."""
+    """Return random histories before each of several steps."""
     rng = np.random.default_rng(1)
     shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
     return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))
 
 
 def shaken(weights):
-    """Other weights, of which no part is 0."""
+    """Perturb the weights, so that none is 0."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
-def test_step_by_step_the_model_says_what_it_says_of_a_window():
+def test_stepwise_predictions_equal_those_of_a_window():
     agent, runner = collected(Walk())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     rng = np.random.default_rng(0)
     cells = jnp.asarray(rng.integers(0, 4, (3, SIDE, SIDE, 1)), jnp.int32)
     rest, action = jnp.zeros((3, 0), jnp.int32), jnp.int32([0, 1, 1])
@@ -201,12 +201,12 @@ def test_step_by_step_the_model_says_what_it_says_of_a_window():
         memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
-    assert memory["length"] == 2  # with the present one, `context` steps
+    assert memory["length"] == 2  # `context` steps, with the current one
 
 
-def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
+def test_predictions_depend_on_earlier_steps_of_the_episode_alone():
     agent, runner = collected(Walk())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     cells, rest = jnp.zeros((3, SIDE, SIDE, 1), jnp.int32), jnp.zeros((3, 0), jnp.int32)
     action, over = jnp.int32([0, 1, 0]), jnp.bool_([True, False, False])
     history = a_history(3, 4, 2)
@@ -228,7 +228,7 @@ def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
     assert changed(history=history._replace(gained=gained.at[2, 0].add(1.0))) == [0, 0, 1]
 
 
-def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
+def test_a_history_holds_categories_and_rewards_since_the_start():
     vocabulary = jaxenvs.make(ID).vocabulary
     rng = np.random.default_rng(0)
     cells = rng.integers(0, vocabulary.cells, (5, *vocabulary.map, len(vocabulary.cells)))
@@ -255,9 +255,9 @@ def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
     assert not np.asarray(past.shown).all()
 
 
-def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
+def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     agent, runner = collected(Timed())
-    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
     earn = jax.jit(functools.partial(model.apply, weights, method="reward"))
     token, ends = jnp.ones((2, 8), jnp.float32), jnp.bool_([False, True])
     history, rest = a_history(2, 7, 2), jnp.int32([[0], [0]])
@@ -275,24 +275,24 @@ def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
     assert changed(token.at[1].add(1.0), *first) == [False, True]
 
 
-def test_imagination_and_learning_read_the_same_reward():
-    """That of a drawn step is the one a window with this step is asked for."""
+def test_imagination_and_training_predict_the_same_reward():
+    """A sampled step and a window with this step have equal rewards."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Timed()), KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, starts(Timed()), KEY)
     action = jnp.int32([0, 1, 1, 0])
-    step = jax.jit(dyna.foretold_step, static_argnums=0)(agent, now, KEY, action)
+    step = jax.jit(dyna_rollouts.predicted_step, static_argnums=0)(agent, now, KEY, action)
     assert not step.terminated.all()
-    model = dyna.model_of(agent)
+    model = dyna_model.model_of(agent)
     read = jax.vmap(agent.env.env.vocabulary.read)
     (cells, rest), (_, after) = read(now.obs), read(step.obs)
 
     def of_window(*seen):
         cells, rest, history, action, after, ended = jax.tree.map(lambda leaf: leaf[None], seen)
         over = jnp.zeros(1, jnp.bool_)
-        foretold, _ = model.apply(weights, cells, rest, history, action, over)
-        known = (foretold.token, rest, history, after, ended)
+        predicted, _ = model.apply(weights, cells, rest, history, action, over)
+        known = (predicted.token, rest, history, after, ended)
         reward = model.apply(weights, *known, method="reward")
         return two_hot.mean(reward, agent.settings.spacing)[0]
 
@@ -301,9 +301,11 @@ def test_imagination_and_learning_read_the_same_reward():
     np.testing.assert_allclose(step.reward, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_windows_are_what_happened_and_say_where_an_episode_is_over():
+def test_windows_hold_the_steps_and_the_ends_of_episodes():
     _, runner = collected(Walk())
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 200, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 200, 3
+    )
     seen = jax.device_get(window)
     cell = np.argmax(seen.obs.reshape(200, 4, -1) == 1, axis=-1)
     met = set()
@@ -323,7 +325,7 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                assert cell[row, step + 1] == new  # also where the limit cut the episode
+                assert cell[row, step + 1] == new  # also after a truncation
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
                 assert cell[row, step + 1] < 4  # the next episode begins in the first row
@@ -331,7 +333,7 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
     assert met == {True, False, None, "end"}
 
 
-def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
+def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
     rng = np.random.default_rng(1)
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
     cells = np.stack([rng.integers(0, n, (batch, steps, 6)) for n in sizes], axis=-1)
@@ -351,15 +353,15 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
         there = np.arange(max(sizes)) < np.array(sizes)[:, None]
         return np.where(there, numbers, dyna_network.NEVER).astype(np.float32)
 
-    foretold = dyna_network.Foretold(
+    predicted = dyna_network.Prediction(
         logits((batch, steps, 6), sizes),
         logits((batch, steps), rest_sizes),
         rng.normal(size=(batch, steps)).astype(np.float32),
         np.zeros((batch, steps, 8), np.float32),
     )
     reward = rng.normal(size=(batch, steps, 9)).astype(np.float32)
-    find = jax.jit(jax.vmap(functools.partial(dyna.errors, spacing=0.1)))
-    errors = find(foretold, reward, np.int32(cells), np.int32(rest), window)
+    find = jax.jit(jax.vmap(functools.partial(dyna_model.step_losses, spacing=0.1)))
+    errors = find(predicted, reward, np.int32(cells), np.int32(rest), window)
     sums = {name: [] for name in errors}
     shares = np.asarray(two_hot.two_hot(window.reward, 4, 0.1))
     for b in range(batch):
@@ -369,34 +371,36 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
             log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
             sums["clipped_targets"].append(two_hot.squeezed(abs(window.reward[b, s])) > 0.4)
-            chance, ended = 1 / (1 + np.exp(-foretold.end[b, s])), window.terminated[b, s]
+            chance, ended = 1 / (1 + np.exp(-predicted.end[b, s])), window.terminated[b, s]
             sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
             if ended:
                 continue
             numbers = [
                 *(
-                    (foretold.cells[b, s, i, c], cells[b, s, i, c])
+                    (predicted.cells[b, s, i, c], cells[b, s, i, c])
                     for i in range(6)
                     for c in (0, 1)
                 ),
-                *((foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)),
+                *((predicted.rest[b, s, i], rest[b, s, i]) for i in range(2)),
             ]
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
-    monkeypatch.setattr(dyna, "few_at_once", lambda *_: errors)
-    _, means = dyna.loss(collected(Choosy())[0], (), window)
+    monkeypatch.setattr(dyna_model, "few_at_once", lambda *_: errors)
+    _, means = dyna_model.loss(collected(Choosy())[0], (), window)
     for name, values in sums.items():
         np.testing.assert_allclose(means[name], np.mean(values), rtol=1e-4)
 
 
-def test_a_loss_looks_at_nothing_that_an_end_hides():
-    """Neither what follows the end of a task nor what stands beside a true successor counts."""
+def test_losses_ignore_slots_after_an_end():
+    """Contents after a terminal step, and next to a true successor, are ignored."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 4, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 4, 3
+    )
     no = jnp.zeros((4, 3), jnp.bool_)
-    loss = jax.jit(lambda window: dyna.loss(agent, weights, window)[0])
+    loss = jax.jit(lambda window: dyna_model.loss(agent, weights, window)[0])
     ended = window._replace(terminated=no.at[:, 2].set(True), is_step=~no)
     assert loss(ended) == loss(ended._replace(obs=ended.obs.at[:, 3].set(0)))
     assert loss(ended) != loss(ended._replace(obs=ended.obs.at[:, 2].set(0)))
@@ -410,18 +414,20 @@ def test_a_loss_looks_at_nothing_that_an_end_hides():
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))  # the true successor
 
 
-def test_few_rows_at_once_are_what_all_of_them_are():
-    """Values and gradients."""
+def test_few_rows_at_once_equal_vmap():
+    """Also for gradients."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 6, 3)
+    window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
+        KEY, runner.replay_buffer, 6, 3
+    )
 
     def total(weights, several):
-        told = several(functools.partial(dyna.foretelling, agent, weights), window)
+        told = several(functools.partial(dyna_model.window_losses, agent, weights), window)
         return sum(told.values()).sum()
 
     slope = jax.jit(jax.value_and_grad(total), static_argnums=1)
-    few = slope(weights, dyna.few_at_once)
+    few = slope(weights, dyna_model.few_at_once)
     every = slope(weights, lambda function, *rows: jax.vmap(function)(*rows))
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), few, every)
 
@@ -458,7 +464,7 @@ def test_observations_of_craft_are_within_their_categories():
     np.testing.assert_array_equal(jax.vmap(vocabulary.write)(cells, rest), seen)
 
 
-def test_imagination_never_asks_the_environment(monkeypatch):
+def test_imagination_never_steps_the_environment(monkeypatch):
     agent, runner, _ = played(Choosy())
     begins = starts(Choosy())
 
@@ -477,7 +483,7 @@ def test_imagination_never_asks_the_environment(monkeypatch):
         for kind in (Env, Walk, Choosy):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=SEEDS)
+    over_seeds = jax.vmap(functools.partial(dyna_rollouts.imagine, agent), axis_name=SEEDS)
     given = jax.tree.map(lambda x: x[None], (runner, begins))
     end, memory, rollout = jax.jit(over_seeds)(*given, KEY[None])
     assert rollout.action.shape == (1, 5, 4) and memory.shape == (1, 4, 8)
@@ -488,21 +494,21 @@ def test_imagination_never_asks_the_environment(monkeypatch):
 
 @pytest.fixture(scope="module")
 def imagined():
-    """A learner, the runner before and after an imagined rollout, and that."""
+    """Return a learner, runners before and after an imagined rollout, and the rollout."""
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
     end["bias"] = end["bias"] - 1.0  # an end in every fourth step
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
     act = jax.jit(
         lambda runner, keys: jax.lax.scan(
-            functools.partial(dyna.imagined_step, agent), runner, keys
+            functools.partial(dyna_rollouts.imagined_step, agent), runner, keys
         )
     )
     after, rollout = act(now, jax.random.split(KEY, 12))
     return agent, now, after, rollout
 
 
-def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_end(imagined):
+def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
     _, now, _, rollout = imagined
     first = np.asarray(now.obs)
     np.testing.assert_array_equal(rollout.obs[0], first)
@@ -512,10 +518,10 @@ def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_e
         np.testing.assert_array_equal(rollout.obs[step + 1, row], first[row])
 
 
-def test_learning_sees_what_imagination_saw(imagined):
-    """The same probabilities, also after an end; masks are the model's."""
+def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
+    """The probabilities are equal, also after an end; the model predicts the masks."""
     agent, now, _, rollout = imagined
-    batch = dyna.ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
+    batch = minibatches.as_sequences(rollout._replace(memory=now.memory[None]))
     logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
     log_prob = np.take_along_axis(
         np.asarray(jax.nn.log_softmax(logits)), np.asarray(rollout.action.T)[..., None], axis=-1
@@ -527,10 +533,10 @@ def test_learning_sees_what_imagination_saw(imagined):
     assert np.take_along_axis(mask, np.asarray(rollout.action)[..., None], axis=-1).all()
 
 
-def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(imagined):
+def test_imagined_returns_end_at_terminal_steps_and_bootstrap_at_the_end(imagined):
     agent, _, after, rollout = imagined
     weights, gamma, decay = after.weights, agent.settings.gamma, agent.settings.gae_lambda
-    _, advantage, target = jax.jit(dyna.ppo.targets, static_argnums=0)(agent, after, rollout)
+    _, advantage, target = jax.jit(ppo.targets, static_argnums=0)(agent, after, rollout)
     think = jax.jit(jax.vmap(agent.network.think, in_axes=(None, 0, 0, None)))
     following = np.asarray(think(weights, after.memory, after.obs, None)[2])
     later = np.zeros_like(following)
@@ -551,10 +557,10 @@ def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(i
 
 
 @pytest.mark.parametrize("least", [0.0, 0.2, 1.0])
-def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
+def test_unlikely_categories_are_not_sampled(least):
     chances = np.float32([0.5, 0.3, 0.12, 0.08])
     agent = learner(Walk(), least_chance=least)
-    draw = jax.jit(functools.partial(dyna.drawn_likely, agent.settings))
+    draw = jax.jit(functools.partial(dyna_rollouts.sample_likely, agent.settings))
     found = np.asarray(draw(KEY, jnp.broadcast_to(jnp.log(chances), (4000, 4))))
     kept = np.where(chances >= least * 0.5, chances, 0.0)
     shares = np.bincount(found, minlength=4) / 4000
@@ -562,7 +568,7 @@ def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
     assert not shares[kept == 0.0].any()
 
 
-def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
+def test_imagined_episodes_continue_the_history_of_their_start(imagined):
     _, now, after, rollout = imagined
     ended = 0
     for row in range(4):
@@ -580,10 +586,10 @@ def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
     assert ended
 
 
-def test_imagined_rollouts_begin_at_true_steps_with_what_was_remembered_there():
+def test_imagined_rollouts_begin_at_true_steps_with_their_recurrent_state():
     agent, runner, rollout = played(Walk())
     begins = starts(Walk())
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, begins, KEY)
+    now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, begins, KEY)
     think = jax.jit(agent.network.think)
     done = rollout.terminated | rollout.truncated
     assert done.any() and rollout.reward.any()
@@ -620,7 +626,7 @@ def test_imagination_waits_for_the_warm_up():
     for _ in range(3):  # 64 steps each, and the warm-up has 128
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
-        made = int(dyna.minibatches.counted(alone))
+        made = int(minibatches.step_count(alone))
         seen.append((bool(np.isfinite(metrics["imagined_kl"][0, 0])), made))
         known = [value for name, value in metrics.items() if not name.startswith("imagined_")]
         assert all(np.isfinite(value).all() for value in known)
@@ -640,31 +646,35 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
     )
     assert settings.updates == 10 and settings.warm_up == 2 * settings.steps_per_update
     assert settings.gradient_steps == 2 * (1 + 3)
-    made = [0, 2, *range(2 + 8, 2 + 8 * 10, 8)]  # after each update; the second one imagines
-    rate = dyna.minibatches.learning_rate(settings)
+    made = [
+        0,
+        2,
+        *range(2 + 8, 2 + 8 * 10, 8),
+    ]  # after each update; imagination begins in the second
+    rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
     more = dataclasses.replace(settings, total_steps=2560, plans=((6, 10),))
-    assert float(dyna.minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
+    assert float(minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
         float(rate(np.int32(made[6])))
     )
 
 
 @pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
-def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, updates):
-    """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
+def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
+    """Updates are compared, as 16,384 updates of 8,192 x 16 steps make 2**31 steps."""
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))
-    monkeypatch.setattr(dyna, "imagined", lambda learner, runner, *_: (runner, (), rollout))
+    monkeypatch.setattr(dyna_rollouts, "imagine", lambda learner, runner, *_: (runner, (), rollout))
     learn = lambda learner, runner, *_: (runner, {"kl": jnp.float32(0.1)})  # noqa: E731
-    monkeypatch.setattr(dyna.ppo_rnn, "learn", learn)
+    monkeypatch.setattr(ppo_rnn, "learn", learn)
     agent = types.SimpleNamespace(settings=dyna.Settings(**large))
 
     def imagine(updates):
-        model = dyna.Model((), (), updates)
+        model = dyna_model.Model((), (), updates)
         runner = dyna.Runner(weights=jnp.zeros(1), model=model)
-        return dyna.imagine_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
+        return dyna_rollouts.learn_from_imagination(agent, runner, None, KEY)[1]["imagined_reward"]
 
     seen = jax.vmap(imagine, axis_name=SEEDS)(jnp.int32([updates]))
     assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0
@@ -703,7 +713,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
 
 
 def test_other_observations_are_refused():
-    with pytest.raises(ValueError, match="dyna foretells maps of categories"):
+    with pytest.raises(ValueError, match="dyna predicts maps of categories"):
         learner(tiny.Clock())
 
 

@@ -52,11 +52,11 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
     """Here of TSP, whose rewards are negative: the lowest atoms lead beyond the lower bound."""
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
-    monkeypatch.setattr(c51.dqn, "following", lambda *_: jnp.zeros((3, 51)))  # even
+    monkeypatch.setattr(c51.dqn, "next_values", lambda *_: jnp.zeros((3, 51)))  # even
     batch = types.SimpleNamespace(
         reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])
     )
-    target = c51.worth(types.SimpleNamespace(network=network), None, None, batch)
+    target = c51.td_target(types.SimpleNamespace(network=network), None, None, batch)
     assert target.clipped.tolist() == [0.0, 1.0, 1.0]
     np.testing.assert_allclose(target.mass.sum(axis=1), 1.0, rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""GTrXL: its parts against plain NumPy, its memory, and where it ends."""
+"""GTrXL: its parts against NumPy, and the reach of its memory."""
 
 import functools
 
@@ -26,11 +26,11 @@ def sigmoid(x):
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
-    """Normal numbers."""
+    """Return standard normal numbers."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def test_the_gate_matches_the_paper():
+def test_the_gate_equals_the_papers():
     gate, had, new = gtrxl.Gate(3, jnp.float32), drawn(0, 5, 3), drawn(1, 5, 3)
     weights = jax.jit(gate.init)(KEY, had, new)
     parts = jax.tree.map(np.asarray, weights["params"])
@@ -44,13 +44,13 @@ def test_the_gate_matches_the_paper():
     np.testing.assert_array_equal(parts["keep"], 2.0)
 
 
-def test_the_shift_puts_each_distance_where_it_lies():
+def test_the_relative_shift_aligns_distances():
     scores = drawn(0, STEPS, REACH + 1)
     got = np.asarray(jax.jit(gtrxl.shifted)(scores))
     assert got.shape == (STEPS, REACH + STEPS)
     for step in range(STEPS):
         for column in range(REACH + STEPS):
-            distance = step + REACH - column  # from the step back to the attended step
+            distance = step + REACH - column  # from the step back to the one attended to
             if 0 <= distance <= REACH:
                 assert got[step, column] == scores[step, REACH - distance]
 
@@ -63,7 +63,7 @@ def test_positions_are_sines_and_cosines_of_distances():
         np.testing.assert_allclose(made[row], [*np.sin(angles), *np.cos(angles)], atol=1e-6)
 
 
-def test_steps_see_their_episode_as_far_as_memory_reaches():
+def test_steps_attend_to_their_episode_within_memory():
     done = np.array([False, True, False, False, True, False, False])
     length = 2
     got = np.asarray(jax.jit(gtrxl.visible, static_argnums=2)(jnp.int32(length), done, REACH))
@@ -75,7 +75,7 @@ def test_steps_see_their_episode_as_far_as_memory_reaches():
             assert got[step, other + REACH] == (near and there and not ends), (step, other)
 
 
-def test_attention_matches_a_plain_loop():
+def test_attention_equals_a_plain_loop():
     layer = gtrxl.Attention(WIDTH, HEADS, jnp.float32)
     known, seen = drawn(0, REACH + STEPS, WIDTH), np.zeros((STEPS, REACH + STEPS), bool)
     for step in range(STEPS):
@@ -109,7 +109,7 @@ def test_attention_matches_a_plain_loop():
 
 @functools.cache
 def network():
-    """Return weights and the two compiled functions."""
+    """Return weights, and the two functions, compiled."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
     weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)  # less like copies
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
@@ -118,7 +118,7 @@ def network():
 
 
 def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
-    """Return logits and values of single steps, and the memory after them."""
+    """Return logits and values step by step, and the memory afterwards."""
     think, said = network()[0], []
     for seen, ends in zip(obs, done, strict=True):
         memory, logits, value = think(memory, jnp.asarray(seen))
@@ -128,13 +128,13 @@ def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
 
 
 def at_once(memory, obs, done) -> np.ndarray:
-    """Return logits and values of the whole sequence."""
+    """Return logits and values of the whole sequence at once."""
     logits, values = network()[1](memory, jnp.asarray(obs), jnp.asarray(done))
     return np.column_stack([logits, values])
 
 
 @pytest.mark.parametrize("ends", [(), (2,), (0, 3, 4), (6,)])
-def test_a_sequence_at_once_is_the_same_as_step_by_step(ends):
+def test_a_sequence_at_once_equals_step_by_step(ends):
     before, none = drawn(0, 11, 1), np.zeros(11, bool)
     _, memory = stepped(NETWORK.begin(), before, none)
     assert memory["length"] == REACH
@@ -142,7 +142,7 @@ def test_a_sequence_at_once_is_the_same_as_step_by_step(ends):
     said, _ = stepped(memory, obs, done)
     np.testing.assert_allclose(at_once(memory, obs, done), said, atol=1e-5)
     assert np.abs(np.diff(said, axis=0)).max() > 1e-2
-    # A short memory, of an episode that has just begun.
+    # A short memory, early in an episode.
     _, memory = stepped(NETWORK.begin(), before[:2], none[:2])
     assert memory["length"] == 2
     np.testing.assert_allclose(at_once(memory, obs, done), stepped(memory, obs, done)[0], atol=1e-5)
@@ -163,8 +163,8 @@ def test_nothing_crosses_the_end_of_an_episode():
     np.testing.assert_allclose(after[3:], stepped(NETWORK.begin(), obs[3:], done[3:])[0], atol=1e-6)
 
 
-def test_memory_reaches_as_far_as_the_layers_and_no_further():
-    """A layer reaches 4 steps back, and two layers 8, by the memory of the second's inputs."""
+def test_memory_reaches_back_the_sum_of_the_layers():
+    """A layer reaches 4 steps back, and two layers 8, as the second stores its inputs."""
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()
     other[0] += 3.0
@@ -201,7 +201,7 @@ def test_weights_and_results_are_float32_where_activations_are_not():
         ({"width": 12}, "width=12 does not divide evenly among num_heads=4 .* a multiple of 8"),
         ({"depth": 0}, "depth=0 must be at least 1"),
         ({"memory": 0}, "memory=0 must be at least 1"),
-        ({"network": "nets:Mine"}, "ppo-trxl has a network of its own"),
+        ({"network": "nets:Mine"}, "ppo-trxl has a fixed network"),
     ],
 )
 def test_settings_that_cannot_work_say_why(wrong, words):

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium as actors step them: spaces, ends, the true successor, evaluation."""
+"""Environments of Gymnasium in actors: spaces, ends, true successors, evaluation."""
 
 import functools
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny_gym  # registers what is made below
+import tiny_gym  # registers the environments below
 
 from jaxenvs import spaces
 from jaxenvs.baselines import registry
@@ -38,7 +38,7 @@ def test_spaces_are_those_of_gymnasium_in_32_bits():
     assert gym_envs.convert(gymnasium.spaces.Box(0, 1, (2,), bool), "it").dtype == np.int8
 
 
-def test_what_is_seen_lies_in_the_space_and_starts_at_0():
+def test_observations_lie_in_the_space_and_start_at_0():
     world = gym_envs.look("gym:tiny_gym:Parts-v0", {})
     envs = gym_envs.GymEnvs(world.name, {}, 3)
     obs = envs.reset(0)
@@ -64,7 +64,7 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        assert (step.obs.max(axis=1) == 1).all()  # begun anew
+        assert (step.obs.max(axis=1) == 1).all()  # after the reset
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)
         elif not ended:
@@ -73,7 +73,7 @@ def test_ends_and_the_true_successor(cut):
 
 @pytest.fixture(scope="module")
 def policy():
-    """A network for Signal, and weights with a first axis of one seed."""
+    """Return a network for Signal, and weights with a first axis of one seed."""
     world = gym_envs.look(SIGNAL, {})
     network = policies.ActorCritic(world.observation_space, 2, (8,), 0)
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
@@ -85,13 +85,13 @@ def sampler(policy, fields: dict, num_envs=3, steps=7, seed=5) -> ray_actors.Gym
     return ray_actors.GymSampler(SIGNAL, fields, sampling, seed)
 
 
-def test_a_fragment_holds_what_happened(policy):
+def test_a_fragment_holds_the_steps(policy):
     network, weights = policy
     actor = sampler(policy, {"length": 3, "cut": True})
     first, _ = actor.collect(weights)
     second, last_obs = actor.collect(weights)
     whole = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
-    assert whole.pop("mask") is None  # Signal forbids nothing
+    assert whole.pop("mask") is None  # all actions are legal in Signal
     assert {name: leaf.shape for name, leaf in whole.items() if name != "obs"} == {
         name: (14, 3) for name in whole if name != "obs"
     }
@@ -124,8 +124,8 @@ def test_actions_differ_by_environment_step_and_actor(policy):
 
 
 @pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
-def test_other_actions_than_numbers_are_drawn_by_the_policy(id, draws):
-    """Environments get actions of their space, and fragments what was drawn."""
+def test_vector_actions_are_drawn_by_the_policy(id, draws):
+    """Environments receive actions of their space, and fragments the policy's draws."""
     world = gym_envs.look(f"gym:tiny_gym:{id}-v0", {})
     network = registry.network(ALGORITHMS["ppo-ray"], world, {"hidden": (8,), "embed": 0})
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
@@ -148,9 +148,9 @@ def test_other_actions_than_numbers_are_drawn_by_the_policy(id, draws):
         registry.network(ALGORITHMS["apex"], world, {"hidden": (8,), "embed": 0, "dueling": True})
 
 
-def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
+def test_evaluation_plays_equally_many_episodes_per_environment(policy):
     actor = sampler(policy, {"length": 4}, num_envs=2)
-    actor.collect(policy[1])  # an episode under way, which does not count
+    actor.collect(policy[1])  # an unfinished episode, which does not count
     returns, lengths, terminated = actor.play(policy[1], rounds=3, seed=1)
     assert returns.shape == (6,) and (lengths == 4).all() and (terminated == 1).all()
     assert (returns <= 4).all() and returns.sum() > 0
@@ -165,7 +165,7 @@ def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
         ("gym:tiny_gym:Spoken-v0", "observations are Text.*wrap the environment"),
     ],
 )
-def test_what_cannot_be_trained_in_is_refused(id, words):
+def test_unsupported_spaces_are_refused(id, words):
     with pytest.raises(ValueError, match=words):
         gym_envs.look(id, {})
 

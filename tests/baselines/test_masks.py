@@ -13,11 +13,11 @@ from tiny_masks import Gate
 
 import jaxenvs
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core import minibatches, replay_buffer, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.core.policy import Policy
 from jaxenvs.baselines.networks import policies, q_network
-from jaxenvs.baselines.off_policy import dqn, r2d2
+from jaxenvs.baselines.off_policy import dqn, q_learning, r2d2
 from jaxenvs.baselines.on_policy import ppo, ppo_rnn, pqn
 from jaxenvs.baselines.ray import actors as ray_actors
 from jaxenvs.baselines.ray import ppo as ray_ppo
@@ -41,7 +41,7 @@ def of(algorithm, env, **settings):
 
 
 NAMES = ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn", "r2d2")
-BY_REPLAY = {"dqn": dqn.valued, "r2d2": r2d2.valued}
+BY_REPLAY = {"dqn": q_learning.action_values, "r2d2": r2d2.action_values}
 LEARNERS = [functools.partial(of, name) for name in NAMES]
 of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn, of_r2d2 = LEARNERS
 explore = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
@@ -65,7 +65,7 @@ def collected(agent):
     """Return the runner and the rollout of a new learner with one seed."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
     if name in BY_REPLAY:
-        collect = functools.partial(dqn.collect, agent, valued=BY_REPLAY[name])
+        collect = functools.partial(q_learning.collect, agent, action_values=BY_REPLAY[name])
         made = jax.jit(jax.vmap(collect))(runners)
     else:
         act = functools.partial(rollouts.collect, agent, choose=CHOOSE[name])
@@ -169,12 +169,12 @@ def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")
-    window = jax.jit(dqn.replay_buffer.window, static_argnums=(3, 4))
+    window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
     expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
-    worth = jax.jit(dqn.worth, static_argnums=0)(agent, weights, weights, batch)
+    worth = jax.jit(dqn.td_target, static_argnums=0)(agent, weights, weights, batch)
     np.testing.assert_allclose(worth, expected, rtol=1e-6)
 
 

@@ -234,7 +234,7 @@ def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):
         registry.build("ppo", env, ppo.Settings(normalize_obs=True))
-    with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a network of its own"):
+    with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a fixed network"):
         ALGORITHMS["rl2"].load().Settings(normalize_obs=True).check()
     with pytest.raises(ValueError, match="reward_scaling=True: actors keep no running statistics"):
         ALGORITHMS["ppo-ray"].load().Settings(reward_scaling=True).check()

@@ -1,4 +1,4 @@
-"""MuZero: numbers as distributions, targets over ends and cuts, plans that ask no environment."""
+"""MuZero: two-hot numbers, targets over ends, plans in the model alone."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ KEY = jax.random.key(0)
 learner = functools.partial(tiny.learner, algorithm="muzero")
 
 
-def test_squeezed_numbers_are_those_of_the_paper_and_can_be_undone():
+def test_squeezed_numbers_equal_the_papers_and_invert():
     numbers = np.float32([-300, -7.5, -1, -0.01, 0, 0.3, 1, 2, 40, 1e4])
     squeezed = np.asarray(jax.jit(two_hot.squeezed)(numbers))
     exact = np.sign(numbers) * (np.sqrt(np.abs(numbers.astype(float)) + 1) - 1) + 1e-3 * numbers
@@ -36,7 +36,7 @@ def test_squeezed_numbers_are_those_of_the_paper_and_can_be_undone():
 
 
 @pytest.mark.parametrize("spacing", [1.0, 0.05])
-def test_a_number_is_divided_between_the_two_atoms_beside_it(spacing):
+def test_a_number_is_two_hot_over_its_neighbouring_atoms(spacing):
     numbers, top = np.float32([-0.4, 0.0, 0.5, 3.0, 8.1, 1e6, -1e6]), 5
     numbers[:5] *= spacing
     shares = np.asarray(jax.jit(two_hot.two_hot, static_argnums=(1, 2))(numbers, top, spacing))
@@ -66,7 +66,7 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
 
 @pytest.mark.parametrize("shape", [(2, 101), (8, 6, 101), (128, 6, 21), (2, 16, 3, 63)])
 def test_means_over_batches_are_right_as_tests_compile_them(shape):
-    """XLA's flags for tests once left out a pass without which these came out wrong."""
+    """The tests' XLA flags once disabled a pass whose absence made these wrong."""
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     chances = np.exp(logits.astype(float))
     chances /= chances.sum(axis=-1, keepdims=True)
@@ -76,7 +76,7 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 
 
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
-    """Random windows with ends of both kinds, some of which begin with no step."""
+    """Return random windows with ends of both kinds; some begin without a step."""
     rng = np.random.default_rng(seed)
     slots = moments + n_step
     shape = (count, slots)
@@ -97,15 +97,15 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
 
 
 def values(window: Window) -> jax.Array:
-    """Random values of the slots of windows."""
+    """Return random values of the slots of windows."""
     rng = np.random.default_rng(1)
     return jnp.asarray(rng.normal(size=window.reward.shape), jnp.float32)
 
 
-def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
+def test_targets_over_ends_equal_a_plain_loop():
     gamma, n_step, window = 0.9, 3, windows()
     worth = values(window)
-    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, n_step)
+    slots = jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, n_step)
     after = jnp.take_along_axis(worth, slots, axis=1)
     got = jax.jit(muzero_loss.targets, static_argnums=(2, 3))(window, after, n_step, gamma)
     (seen, worth), met = jax.device_get((window, worth)), set()
@@ -124,13 +124,13 @@ def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    assert len(met) == 5  # each but an end before the first moment
+    assert len(met) == 5  # every kind but an end before the first moment
 
 
 def value_of(
     seen: Window, worth: np.ndarray, row: int, moment: int, n_step: int, gamma: float
 ) -> float:
-    """Rewards up to an end, and the value of what follows where that is no end of the task."""
+    """Return the rewards up to an end, plus the bootstrapped value unless it is terminal."""
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
         total += power * seen.reward[row, at]
@@ -144,7 +144,7 @@ def value_of(
 
 @functools.cache
 def collected(env: Env, **settings):
-    """A learner and its runner after four rollouts, without gradient steps."""
+    """Return a learner and its runner after four rollouts without gradient steps."""
     agent = learner(env, **settings)
     runners = loop.start(agent, KEY[None])
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=SEEDS))
@@ -154,20 +154,20 @@ def collected(env: Env, **settings):
 
 
 def shaken(weights):
-    """Other weights: at first all rewards and values are 0."""
+    """Perturb the weights: initial rewards and values are all 0."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def drawn(agent: Learner, runner: muzero.Runner) -> Window:
-    """Windows that are drawn evenly."""
+    """Return uniformly sampled windows."""
     nothing = muzero.Learned((), (), (), ())
-    return muzero.windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
+    return muzero.sample_windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
 
 
-def test_windows_are_what_happened():
-    """A clock that is cut after five steps: its true successor, 5, is seen in a slot of its own."""
+def test_windows_hold_the_steps_of_the_environment():
+    """Clock is truncated after five steps: its true successor, 5, has a separate slot."""
     agent, runner = collected(Clock())
     window = drawn(agent, runner)
     time = np.asarray(window.obs)[..., 0]
@@ -176,7 +176,7 @@ def test_windows_are_what_happened():
         for moment in range(3):
             assert time[row, moment + 1] == (time[row, moment] + 1) % 6
             assert window.truncated[row, moment] == (time[row, moment] == 4) or (
-                time[row, moment] == 5  # no step: what stands there means nothing
+                time[row, moment] == 5  # no step, so its contents are undefined
             )
         assert window.is_step[row] == (time[row, 0] != 5)
     np.testing.assert_array_equal(np.asarray(window.ahead)[:, 0, 0], (time[:, -1] + 1) % 6)
@@ -185,7 +185,7 @@ def test_windows_are_what_happened():
     np.testing.assert_allclose(sums[np.asarray(runner.replay_buffer.is_step)], 1.0, rtol=1e-5)
 
 
-def test_windows_by_priority_are_steps_and_their_errors_rank_them():
+def test_prioritised_windows_are_real_steps_ranked_by_error():
     agent = learner(Clock(), priority=0.6)
     runners = loop.start(agent, KEY[None])
     for _ in range(3):
@@ -194,7 +194,7 @@ def test_windows_by_priority_are_steps_and_their_errors_rank_them():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    assert len(np.unique(ranks[ranks > 0])) > 2  # new ones, and others by their errors
+    assert len(np.unique(ranks[ranks > 0])) > 2  # new windows, and others by their errors
 
     def learned(value):
         value = jnp.asarray(value, jnp.float32)
@@ -202,13 +202,13 @@ def test_windows_by_priority_are_steps_and_their_errors_rank_them():
         known = known._replace(priorities=runner.priorities._replace(value=value))
         return known._replace(sums=value.sum(axis=2))
 
-    draw = jax.jit(functools.partial(muzero.windows, agent, runner))
+    draw = jax.jit(functools.partial(muzero.sample_windows, agent, runner))
     beta, blocks = jnp.float32(0.5), np.asarray(runner.priorities.value)
     slots, window = draw(beta, learned(blocks), KEY)
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # In no order: a share of the windows, the first, is reanalysed.
+    # Shuffled: the first share of the windows is reanalysed.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)
@@ -218,12 +218,12 @@ def test_windows_by_priority_are_steps_and_their_errors_rank_them():
     assert (np.asarray(window.obs) == np.asarray(window.obs)[:1]).all()
 
 
-def test_latent_states_agree_when_they_stand_out_alike():
-    """The goal has mean 0 and deviation 1 over the rows that count; one for all is no goal."""
+def test_consistency_targets_are_standardised():
+    """Targets are standardised over the chosen rows; a constant target has no gradient."""
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
-    standardised = jax.jit(functools.partial(muzero_loss.standardised, learner(Endless())))
+    standardised = jax.jit(functools.partial(muzero_loss.standardise, learner(Endless())))
     found = np.asarray(standardised(x, rows))
     expected = (x - x[rows].mean(axis=0)) / x[rows].std(axis=0)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -233,7 +233,7 @@ def test_latent_states_agree_when_they_stand_out_alike():
 
 
 class Board(Endless):
-    """What is observed is a board of 2 x 2 categories, from 0 to `top`."""
+    """Endless with a 2 x 2 board of categories from 0 to `top` as observation."""
 
     top = 3
 
@@ -243,12 +243,12 @@ class Board(Endless):
         return Box(0, self.top, (2, 2), np.uint8)
 
     def observe(self, state, params=None):
-        """Whether the time is odd, in every cell."""
+        """The parity of the time in every cell."""
         return jnp.full((2, 2), state.time % 2, jnp.uint8)
 
 
 def scaled(x):
-    """With mean 0 and standard deviation 1."""
+    """Return x with mean 0 and standard deviation 1."""
     return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
 
 
@@ -258,7 +258,7 @@ def layer(part, x):
 
 
 def board_network():
-    """A call of methods of a network of 2 x 2 cells with 3 numbers each; its weights for NumPy."""
+    """Return a caller of a network of 2 x 2 cells with 3 numbers each, and its weights."""
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     assert isinstance(network, BoardNetwork)
     weights = shaken(jax.jit(network.init)(KEY, jnp.uint8([[0, 3], [2, 1]])))
@@ -269,7 +269,7 @@ def board_network():
     return call, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), weights["params"])
 
 
-def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
+def test_board_transitions_share_weights_over_lines():
     call, parts = board_network()
     latent = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
     for action in range(2):
@@ -282,13 +282,13 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
                 change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
         means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
         reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
-        following, told = call("imagine", latent.reshape(-1), jnp.int32(action))
+        following, predicted = call("transition", latent.reshape(-1), jnp.int32(action))
         np.testing.assert_allclose(following, scaled(latent + change).reshape(-1), atol=1e-4)
-        np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(predicted, reward, rtol=1e-4, atol=1e-4)
 
 
 def test_lines_are_normalised_in_float32():
-    """What all features of a line have in common does not matter, however much it is."""
+    """A large common offset of a line's features has no effect."""
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)
     latent = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
@@ -296,13 +296,15 @@ def test_lines_are_normalised_in_float32():
     bias = weights["params"]["dynamics"]["rows"]["bias"]
     weights["params"]["dynamics"]["rows"]["bias"] = bias + jnp.float32(30)
     exact, near = (
-        jax.jit(functools.partial(kind.apply, method="imagine"))(weights, latent, jnp.int32(1))[0]
+        jax.jit(functools.partial(kind.apply, method="transition"))(weights, latent, jnp.int32(1))[
+            0
+        ]
         for kind in (network, half)
     )
     np.testing.assert_allclose(near, exact, atol=1.0)
 
 
-def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
+def test_board_predictions_equal_plain_numpy():
     (call, parts), obs = board_network(), jnp.uint8([[0, 3], [2, 1]])
     latent = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
     read = [latent[0], latent[1], latent[:, 0], latent[:, 1]]
@@ -315,7 +317,7 @@ def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
     np.testing.assert_allclose(call("represent", obs), scaled(cells.reshape(-1)), atol=1e-4)
     said = np.exp(layer(parts["category"], latent.reshape(4, 3).astype(float)))
     chances = (said / said.sum(axis=1, keepdims=True))[np.arange(4), np.asarray(obs).reshape(-1)]
-    surprise = call("surprise", latent.reshape(-1), obs)
+    surprise = call("reconstruction_loss", latent.reshape(-1), obs)
     np.testing.assert_allclose(surprise, -np.log(chances).mean(), rtol=1e-4)
 
 
@@ -324,7 +326,7 @@ def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
     [{"reconstruction": 1.0, "consistency": 0.0}, {"codes": 3, "value_consistency": 0.5}],
 )
 def test_it_learns_on_boards(settings):
-    """With chance and without; boards of ones and zeros have one feature a cell."""
+    """With and without chance codes; binary boards have one feature per cell."""
 
     class Ones(Board):
         top = 1
@@ -341,7 +343,7 @@ def test_it_learns_on_boards(settings):
     assert all(moved[name]["kernel"] for name in ("rows", "columns", "of_rows", "of_columns"))
 
 
-def test_a_latent_state_that_cells_cannot_share_is_refused():
+def test_a_latent_size_that_cells_do_not_divide_is_refused():
     with pytest.raises(ValueError, match=r"latent=64 .* 9 cells .* multiple of 9, such as 144"):
         muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, lines=4, latent=64)
     with pytest.raises(ValueError, match="lines=1 leaves a line one feature"):
@@ -350,7 +352,7 @@ def test_a_latent_state_that_cells_cannot_share_is_refused():
     assert type(made) is MuZeroNetwork
 
 
-def test_what_cells_show_is_learned_of_boards_alone():
+def test_reconstruction_needs_a_board():
     with pytest.raises(ValueError, match=r"reconstruction=1.0: .* observed lines=64"):
         muzero.Settings(reconstruction=1.0).check()
     settings = muzero.Settings(reconstruction=1.0, lines=8)
@@ -359,7 +361,7 @@ def test_what_cells_show_is_learned_of_boards_alone():
         muzero.check_board(agent)
 
 
-def test_a_plan_never_asks_the_environment(monkeypatch):
+def test_a_plan_never_steps_the_environment(monkeypatch):
     agent = learner(Clock())
     obs = jnp.zeros((4, 1))
     weights = jax.jit(agent.network.init)(KEY, obs[0])
@@ -371,14 +373,14 @@ def test_a_plan_never_asks_the_environment(monkeypatch):
         for kind in (Env, Endless, Clock):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    plan = jax.jit(functools.partial(muzero.planned, agent))(weights, KEY, obs, None)
+    plan = jax.jit(functools.partial(muzero.plan, agent))(weights, KEY, obs, None)
     assert plan.action.shape == (4,)
     np.testing.assert_allclose(plan.policy.sum(axis=-1), 1.0, rtol=1e-5)
     with pytest.raises(AssertionError, match="the environment was asked"):
         agent.env.env.reset(KEY)
 
 
-def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
+def test_a_stochastic_plan_never_steps_the_environment(monkeypatch):
     agent = learner(Clock(), codes=3, simulations=6)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.zeros(1)))
 
@@ -389,7 +391,7 @@ def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
         for kind in (Env, Endless, Clock):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    plan = jax.jit(functools.partial(muzero.plan, agent, gumbel_scale=0.0))
     mask = jnp.bool_([[True, False], [False, True], [True, True], [True, True]])
     found = plan(weights, KEY, jnp.zeros((4, 1)), mask)
     np.testing.assert_array_equal(np.asarray(found.policy)[~np.asarray(mask)], 0.0)
@@ -401,13 +403,13 @@ def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
     assert again.action.shape == (4,) and np.isfinite(again.policy).all()
 
 
-def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
+def test_chance_codes_and_their_losses_equal_plain_numpy():
     rng = np.random.default_rng(0)
     agent = learner(Endless(), codes=3)
     probabilities = jnp.asarray(rng.dirichlet(np.ones(3), 6), jnp.float32)
     logits = jnp.asarray(rng.normal(size=(6, 3)), jnp.float32)
     seen = jnp.bool_([True, True, False, True, False, True])
-    chance = jax.jit(functools.partial(muzero_loss.chance, agent))
+    chance = jax.jit(functools.partial(muzero_loss.chance_codes, agent))
     code, errors = chance(probabilities, logits, seen)
     used = np.asarray(probabilities)[np.asarray(seen)].mean(axis=0)
     surprise, unsure = 0.0, 0.0
@@ -420,14 +422,14 @@ def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
             unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
     np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
-    # The gradient of a code is that of its probability, where it was seen.
+    # Where it was observed, a code has the gradient of its probability.
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
 
 
-def test_values_of_imagined_states_are_learned_from_those_of_true_ones():
-    """A share of the error, where something was seen; the true ones learn nothing from it."""
+def test_value_consistency_learns_from_values_of_true_states():
+    """Their share of the loss counts where observed; true states receive no gradient."""
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
     rng = np.random.default_rng(0)
@@ -439,7 +441,7 @@ def test_values_of_imagined_states_are_learned_from_those_of_true_ones():
     now = muzero_loss.Moment(latent, jnp.ones((4, 2), jnp.bool_), jnp.zeros(4, jnp.int32), goals)
 
     def error(latent, truth):
-        return muzero_loss.said(agent, weights, latent, now, truth)[0]["value_loss"]
+        return muzero_loss.prediction_losses(agent, weights, latent, now, truth)[0]["value_loss"]
 
     said = functools.partial(agent.network.of_batch, weights, "predict")
     (_, given), (_, seen) = (jax.jit(said)(of) for of in (latent, truth))
@@ -453,15 +455,15 @@ def test_values_of_imagined_states_are_learned_from_those_of_true_ones():
     assert np.abs(slopes[0]).max() > 0.01 and not np.any(slopes[1])
 
 
-def test_an_even_use_of_codes_is_what_their_error_asks_for():
-    """Its gradient is that of the entropy of all codes seen, and of being sure of each."""
+def test_the_code_loss_rewards_even_use_of_codes():
+    """Its gradient equals the gradient of the codes' entropy plus their distance from one-hot."""
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
     scores = jnp.asarray(rng.normal(size=(5, 3)), jnp.float32)
     seen = jnp.bool_([True, True, False, True, True])
 
     def uneven(scores):
-        _, errors = muzero_loss.chance(agent, jax.nn.softmax(scores), scores, seen)
+        _, errors = muzero_loss.chance_codes(agent, jax.nn.softmax(scores), scores, seen)
         return errors["code_loss"].sum() / np.float32(4)
 
     def expected(scores):
@@ -475,7 +477,7 @@ def test_an_even_use_of_codes_is_what_their_error_asks_for():
     )
 
 
-def test_chance_is_learned_where_it_was_seen_alone():
+def test_chance_is_learned_only_where_observed():
     agent = learner(Endless(), codes=3)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
     window = windows(count=6, n_step=2)
@@ -486,26 +488,26 @@ def test_chance_is_learned_where_it_was_seen_alone():
     goals = muzero_loss.targets(ended, values(ended)[:, : ended.policy.shape[1]], 2, 0.9)
     parts = jax.jit(lambda window: muzero_loss.loss(agent, weights, window, goals)[1])
     before = parts(ended)
-    assert set(before) == {*muzero_loss.parts_of(agent.settings), "clipped_targets", "error"}
+    assert set(before) == {*muzero_loss.loss_names(agent.settings), "clipped_targets", "error"}
     same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
     other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
-    for name in muzero_loss.OF_CHANCE:
+    for name in muzero_loss.CHANCE_LOSSES:
         assert before[name] == same[name]
     assert before["code_loss"] != other["code_loss"]
 
 
 @pytest.mark.full
-def test_plans_follow_the_reward_that_the_model_promises():
-    """One imagined step whose reward is 3 for the second action, of values that are all 0."""
+def test_plans_follow_predicted_rewards():
+    """The model predicts a reward of 3 for the second action, and values of 0."""
     agent = learner(Endless(), simulations=8)
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms, agent.settings.spacing)
 
     class Promising(muzero.MuZeroNetwork):
-        """Rewards by the action alone, and the same state for ever."""
+        """Model with rewards by action and a constant state."""
 
-        def imagine(self, latent, action):
-            """No layer is asked."""
+        def transition(self, latent, action):
+            """Return the reward of the action."""
             return latent, jnp.log(jnp.maximum(tops, 1e-9))[action]
 
     given = {
@@ -514,15 +516,15 @@ def test_plans_follow_the_reward_that_the_model_promises():
     }
     fields = {name: value for name, value in given.items() if name not in ("parent", "name")}
     agent = dataclasses.replace(agent, network=Promising(**fields))
-    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    plan = jax.jit(functools.partial(muzero.plan, agent, gumbel_scale=0.0))
     found = plan(weights, KEY, jnp.ones((2, 1)), None)
     np.testing.assert_array_equal(found.action, 1)
     assert (found.policy[:, 1] > 0.9).all()
 
 
 @pytest.mark.full
-def test_random_actions_are_legal_and_the_plan_is_kept():
-    """A policy that a search found is learned also where another action was taken."""
+def test_random_actions_are_legal_and_search_policies_are_stored():
+    """The search policy is the target also where a random action was taken."""
     _, runner = collected(
         Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
     )
@@ -536,12 +538,12 @@ def test_random_actions_are_legal_and_the_plan_is_kept():
     policy = np.asarray(runner.found)[buffer.is_step]
     np.testing.assert_allclose(policy.sum(axis=1), 1.0, rtol=1e-5)
     assert policy[~mask].max() < 1e-6
-    assert policy[mask].min() > 0.05  # none of the actions that were taken is the only one
+    assert policy[mask].min() > 0.05  # no taken action has all the probability
 
 
 @pytest.mark.full
 def test_illegal_actions_are_known_at_the_root():
-    """Gate forbids its first action at even times."""
+    """Gate's first action is illegal at even times."""
     _, runner = collected(Gate())
     buffer = runner.replay_buffer
     is_step = np.asarray(buffer.is_step)
@@ -552,7 +554,7 @@ def test_illegal_actions_are_known_at_the_root():
     np.testing.assert_array_equal(np.asarray(runner.found)[is_step][~mask], 0.0)
 
 
-def test_what_follows_a_cut_teaches_nothing():
+def test_nothing_is_learned_after_a_truncation():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     weights = shaken(weights)
@@ -575,36 +577,36 @@ def test_what_follows_a_cut_teaches_nothing():
         assert loss() != loss(**changed)
 
 
-def test_a_slow_copy_finds_policies_and_values_anew():
+def test_reanalyse_uses_the_target_network():
     agent, runner = collected(Clock())
     settings = dataclasses.replace(agent.settings, reanalysed=0.5, lookahead=False)
     agent = dataclasses.replace(agent, settings=settings)
     window, other = drawn(agent, runner), shaken(runner.weights)
-    reanalysed = jax.jit(muzero.reanalysed, static_argnums=0)
+    reanalysed = jax.jit(muzero.reanalyse, static_argnums=0)
     anew = reanalysed(agent, other, KEY, window)
     np.testing.assert_array_equal(window.policy[4:], anew.policy[4:])
     assert (np.asarray(window.policy != anew.policy)[:4]).reshape(16, -1).any(axis=1).mean() > 0.9
-    value = jax.jit(muzero.values_now, static_argnums=0)(agent, other, window)
+    value = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, other, window)
     every = jax.vmap(jax.vmap(agent.network.apply, (None, 0)), (None, 0))
     _, worth = jax.jit(every)(other, jnp.concatenate([window.obs, window.ahead], axis=1))
-    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, settings.n_step)
+    slots = jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, settings.n_step)
     np.testing.assert_allclose(value, np.take_along_axis(worth, slots, axis=1), rtol=1e-5)
     agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
-    assert muzero.reanalysed(agent, other, KEY, window) is window
+    assert muzero.reanalyse(agent, other, KEY, window) is window
 
 
 @pytest.mark.full
-def test_values_are_those_of_the_slots_that_follow_with_their_masks():
-    """Gate forbids its first action at even times."""
+def test_bootstrap_values_use_the_right_slots_and_masks():
+    """Gate's first action is illegal at even times."""
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
-    got = jax.jit(muzero.values_now, static_argnums=0)(agent, weights, window)
-    slots = np.asarray(jax.jit(muzero_loss.following, static_argnums=1)(window, 2))
+    got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)
+    slots = np.asarray(jax.jit(muzero_loss.bootstrap_slots, static_argnums=1)(window, 2))
     obs = np.concatenate([window.obs, window.ahead], axis=1)
     mask = np.concatenate([window.mask, window.mask_ahead], axis=1)
     rows = np.arange(len(obs))[:, None]
     obs, mask = (x[rows, slots].reshape(-1, x.shape[-1]) for x in (obs, mask))
-    look = jax.jit(muzero.looked_ahead, static_argnums=0)
+    look = jax.jit(muzero.lookahead_value, static_argnums=0)
     np.testing.assert_allclose(got.reshape(-1), look(agent, weights, obs, mask), rtol=1e-5)
     assert np.abs(look(agent, weights, obs, None) - got.reshape(-1)).max() > 0.01
 
@@ -632,25 +634,25 @@ def test_the_network_has_the_atoms_of_the_settings():
 
 @pytest.mark.full
 @pytest.mark.parametrize(("codes", "rescale"), [(0, False), (0, True), (3, False)])
-def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
-    """A policy of the worths of legal actions, each found alone, in plain NumPy."""
+def test_lookahead_values_equal_plain_numpy(codes, rescale):
+    """Against NumPy: the improved policy over legal actions and their Q-values."""
     agent = learner(Gate(), codes=codes, rescale=rescale)
     runner = jax.jit(functools.partial(muzero.init, agent))(KEY)
     weights, network = shaken(runner.weights), agent.network
     times = jnp.arange(6, dtype=jnp.float32)[:, None]
     time = times[:, 0]
     legal = jnp.stack([time % 2 == 1, time > -1, time == 2], axis=-1)
-    got = jax.jit(muzero.looked_ahead, static_argnums=0)(agent, weights, times, legal)
+    got = jax.jit(muzero.lookahead_value, static_argnums=0)(agent, weights, times, legal)
 
     @jax.jit
     def known(obs, action):
         latent = network.apply(weights, obs, method="represent")
         logits, _ = network.apply(weights, latent, method="predict")
         if codes:
-            after = network.apply(weights, latent, action, method="act")
-            worth = network.number(network.apply(weights, after, method="expect")[1])
+            after = network.apply(weights, latent, action, method="afterstate")
+            worth = network.number(network.apply(weights, after, method="predict_afterstate")[1])
             return logits[action], worth
-        after, reward = network.apply(weights, latent, action, method="imagine")
+        after, reward = network.apply(weights, latent, action, method="transition")
         value = network.number(network.apply(weights, after, method="predict")[1])
         return logits[action], network.number(reward) + agent.settings.gamma * value
 
@@ -667,7 +669,7 @@ def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
 
 
 @pytest.mark.full
-def test_an_update_keeps_types_and_moves_the_slow_copy_when_it_is_due():
+def test_an_update_keeps_types_and_copies_the_target_network_when_due():
     agent = learner(Clock(), target_every=4)
     runners = loop.start(agent, jax.random.split(KEY, 1))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
@@ -683,17 +685,17 @@ def test_an_update_keeps_types_and_moves_the_slow_copy_when_it_is_due():
 
 
 class Lever(Endless):
-    """The second action brings 1 and goes on, the first brings nothing and ends the episode."""
+    """The second action has reward 1 and continues, the first terminates without reward."""
 
     def step_state(self, key, state, action, params):
-        """A reward or the end."""
+        """Return a reward or terminate."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 
 
 @pytest.mark.slow
-def test_it_learns_which_lever_and_what_it_is_worth():
-    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5."""
+def test_it_learns_the_better_lever_and_its_value():
+    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5."""
     settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
     settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
     settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}

@@ -1,4 +1,4 @@
-"""The algorithm: advantages, the time limit, the loss, the learning rate, the sums of episodes."""
+"""PPO: advantages, truncation, loss, learning rate, sums over episodes."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ ADVANTAGES = jax.jit(returns.advantages, static_argnums=(2, 3))
 
 
 def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
-    """Random numbers, with ends of both kinds placed by hand."""
+    """Return a random rollout with terminations and truncations placed by hand."""
     draw = np.random.default_rng(seed)
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
     terminated, truncated = np.zeros((2, steps, envs), bool)
@@ -41,7 +41,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_advantages_are_those_of_a_plain_loop(seed):
+def test_advantages_equal_a_plain_loop(seed):
     gamma, gae_lambda = 0.9, 0.8
     rollout = rollout_of(steps=7, envs=5, seed=seed)
     if seed:  # ends anywhere
@@ -68,7 +68,7 @@ def test_advantages_are_those_of_a_plain_loop(seed):
             np.testing.assert_allclose(got[t, env], later, rtol=1e-5, atol=1e-6)
 
 
-def test_what_follows_an_end_does_not_reach_back_over_it():
+def test_rewards_do_not_reach_back_over_an_end():
     rollout = rollout_of(steps=7, envs=5, seed=0)
     before = ADVANTAGES(rollout, np.zeros(5, np.float32), 0.9, 0.8)
     changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
@@ -77,7 +77,7 @@ def test_what_follows_an_end_does_not_reach_back_over_it():
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
 
 
-def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
+def test_a_truncated_episode_is_bootstrapped_from_its_true_successor():
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=12)
     keys = jax.random.split(jax.random.key(0), 2)
     runners = loop.start(ppo_, keys)
@@ -96,8 +96,8 @@ def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     np.testing.assert_array_equal(after.lengths, np.full((2, 4), 2))
 
 
-def test_seeds_share_one_branch_for_cut_episodes():
-    """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
+def test_seeds_share_one_branch_for_truncations():
+    """Under `vmap`, `cond` with a batched condition would compute both branches."""
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
@@ -107,7 +107,7 @@ def test_seeds_share_one_branch_for_cut_episodes():
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn", "dqn"])
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """Not even one of length one, with which a CPU takes twice as long."""
+    """A batch axis of length one doubles the time on a CPU."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:
@@ -123,7 +123,7 @@ def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
-    """Of one vector of all weights, with the optimiser's state as it was arranged before."""
+    """Accelerators update one vector of all weights; the optimiser's state keeps its structure."""
     agent = learner(Clock(), algorithm)
     key = jax.random.key(0)
     update = lambda key: agent.update(agent.init(key))  # noqa: E731
@@ -140,7 +140,7 @@ def flops(function, *arguments) -> float:
 
 
 def test_a_step_computes_one_observation():
-    """DoorKey's is most of its step; `rollouts.truncation_value` observes true successors."""
+    """It is most of DoorKey's step; `rollouts.truncation_value` observes true successors."""
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
     key, slot = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), jnp.int32)
@@ -167,15 +167,15 @@ def test_a_step_computes_one_observation():
 
 
 class Hurried(Clock):
-    """The state decides on the limit, here always four steps; learners cannot know."""
+    """Clock whose state sets the time limit, here always four steps."""
 
     def time_limit(self, state, params):
         """Four steps."""
         return jnp.where(state.time < 9, 4, 6)
 
 
-def test_limits_that_states_decide():
-    """Each step has a slot then; the values are those of the successors all the same."""
+def test_time_limits_set_by_the_state():
+    """Each step then has a slot; the successors still have the right values."""
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,
         1,
@@ -191,8 +191,8 @@ def test_limits_that_states_decide():
     np.testing.assert_allclose(rollout.truncation_value[0], expected, rtol=1e-6)
 
 
-def test_values_learn_that_a_time_limit_is_no_end():
-    """A reward of 1 for ever is worth 1 / (1 - gamma) = 5; five steps of it only 2 on average."""
+def test_values_are_bootstrapped_at_the_time_limit():
+    """A constant reward of 1 has value 1 / (1 - gamma) = 5; five steps of it 2 on average."""
     ppo_ = learner(
         Endless(), gamma=0.8, learning_rate=1e-2, total_steps=5120, rollout_steps=32, chunk=20
     )
@@ -210,7 +210,7 @@ normalisers, whole_loss, predict = (
 
 @pytest.fixture(scope="module")
 def on_policy():
-    """A learner, weights, and a flat rollout whose log-probabilities are those of the weights."""
+    """Return a learner, weights, and a flat on-policy rollout."""
     ppo_ = learner(Endless())
     rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
     rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
@@ -221,13 +221,13 @@ def on_policy():
 
 
 def loss(ppo_, weights, rollout, advantage, target):
-    """The loss of one minibatch: all of the rows."""
+    """Return the loss of one minibatch of all items."""
     batch = (rollout, advantage, target)
     mean, spread = normalisers(ppo_, batch, jnp.arange(40)[None])
     return whole_loss(ppo_, weights, *batch, mean[0], spread[0])
 
 
-def test_the_loss_sees_normalised_advantages(on_policy):
+def test_the_loss_normalises_advantages(on_policy):
     ppo_, weights, rollout = on_policy
     advantage = np.linspace(-1, 2, 40, dtype=np.float32)
     moved = rollout._replace(
@@ -239,8 +239,8 @@ def test_the_loss_sees_normalised_advantages(on_policy):
     assert abs(float(a["policy_loss"])) > 1e-3
 
 
-def test_a_rollout_without_reward_is_not_blown_up(on_policy):
-    """With a floor, advantages that differ by noise only move the policy by noise only."""
+def test_advantage_floor_keeps_noise_small(on_policy):
+    """With a floor, advantages of mere noise change the policy by mere noise."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, advantage_floor=0.05)
     careful = dataclasses.replace(ppo_, settings=settings)
@@ -253,7 +253,7 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
     )
     assert abs(floored) < abs(plain) / 100
-    np.testing.assert_allclose(large, large_floored, rtol=1e-6)  # a signal is not touched
+    np.testing.assert_allclose(large, large_floored, rtol=1e-6)  # a signal is unchanged
 
 
 def test_the_loss_of_an_unchanged_policy(on_policy):
@@ -269,7 +269,7 @@ def test_the_loss_of_an_unchanged_policy(on_policy):
     np.testing.assert_allclose(total, expected, rtol=1e-5)
 
 
-def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
+def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
     ppo_, weights, rollout = on_policy
     ppo_ = dataclasses.replace(
         ppo_, settings=dataclasses.replace(ppo_.settings, entropy=0.0, value_weight=0.0)
@@ -284,8 +284,8 @@ def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
         assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
 
 
-def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy):
-    """NumPy: the larger of both errors; and without a clip the plain one."""
+def test_a_value_beyond_its_clip_has_the_error_at_the_clip(on_policy):
+    """Against NumPy: the larger of both errors, or the plain one without a clip."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
@@ -344,7 +344,9 @@ def test_an_update_carries_episodes_over_and_keeps_types():
     totals = np.zeros(2)
     for update in range(5):  # 35 steps
         runners, metrics = loop.run_chunk(ppo_, runners)
-        assert metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2  # steps under way
+        assert (
+            metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
+        )  # steps of unfinished episodes
         assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]

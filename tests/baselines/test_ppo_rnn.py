@@ -1,4 +1,4 @@
-"""Recurrent PPO: what is remembered, until when, and that learning sees it as acting did."""
+"""Recurrent PPO: recurrent state, its resets, and that learning unrolls it as acting did."""
 
 import dataclasses
 import functools
@@ -29,13 +29,13 @@ from jaxenvs.core.wrappers import PreviousStep
 
 @jaxenvs.struct
 class CueState(State):
-    """The cue of an episode."""
+    """State with the cue of an episode."""
 
     cue: Int32[Array, ""]  # 0 or 1
 
 
 class Cue(Endless):
-    """A cue at step 0; at step 5 the action that is called like it brings a reward of 1."""
+    """Show a cue at step 0; at step 5 the action equal to it has a reward of 1."""
 
     @property
     def default_params(self) -> Params:
@@ -52,7 +52,7 @@ class Cue(Endless):
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 2)
 
     def reset_state(self, key, level, params):
-        """Nothing but the cue."""
+        """Start with the cue of the level."""
         return CueState(time=jnp.int32(0), cue=level)
 
     def step_state(self, key, state, action, params):
@@ -72,7 +72,7 @@ recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 @pytest.fixture(scope="module", params=["ppo-rnn", "ppo-trxl"])
 def collected(request):
-    """A learner, its runner, and the rollouts of 7 steps that begin in the midst of episodes."""
+    """Return a learner, its runner, and rollouts of 7 steps that begin within episodes."""
     agent = learner(Countdown(), request.param, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 3)
     before, _ = collect(agent, loop.start(agent, keys[:1]), keys[1:2])
@@ -81,12 +81,12 @@ def collected(request):
 
 
 def kept(runner) -> np.ndarray:
-    """The largest number that each environment of each seed remembers."""
+    """Return the largest number of each environment's recurrent state."""
     leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
     return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
 
 
-def test_learning_sees_what_acting_saw(collected):
+def test_learning_unrolls_what_acting_computed(collected):
     agent, before, _, rollout = collected
     assert (kept(before)[0] > 0).any() and np.asarray(rollout.terminated).any()
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
@@ -98,14 +98,14 @@ def test_learning_sees_what_acting_saw(collected):
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
 
 
-def test_a_new_episode_begins_with_nothing(collected):
+def test_a_new_episode_begins_with_an_empty_state(collected):
     _, _, after, rollout = collected
     done = np.asarray(rollout.terminated | rollout.truncated)[0, -1]
     assert done.any() and not done.all()
     np.testing.assert_array_equal(kept(after)[0] == 0, done)
 
 
-def test_memories_of_any_shape_begin_anew():
+def test_recurrent_states_of_any_shape_are_reset():
     memory = {"a": jnp.ones((3, 2)), "b": jnp.arange(3, dtype=jnp.int32)}
     first = {"a": jnp.zeros(2), "b": jnp.int32(7)}
     after = jax.jit(reset_memory)(memory, first, jnp.array([True, False, True]))
@@ -116,7 +116,7 @@ def test_memories_of_any_shape_begin_anew():
     assert alone["b"] == 7
 
 
-def test_an_end_cuts_what_came_before(collected):
+def test_an_end_resets_the_recurrent_state(collected):
     agent, before, _, _ = collected
     weights = jax.tree.map(lambda leaf: leaf[0], before.weights)
     unroll = jax.jit(agent.network.unroll)
@@ -131,10 +131,10 @@ def test_an_end_cuts_what_came_before(collected):
     assert differs([]) == [False, True, True, True, True, True]
     assert differs([3]) == [False, True, True, True, False, False]
     assert differs([1]) == [False, True, False, False, False, False]
-    # What was remembered before the segment counts too, until the first end.
+    # The state before the segment has an effect too, until the first end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
     one = jax.tree.map(lambda leaf: leaf[0], before.memory)
-    full = int(kept(before)[0].argmax())  # that of an environment in the midst of an episode
+    full = int(kept(before)[0].argmax())  # an environment within an episode
     one = jax.tree.map(lambda leaf: leaf[full], one)
     moved = unroll(weights, one, obs, ends)[1] != unroll(weights, memory, obs, ends)[1]
     assert moved.tolist() == [True, True, True, False, False, False]
@@ -175,7 +175,7 @@ def test_minibatches_are_whole_environments(collected):
 
 
 @pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl"])
-def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says(algorithm):
+def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm):
     agent = learner(Clock(), algorithm, num_envs=4, rollout_steps=12, memory=8)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -198,8 +198,8 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says(algorithm):
     ("algorithm", "remembers"),
     [("ppo-rnn", True), ("ppo-trxl", True), ("pqn-rnn", True), ("ppo", False), ("pqn", False)],
 )
-def test_memory_learns_what_an_observation_does_not_tell(algorithm, remembers):
-    """The right answer is 1 in two without the cue; each learner makes the same steps."""
+def test_memory_solves_a_partially_observed_task(algorithm, remembers):
+    """Without the cue, half of the answers are right; all learners make the same steps."""
     settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}
     settings |= {"hidden": (16,), "total_steps": 46_080, "gamma": 0.9, "chunk": 30}
     settings |= {"memory": 16} if remembers else {}
@@ -218,7 +218,7 @@ KEY = jax.random.key(3)
 
 
 def test_evaluation_carries_memory():
-    """A player that remembers the cue is always right."""
+    """A player with the cue in its state is always right."""
 
     def act(key, obs, state, memory):
         memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
@@ -246,7 +246,7 @@ TINY += ["--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
         "pqn-rnn --previous",
     ],
 )
-def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys, flags):
+def test_a_resumed_run_is_bit_identical_and_its_policy_has_memory(tmp_path, capsys, flags):
     out = tmp_path / "run"
     assert train.main(["--algo", *flags.split(), *TINY, "--out", str(out)]) == 0
     run = runs.Run.open(out)
@@ -282,8 +282,8 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
 
 
 @pytest.mark.parametrize("neighbours", [0, 4])
-def test_the_previous_step_is_seen_where_asked_for(neighbours):
-    """Beside what a network reads of the environment, not of its raw observation."""
+def test_the_previous_step_is_observed_if_set(neighbours):
+    """Next to the features of the environment, not to its raw observation."""
     settings = ppo_rnn.Settings(
         hidden=(8,), embed=2, memory=4, neighbours=neighbours, previous=True
     )
@@ -294,7 +294,7 @@ def test_the_previous_step_is_seen_where_asked_for(neighbours):
         network = registry.network(ALGORITHMS["ppo-rnn"], seen, vars(settings))
         weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
         inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
-    # One-hots of none and 17 actions, and a number.
+    # One-hots of no action and 17 actions, and a reward.
     assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
     again = registry.network(
         ALGORITHMS["ppo-rnn"], ppo_rnn.wrapped(env, vars(settings)), vars(settings)
@@ -303,7 +303,7 @@ def test_the_previous_step_is_seen_where_asked_for(neighbours):
 
 
 def env_obs(env):
-    """A function from a key to an observation."""
+    """Return a function from a key to an observation."""
     return lambda key: env.reset(key).obs
 
 

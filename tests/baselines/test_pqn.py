@@ -1,4 +1,4 @@
-"""PQN: its targets, its schedules, its network, a run that stops and goes on."""
+"""PQN: targets, schedules, network, resuming a run."""
 
 import functools
 
@@ -27,7 +27,7 @@ lambda_returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
 
 
 def first_rollout(agent):
-    """The runner of one seed after its first rollout, and the rollout."""
+    """Return the runner of one seed after its first rollout, and the rollout."""
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     made = collected(agent, runners, jax.random.split(jax.random.key(1), 1), explore)
@@ -35,15 +35,15 @@ def first_rollout(agent):
 
 
 class Lever(Endless):
-    """The second action brings 1 and goes on, the first brings nothing and ends the episode."""
+    """The second action has reward 1 and continues, the first terminates without reward."""
 
     def step_state(self, key, state, action, params):
-        """A reward or the end."""
+        """Return a reward or terminate."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 
 
-def test_targets_are_the_lambda_returns_of_a_plain_loop():
+def test_targets_are_lambda_returns():
     gamma, gae_lambda = 0.9, 0.8
     agent = learner(Countdown(), gamma=gamma, gae_lambda=gae_lambda)
     after, rollout = first_rollout(agent)
@@ -56,7 +56,7 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
         later = best[-1][env]
         for t in reversed(range(16)):
             value = best[t][env]
-            if rollout.truncated[t, env]:  # Countdown shows the same observation at all times
+            if rollout.truncated[t, env]:  # Countdown has a constant observation
                 later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
             if rollout.terminated[t, env]:
@@ -66,7 +66,7 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
             np.testing.assert_allclose(got[t, env], later, rtol=1e-4, atol=1e-5)
 
 
-def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
+def test_a_truncated_episode_is_bootstrapped_with_the_best_next_value():
     agent = learner(Clock(), rollout_steps=6)
     after, rollout = first_rollout(agent)
     # The next episode begins with 0.
@@ -76,7 +76,7 @@ def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
     assert abs(float(best)) > 1e-3
 
 
-def test_the_loss_reaches_the_action_that_was_taken_only():
+def test_the_loss_has_a_gradient_by_the_taken_action_only():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
     obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
@@ -93,8 +93,8 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
     np.testing.assert_allclose(last, [-2.0, 0.0], rtol=1e-5)
 
 
-def test_sequences_are_valued_as_they_were_when_acting():
-    """The network with a memory, which begins in the midst of episodes, forgets at their ends."""
+def test_unrolled_values_equal_those_of_acting():
+    """With a recurrent state that begins within episodes and is reset at their ends."""
     agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     keys = jax.random.split(jax.random.key(0), 3)
@@ -144,7 +144,7 @@ def test_radam_clips_and_its_rate_falls():
     with jax.numpy_dtype_promotion("standard"):
         change, state = jax.jit(optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
         moments = state[1][0].mu["w"]
-        # Before its variance can be told RAdam moves by the mean gradient alone, unlike Adam.
+        # RAdam steps by the mean gradient alone until its variance can be estimated, unlike Adam.
         np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
         np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
         rate = minibatches.learning_rate(agent.settings)
@@ -153,7 +153,7 @@ def test_radam_clips_and_its_rate_falls():
 
 
 def test_advantages_of_dueling_heads_have_no_mean():
-    """What the value head does not say is a difference between actions."""
+    """The advantages of a dueling network have mean 0."""
     network = q_network.QNetwork.of(Endless(), (8,), 0, dueling=True)
     obs = jnp.ones(1)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -184,8 +184,8 @@ def test_a_network_for_missions_and_for_compact_observations(id):
     assert jax.eval_shape(network.apply, weights, sample).shape == (env.action_space.n,)
 
 
-def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
-    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""
+def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
+    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5; of five steps at most 3.4."""
     agent = learner(
         Lever(), num_envs=16, gamma=0.8, learning_rate=1e-2, total_steps=20_480, chunk=40
     )
@@ -209,7 +209,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
+def test_a_resumed_run_is_bit_identical_and_has_a_policy(tmp_path, capsys):
     flags = ["Grid-Empty-Random-5x5-v0", "--algo", "pqn", *TINY, "--total-steps", str(64 * 4)]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, goes_on_bit_for_bit
+from test_dqn import ENVS, N_STEP, SLOTS, TINY, Stream, resumes_bit_identically
 from tiny import Clock, Countdown, learner
 
 from jaxenvs.baselines.core import priorities, replay_buffer
@@ -178,4 +178,4 @@ def test_shares_above_one_are_refused(name):
 
 @pytest.mark.full
 def test_a_resumed_run_with_priorities_is_bit_identical(tmp_path):
-    goes_on_bit_for_bit(tmp_path, ["--algo", "dqn", *TINY, "--priority", "0.6"])
+    resumes_bit_identically(tmp_path, ["--algo", "dqn", *TINY, "--priority", "0.6"])

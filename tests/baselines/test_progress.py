@@ -202,7 +202,7 @@ def test_puzzle_learners_end_with_the_command_that_uses_them(
     module = {"davi": davi, "world": world}[algorithm]
     monkeypatch.setattr(module, "descend", descended)
     monkeypatch.setattr(world, "gather", lambda *_: ())
-    monkeypatch.setattr(world, "foretold", lambda *_: jnp.float32(0.75))
+    monkeypatch.setattr(world, "predicted_share", lambda *_: jnp.float32(0.75))
     final.report(run, learner, {"bias": jnp.zeros((1, 2))}, 4)
     said = capsys.readouterr().out
     typed = "Puzzle-SlidingTile-3x3-v0 --set size=2 scramble=2"

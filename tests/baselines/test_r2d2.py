@@ -1,4 +1,4 @@
-"""R2D2: sequences and what was remembered before them, burn-in, targets, priorities, whole runs."""
+"""R2D2: sequences and stored recurrent states, burn-in, targets, priorities, whole runs."""
 
 import functools
 from typing import Any
@@ -8,29 +8,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from test_dqn import TINY, goes_on_bit_for_bit
+from test_dqn import TINY, resumes_bit_identically
 from test_ppo_rnn import Cue
 from test_priorities import flat
 from tiny import Clock, Countdown
 from tiny_masks import Gate
 
+from jaxenvs.baselines.core import rollouts
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.networks import two_hot
-from jaxenvs.baselines.off_policy import dqn, r2d2
+from jaxenvs.baselines.off_policy import q_learning, r2d2
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
 learner = functools.partial(tiny.learner, algorithm="r2d2")
 KEY = jax.random.key(4)
-cut_out = jax.jit(r2d2.cut_out, static_argnums=0)
-unrolled = jax.jit(r2d2.unrolled, static_argnums=0)
+cut_out = jax.jit(r2d2.sequences_at, static_argnums=0)
+unrolled = jax.jit(r2d2.unroll, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
 def filled():
-    """A learner that has learned nothing yet, and its runner after rounds of its ring."""
+    """Return an untrained learner, and its runner after its ring has wrapped around."""
     agent = learner(Countdown(), warm_up=10_000)
-    act = jax.jit(lambda runner: dqn.collect(agent, runner, r2d2.valued)[0])
+    act = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
     for _ in range(5):
         runner = act(runner)
@@ -39,25 +40,25 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Environments and numbers of all sequences that may be drawn."""
+    """Return environments and numbers of all sequences that can be sampled."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
 
 
-def test_complete_sequences_may_be_drawn(filled):
-    """Those whose slots have all been written since the ring came round."""
+def test_complete_sequences_can_be_sampled(filled):
+    """Sequences whose slots were all written since the ring wrapped around."""
     agent, runner = filled
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # The slot `written` holds an observation too, if the last step was not cut.
+        # The slot `written` has an observation too, unless the last step was truncated.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2
 
 
-def test_a_stored_memory_is_what_unrolling_the_sequence_before_ends_with(filled):
+def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled):
     agent, runner = filled
     settings, buffer = agent.settings, runner.replay_buffer
     env, number = numbers(agent, runner)
@@ -69,7 +70,7 @@ def test_a_stored_memory_is_what_unrolling_the_sequence_before_ends_with(filled)
     after = (number + 1) % (settings.slots // settings.period)
     stored = np.asarray(runner.memories)[env, after]
     np.testing.assert_allclose(last, stored, rtol=0, atol=1e-6)
-    # Some begin with nothing, some right after a cut, and the rest in the midst of an episode.
+    # Some begin with an empty state, some after a truncation, and the rest within an episode.
     begun = (np.asarray(sequences.memory) == 0).all(axis=1)
     assert 0 < begun.sum() < len(begun)
     successor = ~np.asarray(sequences.is_step)[:, 0]
@@ -80,11 +81,13 @@ def test_a_stored_memory_is_what_unrolling_the_sequence_before_ends_with(filled)
     ).all()
 
 
-def test_a_sequence_is_valued_as_it_was_when_acting():
-    """From the first step of an environment on, against one observation after another."""
+def test_unrolled_values_equal_those_of_acting():
+    """From an environment's first step, against one observation after another."""
     agent = learner(Countdown(), warm_up=10_000, burn_in=1, rollout_steps=14)
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
-    runner = jax.jit(lambda runner: dqn.collect(agent, runner, r2d2.valued)[0])(runner)
+    runner = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])(
+        runner
+    )
     env, number = jnp.arange(4, dtype=jnp.int32), jnp.zeros(4, jnp.int32)
     sequences = cut_out(agent.settings, runner.replay_buffer, runner.memories, env, number)
     got = np.asarray(unrolled(agent, runner.weights, sequences))
@@ -110,7 +113,7 @@ def test_no_gradient_passes_through_the_burn_in():
 
     def total(weights, obs, memory):
         given = sequences._replace(obs=obs, memory=memory)
-        return jnp.square(r2d2.unrolled(agent, weights, given)).sum()
+        return jnp.square(r2d2.unroll(agent, weights, given)).sum()
 
     slopes = jax.jit(jax.grad(total, argnums=(0, 1, 2)))
     got, by_obs, by_memory = slopes(weights, obs, sequences.memory)
@@ -120,7 +123,7 @@ def test_no_gradient_passes_through_the_burn_in():
     changed = unrolled(agent, weights, moved) != unrolled(agent, weights, sequences)
     assert changed.any(axis=(1, 2)).all()  # the burn-in matters
 
-    # The gradient is that of the rest, from the memory that the burn-in ends with.
+    # The gradient equals the gradient of the rest, from the state after the burn-in.
     remember = jax.jit(jax.vmap(agent.network.remembered, in_axes=(None, 0, 0, 0)))
     burnt, *_ = remember(weights, sequences.memory, obs[:, :2], goes_on[:, :2])
 
@@ -139,12 +142,12 @@ def h(x):
 
 
 def inverse(y):
-    """Its inverse, as they give it."""
+    """The inverse of h in the paper."""
     root = (np.sqrt(1 + 4e-3 * (np.abs(y) + 1 + 1e-3)) - 1) / 2e-3
     return np.sign(y) * (root**2 - 1)
 
 
-def test_values_are_squeezed_and_stretched_again_within_float32():
+def test_h_and_its_inverse_cancel_within_float32():
     x = np.concatenate([np.linspace(-2, 2, 401), np.geomspace(2, 1e5, 100)])
     np.testing.assert_allclose(inverse(h(x)), x, rtol=1e-9, atol=1e-9)
     squeezed = jax.jit(two_hot.squeezed)(jnp.asarray(x, jnp.float32))
@@ -154,7 +157,7 @@ def test_values_are_squeezed_and_stretched_again_within_float32():
 
 
 def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
-    """Random sequences: steps that end, are cut, or are no steps."""
+    """Return random sequences with terminations, truncations, and slots without a step."""
     draw, shape = np.random.default_rng(6), (rows, settings.length)
     kind = draw.choice(3, shape, p=[0.7, 0.15, 0.15])
     cut = kind == 2
@@ -177,7 +180,7 @@ def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
 
 
 def goals_of(settings, sequences, values, slow) -> np.ndarray:
-    """Targets, in loops."""
+    """Return targets, in loops."""
     b, scale, back = settings.burn_in, *((h, inverse) if settings.squeeze else 2 * [lambda x: x])
     goals = np.zeros((len(values), settings.sequence))
     for row in range(len(values)):
@@ -202,7 +205,7 @@ def goals_of(settings, sequences, values, slow) -> np.ndarray:
     ("masked", "double", "squeeze", "n_step"),
     [(True, True, True, 3), (False, False, True, 1), (True, False, False, 2)],
 )
-def test_targets_and_losses_are_those_of_a_loop(masked, double, squeeze, n_step):
+def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
     agent = learner(
         Gate() if masked else Countdown(),
         double=double,
@@ -215,13 +218,13 @@ def test_targets_and_losses_are_those_of_a_loop(masked, double, squeeze, n_step)
     sequences = some_sequences(settings, rows, masked)
     draw = np.random.default_rng(1)
     values, slow = draw.normal(size=(2, rows, settings.sequence + n_step, 2)).astype(np.float32)
-    got = jax.jit(r2d2.targets, static_argnums=0)(settings, sequences, values, slow)
+    got = jax.jit(r2d2.td_target, static_argnums=0)(settings, sequences, values, slow)
     expected = goals_of(settings, sequences, values, slow.astype(np.float64))
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3
 
     if masked:
-        return  # whose network says three values
+        return  # its network has three outputs
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, slow)
     said = np.asarray(unrolled(agent, weights, sequences))
@@ -239,7 +242,7 @@ def test_targets_and_losses_are_those_of_a_loop(masked, double, squeeze, n_step)
     np.testing.assert_allclose(parts["error"], ranks, rtol=1e-3)
 
 
-def test_dueling_heads_and_a_value_that_is_read_as_it_is_meant():
+def test_dueling_heads_and_values_on_the_original_scale():
     network = r2d2.Network.of(Countdown(), (8,), 0, memory=4, dueling=True, squeeze=True)
     weights = jax.jit(network.init)(KEY, jnp.ones(1))
     memory, values = jax.jit(network.values)(weights, network.begin(), jnp.ones(1))
@@ -252,7 +255,7 @@ def test_dueling_heads_and_a_value_that_is_read_as_it_is_meant():
     assert logits.argmax() == values.argmax()
 
 
-def test_an_update_learns_and_says_how_much_each_sequence_surprised():
+def test_an_update_learns_and_updates_priorities():
     agent = learner(Clock(), priority=0.6, epsilon_power=7.0)
     runners = loop.start(agent, jax.random.split(KEY, 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
@@ -266,7 +269,7 @@ def test_an_update_learns_and_says_how_much_each_sequence_surprised():
     runner = jax.tree.map(lambda leaf: leaf[0], runners)
     known = flat(runner.priorities, 8)
     assert ((known != 0) & (known != 1)).any()
-    for name in r2d2.DIVIDED:
+    for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 
@@ -293,8 +296,8 @@ def test_settings_that_cannot_work_say_why(wrong, words):
         r2d2.Settings(**wrong).check()
 
 
-def test_the_least_replay_always_has_a_sequence():
-    """In the smallest buffer allowed, wherever the next step goes, and without burn-in."""
+def test_the_smallest_replay_buffer_always_has_a_sequence():
+    """At every position of the ring, and without burn-in."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)
@@ -309,8 +312,8 @@ def test_the_least_replay_always_has_a_sequence():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "remembers"), [("r2d2", True), ("dqn", False)])
-def test_memory_learns_what_an_observation_does_not_tell(algorithm, remembers):
-    """The right answer is 1 in two without the cue; both make the same steps."""
+def test_memory_solves_a_partially_observed_task(algorithm, remembers):
+    """Without the cue, half of the answers are right; both learners make the same steps."""
     settings = {"num_envs": 16, "rollout_steps": 8, "total_steps": 20_480, "chunk": 20}
     settings |= {"capacity": 10_000, "warm_up": 1000, "gradient_steps": 8, "learning_rate": 3e-3}
     settings |= {"target_rate": 0.02, "n_step": 3, "gamma": 0.9, "hidden": (16,)}
@@ -328,9 +331,9 @@ def test_memory_learns_what_an_observation_does_not_tell(algorithm, remembers):
 
 @pytest.mark.full
 @pytest.mark.parametrize("more", ["", "--previous --epsilon-power 7 --no-squeeze --bfloat16"])
-def test_a_run_goes_on_bit_for_bit_and_its_policy_remembers(tmp_path, more):
+def test_a_resumed_run_is_bit_identical_and_its_policy_has_memory(tmp_path, more):
     flags = ["--algo", "r2d2", *TINY, "--memory", "4", "--burn-in", "2", "--sequence", "4"]
-    whole = goes_on_bit_for_bit(tmp_path, [*flags, "--period", "2", *more.split()])
+    whole = resumes_bit_identically(tmp_path, [*flags, "--period", "2", *more.split()])
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(KEY).obs
     memory, logits, value = jax.jit(policy.think)(policy.begin(), obs)

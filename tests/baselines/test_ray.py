@@ -1,4 +1,4 @@
-"""Training under Ray: one small cluster for all tests; processes that die."""
+"""Training on Ray: one small cluster for all tests; dying processes."""
 
 import dataclasses
 import json
@@ -28,11 +28,11 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
-# it is another program.
+# Ray forks this process, in which JAX has threads; no child uses JAX before it executes another
+# program.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
-    # Ray 2.50 announces what an actor without GPUs will see of them; ours compute on the CPU.
+    # Ray 2.50 announces a change of CUDA_VISIBLE_DEVICES; our actors compute on the CPU.
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),  # Ray's
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),  # Ray's
@@ -46,7 +46,7 @@ SMALL += ["--embed", "0", "--actors", "2", "--learning-rate", "1e-2", "--eval-ep
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(request):
-    """Room for four processes; what they compile is kept, as in this process."""
+    """Start a cluster for four processes, with this process's compilation cache."""
     if request.config.option.markexpr == "slow" and not request.session.items:
         return
     with pytest.MonkeyPatch.context() as patch:
@@ -61,14 +61,14 @@ def cluster(request):
 
 
 def processes(name: str, root: int | None = None) -> list[int]:
-    """Processes of Ray's that call themselves so, below `root` (this process)."""
+    """Return Ray processes with this title below `root` (default: this process)."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             title = (folder / "cmdline").read_text().replace("\0", " ")
             if title.startswith(name) and _is_below(int(folder.name), root or os.getpid()):
                 found.append(int(folder.name))
-        except OSError:  # it has just ended
+        except OSError:  # it has just exited
             continue
     return found
 
@@ -91,7 +91,7 @@ def evaluation(out: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def finished(cluster, tmp_path_factory):
-    """A synchronous run of 40 updates."""
+    """Return a synchronous run of 40 updates."""
     out = tmp_path_factory.mktemp("ray") / "run"
     argv = [SIGNAL, "--ray", *SMALL, "--total-steps", str(40 * 128), "--out", str(out)]
     argv += ["--checkpoint-seconds", "3600"]  # none between the first and the last
@@ -101,14 +101,14 @@ def finished(cluster, tmp_path_factory):
 
 @pytest.mark.full
 def test_it_learns(finished):
-    """By chance a signal is said rightly in 4 of 8 steps."""
+    """Random actions are right in 4 of 8 steps."""
     assert evaluation(finished)["mean_return"] > 7
     assert evaluation(finished)["episodes"] == 16
     assert rows(finished)[0]["return"][0] < 6
 
 
 @pytest.mark.full
-def test_files_are_those_of_any_run(finished):
+def test_a_run_has_the_usual_files(finished):
     config = json.loads((finished / "config.json").read_text())
     assert (config["algorithm"], config["id"]) == ("ppo-ray", SIGNAL)
     log = rows(finished)
@@ -117,7 +117,7 @@ def test_files_are_those_of_any_run(finished):
     assert all(row["lag"] == [0] and row["lag_max"] == [0] for row in log)
     assert {"return", "length", "episodes", "seconds", "steps_per_second"} <= set(log[-1])
     weights = 4 * (2 * 8 + 8 + 8 * 2 + 2 + 8 + 1)  # bytes of a layer, a policy and a value
-    per_step = 2 * 4 + 7 * 4 + 2  # bytes: what is seen, seven numbers, two ends
+    per_step = 2 * 4 + 7 * 4 + 2  # bytes: observation, seven numbers, two ends
     assert log[-1]["weight_bytes"] == [weights]
     assert log[-1]["fragment_bytes"] == [128 * per_step + 8 * 2 * 4]
     assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -130,7 +130,7 @@ def test_files_are_those_of_any_run(finished):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_actors(finished):
+def test_a_run_resumes_with_another_number_of_actors(finished):
     argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
     assert main([*argv, "--learning-rate", "1e-3"]) == 0
     assert [row["update"] for row in rows(finished)] == list(range(1, 43))
@@ -138,8 +138,8 @@ def test_a_run_goes_on_with_another_number_of_actors(finished):
 
 
 @pytest.mark.slow
-def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
-    """Kill -9 an actor, then the learner: both are replaced, and the run ends as well as ever."""
+def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
+    """After kill -9, an actor and then the learner are replaced, and the run completes."""
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -161,7 +161,7 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
     assert max(row["lag_max"][0] for row in log) >= 1
-    # What was made for the learner that died (by weights of later updates) was not learned from.
+    # No fragment for the dead learner, made by later weights, was learned from.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
     assert evaluation(out)["mean_return"] > 7
@@ -177,17 +177,17 @@ APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 @pytest.mark.full
 @pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", EMPTY])
 def test_ape_x_learns(tmp_path, id):
-    """In worlds of Gymnasium, with a mask that allows one action too, and in ours."""
+    """In environments of Gymnasium, also with one legal action, and in ours."""
     out = tmp_path / "run"
     argv = [id, *APEX, "--actors", "2", "--total-steps", str(50 * 128), "--out", str(out)]
-    # Many of its environments explore: otherwise some runs do not find the goal in so few steps.
+    # Many environments explore: otherwise some runs do not find the goal in these few steps.
     argv += ["--epsilon-power", "1"] if id == EMPTY else []
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
-    # Of each environment two steps are open; the first fragment of an actor lacks them.
+    # Each environment has two incomplete steps, which an actor's first fragment lacks.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
-    assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0  # 300 steps are held then
+    assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0  # the shards then have 300 steps
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
     least = {EMPTY: 0.3}.get(id, 7)
     assert evaluation(out)["mean_return"] > least
@@ -196,8 +196,8 @@ def test_ape_x_learns(tmp_path, id):
 
 
 @pytest.mark.slow
-def test_ape_x_lives_on_without_an_actor_a_shard_and_the_learner(tmp_path, capfd):
-    """Kill -9 of each, one after another: all are replaced, and the run ends as well as ever."""
+def test_ape_x_replaces_an_actor_a_shard_and_the_learner(tmp_path, capfd):
+    """After kill -9 of each in turn, all are replaced, and the run completes."""
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -228,13 +228,13 @@ def test_ape_x_lives_on_without_an_actor_a_shard_and_the_learner(tmp_path, capfd
 
 
 def title(process: int) -> str:
-    """What a process calls itself."""
+    """Return the title of a process."""
     return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
 
 
 @pytest.mark.slow
-def test_two_learners_take_the_steps_of_one():
-    """A batch divided over two processes: the weights are equal, and those of one process."""
+def test_two_learners_equal_one():
+    """Two processes that share a batch end with equal weights, as one process does."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)
     settings = ray_ppo.Settings(**vars(ppo_.settings))
     given = Learner(ALGORITHMS["ppo-ray"], ppo_.env.env, ppo_.network, settings)
@@ -263,7 +263,7 @@ def test_two_learners_take_the_steps_of_one():
 
 
 def _fragment(draw: np.random.Generator, runners) -> tuple:
-    """Eight steps of two environments, at random."""
+    """Return eight random steps of two environments."""
     shape = (8, 2)
     floats = {
         name: draw.normal(size=shape).astype(np.float32)
@@ -282,7 +282,7 @@ def _fragment(draw: np.random.Generator, runners) -> tuple:
 
 
 def pool(count: int) -> Pool:
-    """Actors that have begun."""
+    """Return a pool of started actors."""
     kind = ray.remote(Worker).options(num_cpus=0)
     workers = Pool(lambda slot, generation: kind.remote(slot, generation), count, patience=120.0)
     for _ in range(count):
@@ -292,7 +292,7 @@ def pool(count: int) -> Pool:
 
 
 def wait(pool: Pool) -> list:
-    """What the calls under way give."""
+    """Return the results of the pending calls."""
     made = []
     while pool.busy:
         made += [pool.finish(r) for r in ray.wait(list(pool.busy), timeout=0.1)[0]]
@@ -325,7 +325,7 @@ def test_actors_that_hang_die_or_break_are_replaced(capsys):
     workers.end()
 
 
-def test_actors_that_die_again_and_again_end_the_run():
+def test_repeated_deaths_of_actors_end_the_run():
     workers = pool(1)
     with pytest.raises(
         runs.RunError, match=r"4 actors died without a result in .*division by zero"
@@ -351,11 +351,11 @@ def test_a_run_of_another_algorithm_is_not_resumed(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        (None, r"nobody answers there after 1 s .*`ray start --head --port \d+`"),
+        (None, r"no answer after 1 s .*`ray start --head --port \d+`"),
         ("somewhere", "give HOST:PORT of the cluster's head, or auto"),
     ],
 )
-def test_a_cluster_that_is_not_there(monkeypatch, address, words):
+def test_a_missing_cluster_is_an_error(monkeypatch, address, words):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     begun = time.monotonic()
     with pytest.raises(runs.RunError, match=words):
@@ -364,14 +364,14 @@ def test_a_cluster_that_is_not_there(monkeypatch, address, words):
 
 
 def free_address() -> str:
-    """Where nobody listens."""
+    """Return an address where no process listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def start(arguments: list[str]) -> subprocess.Popen:
-    """The command in a separate process that leads a process group, as in a terminal."""
+    """Start the command as the leader of a process group, as in a terminal."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.run.train", *arguments]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -415,8 +415,8 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
-def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
-    """A second Ctrl-C while an update waits for a fragment; kill -9 also ends Ray's processes."""
+def test_forced_exits_leave_no_process(tmp_path, twice):
+    """A second Ctrl-C while an update waits for a fragment, and kill -9, also stop Ray."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -442,8 +442,8 @@ def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_there_is_joined_and_left(tmp_path):
-    """One of this package's environments; the cluster lives on, without actors of the run."""
+def test_an_existing_cluster_is_joined_and_left(tmp_path):
+    """With an environment of this package; the cluster keeps running, without our actors."""
     address = free_address()
     port = address.partition(":")[2]
     head = ["start", "--head", "--block", "--port", port, "--num-cpus", "3"]

@@ -1,4 +1,4 @@
-"""What cannot be trained under Ray is refused in a sentence, before anything is begun."""
+"""Unsupported runs on Ray are refused in a sentence, before anything starts."""
 
 import importlib.util
 
@@ -37,7 +37,7 @@ def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, ar
     assert main([SIGNAL, "--ray", *argv]) == 2
     captured = capsys.readouterr().err
     assert words in captured and len(captured.splitlines()) == 1
-    assert not list(tmp_path.iterdir())  # nothing was begun
+    assert not list(tmp_path.iterdir())  # nothing was started
 
 
 def test_learners_need_whole_minibatches():
@@ -68,7 +68,7 @@ def test_gymnasium_needs_actors(capsys):
     assert words in capsys.readouterr().err
 
 
-def test_without_ray_there_is_the_command_that_installs_it(monkeypatch, capsys):
+def test_without_ray_the_error_names_the_install_command(monkeypatch, capsys):
     there = importlib.util.find_spec
     hidden = {"ray": None}
     monkeypatch.setattr(

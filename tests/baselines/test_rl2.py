@@ -1,4 +1,4 @@
-"""RL²: memory lasts for a trial, tasks are held out, evaluation goes by episode."""
+"""RL²: recurrent state of a trial, held-out tasks, evaluation by episode."""
 
 import dataclasses
 import functools
@@ -29,8 +29,8 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 
 def tasks(limit: int, **lengths: int):
-    """Trials under two tasks, one that is often won at once and one that cannot be; params."""
-    goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]  # a wall, nothing there
+    """Return trials under an easy and an impossible task, and their params."""
+    goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]  # a wall, an absent object
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
     both = xland.Benchmark(rulesets=jax.tree.map(lambda *leaves: jnp.stack(leaves), *rulesets))
     trials, params = xland.Trials.of(ENV, both, **lengths)
@@ -39,7 +39,7 @@ def tasks(limit: int, **lengths: int):
 
 @functools.cache
 def agent() -> Learner:
-    """A learner in trials of 20 steps, whose episodes have 6 at most."""
+    """Return a learner in trials of 20 steps with episodes of at most 6."""
     sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
     settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
     return registry.build(
@@ -49,7 +49,7 @@ def agent() -> Learner:
 
 @jax.jit
 def collected(params):
-    """The first runner of a run, that after a rollout, and the rollout with its advantages."""
+    """Return the runners before and after a rollout, and the rollout with its advantages."""
 
     def one_seed(key):
         before = rl2.init(agent(), key, params)._replace(params=params)
@@ -65,7 +65,7 @@ def collected(params):
 
 @pytest.fixture(scope="module")
 def rollout():
-    """What `collected` returns, in NumPy."""
+    """Return the result of `collected` as NumPy arrays."""
     found = collected(tasks(LIMIT, episodes=0, steps=TRIAL)[1])
     return jax.device_get(
         [part._replace(key=()) if hasattr(part, "key") else part for part in found]
@@ -80,7 +80,7 @@ def test_trials_begin_at_different_times_and_last_as_long_as_they_should(rollout
     assert all((np.diff(steps) == TRIAL).all() and steps[0] < TRIAL for steps in ends)
 
 
-def test_memory_is_kept_at_the_end_of_an_episode_and_cleared_at_that_of_a_trial(rollout):
+def test_memory_lasts_for_a_trial(rollout):
     _, after, seen, _, _ = rollout
     cleared = (after.memory == 0).all(axis=-1)
     np.testing.assert_array_equal(cleared, seen.truncated[-1])
@@ -99,7 +99,7 @@ def test_previous_actions_and_rewards_are_those_of_the_step_before(rollout):
     assert (reward > 0).any()
 
 
-def test_the_trainer_knows_the_tasks_and_tells_the_first_rows(rollout):
+def test_the_first_environments_receive_the_true_goal(rollout):
     before, _, seen, _, _ = rollout
     hidden, told = seen.task
     np.testing.assert_array_equal(told[:, : ROWS // 2], hidden[:, : ROWS // 2, :3])
@@ -109,7 +109,7 @@ def test_the_trainer_knows_the_tasks_and_tells_the_first_rows(rollout):
     cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
     np.testing.assert_array_equal(hidden[0, :, 1], cells)
     assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # nothing, the red ball
-    counted = rl2.untold(seen)
+    counted = rl2.uninformed(seen)
     assert not counted.truncated[:, : ROWS // 2].any()
     np.testing.assert_array_equal(counted.truncated[:, ROWS // 2 :], seen.truncated[:, ROWS // 2 :])
 
@@ -131,7 +131,7 @@ def test_the_loss_of_a_belief_is_its_cross_entropy():
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
-def test_an_advantage_looks_over_the_ends_of_episodes_up_to_that_of_the_trial(rollout):
+def test_advantages_reach_over_episodes_to_the_end_of_the_trial(rollout):
     _, _, _, (seen, advantage, target), last = rollout
     gamma, decay = agent().settings.gamma, agent().settings.gae_lambda
     wanted, later, following = np.zeros((STEPS, ROWS)), np.zeros(ROWS), last
@@ -146,7 +146,7 @@ def test_an_advantage_looks_over_the_ends_of_episodes_up_to_that_of_the_trial(ro
 
 
 def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
-    """The first task of the two is the one that can be won."""
+    """The first of the two tasks is the easy one."""
     limit = 10 * LIMIT
     trials, params = tasks(limit, episodes=3)
     weights = jax.jit(agent().network.init)(KEY, jax.jit(PreviousStep(env=trials).reset)(KEY).obs)
@@ -158,7 +158,7 @@ def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
     assert trial.lengths[1] == 3 * limit > trial.lengths[0]
 
 
-def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
+def test_the_summary_covers_trials_and_their_episodes():
     returns = np.arange(20, dtype=np.float32).reshape(2, 5, 2)
     said = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)
     sums = returns.sum(axis=2)
@@ -168,7 +168,7 @@ def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
     assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
     assert said["by_episode"]["mean"] == [9.0, 10.0]
     assert said["rise"] == {"mean": 1.0, "error": 0.0}
-    returns[:, 0, 1] += 2.0  # of one task in five
+    returns[:, 0, 1] += 2.0  # for one task in five
     rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)[
         "rise"
     ]
@@ -191,7 +191,7 @@ ARGV = [ID, "--algo", "rl2", "--task-set", "trivial-21k", *SMALL.split(), "--eva
 ARGV += ["--set", "num_rules=1", "num_tiles=5"]
 
 
-def test_the_command_trains_and_writes_down_the_evaluation(tmp_path, capsys):
+def test_the_command_trains_and_writes_the_evaluation(tmp_path, capsys):
     out = tmp_path / "run"
     assert train.main([*ARGV, "--out", str(out)]) == 0
     said = capsys.readouterr().out
@@ -211,13 +211,13 @@ def test_the_command_trains_and_writes_down_the_evaluation(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_bit_for_bit(tmp_path):
+def test_a_resumed_run_is_bit_identical(tmp_path):
     out = tmp_path / "run"
     assert train.main([*ARGV, "--out", str(out), "--seeds", "2"]) == 0
     run = runs.Run.open(out)
     evaluated = (out / "eval.json").read_text()
     whole = checkpoints.contents(checkpoints.saved(run.checkpoints)[-1])
-    assert not any("tasks" in name for name in whole)  # of which there may be a million
+    assert not any("tasks" in name for name in whole)  # as there may be a million
     shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
     assert train.main(["--resume", str(out), "--eval-episodes", "3"]) == 0
     again = checkpoints.contents(checkpoints.saved(run.checkpoints)[-1])
@@ -243,7 +243,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
         ),
         (
             ["--set", "obs=dict"],
-            "obs=dict shows the task, and rl2 learns to find it out: its evaluation under held-out "
+            "obs=dict shows the task, which rl2 must infer: its evaluation under held-out "
             "tasks would show them too; give --set obs=image or obs=heading or obs=rgb or "
             "obs=rgb_full",
         ),
@@ -257,15 +257,15 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
     assert words in capsys.readouterr().err
 
 
-def test_a_run_that_saw_the_task_is_not_evaluated(tmp_path):
-    """As older versions made them."""
+def test_a_run_that_observed_the_task_is_not_evaluated(tmp_path):
+    """Older versions made such runs."""
     settings = dataclasses.asdict(rl2.Settings(task_set="trivial-21k"))
     run = runs.Run.create(tmp_path / "run", runs.Config(ID, {"obs": "dict"}, 0, 1, settings, "rl2"))
     with pytest.raises(runs.RunError, match="obs=dict shows the task"):
         runs.load_policy(run.path)
 
 
-def test_what_shows_the_task_is_found_by_tracing():
+def test_observations_of_the_task_are_found_by_tracing():
     shown = [name for name in ENV.observations if shows_task(dataclasses.replace(ENV, obs=name))]
     assert shown == ["dict"]
 
@@ -273,7 +273,7 @@ def test_what_shows_the_task_is_found_by_tracing():
 def test_an_environment_without_tasks_is_refused(tmp_path, capsys):
     argv = ["Grid-v0", "--algo", "rl2", "--task-set", "trivial-21k", "--out", str(tmp_path / "run")]
     assert train.main(argv) == 2
-    assert "has no sets of tasks; rl2 needs one that has, such as XLand" in capsys.readouterr().err
+    assert "has no sets of tasks; rl2 needs some, such as those of XLand" in capsys.readouterr().err
 
 
 def test_tasks_are_arguments_of_the_program_and_not_constants_in_it():

@@ -1,4 +1,4 @@
-"""SAC: its targets and losses against plain NumPy, its replay buffer, what it refuses."""
+"""SAC: targets and losses against NumPy, replay buffer, refused settings."""
 
 import functools
 
@@ -12,6 +12,7 @@ from tiny import HIGH, LOW, Push
 from jaxenvs.baselines.core import replay_buffer, replay_checks
 from jaxenvs.baselines.core.replay_buffer import Batch
 from jaxenvs.baselines.off_policy import actor_critic, sac
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop, train
 
 learner = functools.partial(tiny.learner, algorithm="sac")
@@ -24,7 +25,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Before and after an update that only fills the replay buffer, and after one that learns."""
+    """Return runners at the start, after a warm-up update, and after one that learns."""
     first = loop.start(agent, jax.random.key(0)[None])
     before = jax.tree.map(jnp.copy, first)
     full, _ = loop.run_chunk(agent, first)
@@ -34,14 +35,14 @@ def runners(agent):
 
 
 def sampled(agent, runner):
-    """A batch of steps."""
+    """Return a batch of steps."""
     gamma = agent.settings.gamma
     sample = jax.jit(lambda buffer: replay_buffer.sample(jax.random.key(3), buffer, 32, 1, gamma))
     return sample(runner.replay_buffer)
 
 
 def log_density(outputs, action):
-    """Of actions in half their range, by the inverse of tanh, in float64."""
+    """Return log-densities of rescaled actions, by the inverse of tanh in float64."""
     mean, raw = np.split(np.asarray(outputs, float), 2, axis=-1)
     spread = np.log1p(np.exp(raw)) + 1e-3
     unit = (2 * np.asarray(action, float) - LOW - HIGH) / (HIGH - LOW)
@@ -49,25 +50,27 @@ def log_density(outputs, action):
     return (normal - 0.5 * np.log(2 * np.pi) - np.log(1 - unit**2)).sum(axis=-1)
 
 
-def test_targets_are_those_of_the_paper(agent, runners):
+def test_targets_and_losses_equal_the_papers(agent, runners):
     (_, _, runner), _ = runners
-    learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(7)
+    learned, batch, key = actor_critic.Learned.of(runner), sampled(agent, runner), jax.random.key(7)
     noise = jax.random.normal(key, (32, 2), jnp.float32)
-    chance = actor_critic.Chance(noise, key)
+    chance = actor_critic.Noise(noise, key)
 
     @jax.jit
     def parts(learned, batch):
-        action, log_prob = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
+        action, log_prob = actor_critic.sample_actions(
+            agent, learned.weights, batch.next_obs, noise
+        )
         return (
             action,
             log_prob,
             jax.vmap(agent.network.apply, (None, 0))(learned.weights, batch.next_obs),
-            actor_critic.values(agent, learned.target, batch.next_obs, action),
-            sac.worth(agent, learned, batch, chance),
+            critic_values(agent, learned.target, batch.next_obs, action),
+            sac.td_target(agent, learned, batch, chance),
             sac.actor_loss(agent, learned.weights, learned, batch, chance),
-            actor_critic.drawn(agent, learned.weights, batch.obs, noise),
-            actor_critic.squared_errors(agent, learned.critic, batch, batch.reward),
-            actor_critic.values(agent, learned.critic, batch.obs, batch.action),
+            actor_critic.sample_actions(agent, learned.weights, batch.obs, noise),
+            actor_critic.critic_loss(agent, learned.critic, batch, batch.reward),
+            critic_values(agent, learned.critic, batch.obs, batch.action),
         )
 
     action, log_prob, outputs, values, found, loss, now, errors, said = parts(learned, batch)
@@ -82,13 +85,13 @@ def test_targets_are_those_of_the_paper(agent, runners):
     np.testing.assert_allclose(loss[1]["entropy"], entropy, rtol=1e-5)
 
 
-def test_the_temperature_rises_while_there_is_too_little_entropy(agent):
+def test_the_temperature_rises_below_the_target_entropy(agent):
     gradient = jax.jit(jax.grad(lambda log, entropy: sac.temperature_loss(agent, log, entropy)[0]))
     assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0  # below -2, of two numbers
     assert gradient(jnp.float32(0.5), jnp.float32(-1.5)) == 0.5
 
 
-def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, runners):
+def test_warm_up_learns_nothing_and_target_networks_follow(agent, runners):
     (before, full, after), metrics = runners
     for name in ("weights", "critic", "target", "temperature"):
         same = jax.tree.map(np.array_equal, getattr(before, name), getattr(full, name))
@@ -100,7 +103,7 @@ def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, run
     size = agent.settings.batch_size
     batch = jax.tree.map(lambda leaf: leaf[:size], sampled(agent, after))
     draws = sac.draw(agent, jax.random.key(0))
-    learned, _ = step(after.learned, batch, draws)
+    learned, _ = step(actor_critic.Learned.of(after), batch, draws)
     rate = agent.settings.target_rate
     for slow, old, new in zip(
         *map(jax.tree.leaves, (learned.target, after.target, learned.critic)), strict=True
@@ -108,7 +111,7 @@ def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, run
         np.testing.assert_allclose(slow, (1 - rate) * old + rate * new, rtol=1e-5, atol=1e-7)
 
 
-def test_a_cut_episode_is_bootstrapped_with_its_true_successor(agent, runners):
+def test_a_truncated_episode_is_bootstrapped_from_its_true_successor(agent, runners):
     (_, full, _), _ = runners
     batch = sampled(agent, full)
     steps = np.asarray(batch.weight) > 0
@@ -129,7 +132,7 @@ def test_critics_are_normalised_and_differ(runners):
     assert kernel.shape[0] == 2 and not np.array_equal(kernel[0], kernel[1])
 
 
-def test_a_high_replay_ratio_takes_as_many_gradient_steps(runners, agent):
+def test_the_replay_ratio_sets_the_gradient_steps(runners, agent):
     (_, _, after), _ = runners
     rounds = agent.settings.rollout_steps * agent.settings.replays
     count = [x for x in jax.tree.leaves(after.optimiser["critic"]) if x.dtype == jnp.int32]

@@ -11,9 +11,9 @@ import pytest
 from test_value_units import SalaryMap
 from tiny import Endless, Push, learner
 
-from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
-from jaxenvs.baselines.off_policy import dqn
+from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.on_policy import ppo, rl2
 from jaxenvs.baselines.puzzles import davi, world
 from jaxenvs.baselines.registry import ALGORITHMS
@@ -39,13 +39,15 @@ def rate(settings, update):
 
 def importance(settings, update):
     """Power of the importance weights that a gradient step is given; its only loss."""
-    nothing = dict.fromkeys(dqn.Runner._fields, ())
-    runner = dqn.Runner(**{**nothing, "weights": jnp.zeros(1)})
+    nothing = dict.fromkeys(rollouts.Runner._fields, ())
+    runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})
 
     def learn(update):
         step = lambda beta, learned, draw: (learned, {"beta": beta})  # noqa: E731
         given = types.SimpleNamespace(settings=settings), runner._replace(updates=update)
-        return dqn.learn_when_ready(*given, jax.random.key(0), step, names=("beta",))[1]["beta"]
+        return q_learning.learn_when_ready(*given, jax.random.key(0), step, names=("beta",))[1][
+            "beta"
+        ]
 
     return jax.vmap(learn, axis_name=SEEDS)(jnp.int32([update]))[0]
 
@@ -59,12 +61,12 @@ def told(settings, update):
         weights=(), optimiser=minibatches.with_step_count(chain.init(jnp.zeros(1)), count)
     )
     runner = runner._replace(world=types.SimpleNamespace(env=jnp.zeros(envs)))
-    network = types.SimpleNamespace(tell=lambda memory, told: told)
+    network = types.SimpleNamespace(with_goal=lambda memory, goal: goal)
     learner = types.SimpleNamespace(
         settings=settings, env=types.SimpleNamespace(num_envs=envs), network=network
     )
     with patch.context() as patched:
-        patched.setattr(rl2, "task", lambda *_: jnp.ones(rl2.TOLD, jnp.int32))
+        patched.setattr(rl2, "task", lambda *_: jnp.ones(rl2.GOAL_SIZE, jnp.int32))
         patched.setattr(ppo, "choose", lambda learner, runner, key, mask: (runner.memory, 0, {}))
         return (rl2.choose(learner, runner, jax.random.key(0), None)[0] > 0).mean()
 
@@ -223,7 +225,11 @@ def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
 def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     run, before = saved(tmp_path, "dqn", EMPTY, 80, **REPLAY, reset_every=4)
     after = resumed(run, MORE)
-    assert before.update_at(dqn.RESETS) == after.update_at(dqn.RESETS) == pytest.approx(70)
+    assert (
+        before.update_at(q_learning.LAST_RESET)
+        == after.update_at(q_learning.LAST_RESET)
+        == pytest.approx(70)
+    )
 
 
 @pytest.mark.parametrize(

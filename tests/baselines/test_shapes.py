@@ -73,7 +73,7 @@ def dqn_worth(reward):
     agent = test_dqn.learner(Endless())
     weights = agent.network.init(KEY, jnp.ones(1))
     batch = test_dqn.some_batch(ROWS)._replace(reward=reward)
-    return dqn.worth(agent, weights, weights, batch)
+    return dqn.td_target(agent, weights, weights, batch)
 
 
 def alphazero_loss(target=FLAT, policy=TABLE):

@@ -220,7 +220,7 @@ def test_unsupported_observations_and_layers_raise(id, hidden, message):
 
 
 def test_learners_that_cannot_take_a_setting_say_so():
-    with pytest.raises(ValueError, match="rl2 has a network of its own"):
+    with pytest.raises(ValueError, match="rl2 has a fixed network"):
         RL2Settings(neighbours=2).check()
     with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
         ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()

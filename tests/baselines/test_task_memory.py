@@ -1,4 +1,4 @@
-"""The network of RL²: what it keeps of a reward, how long, and what it reads of an observation."""
+"""Network of RL²: memory of the latest reward, beliefs, and embeddings of cells."""
 
 import functools
 
@@ -21,7 +21,7 @@ GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # a red square above a yellow ball
 
 @functools.cache
 def unrolled():
-    """Memories after each observation, outputs; rewards of steps 2 and 4, a goal that is told."""
+    """Return states and outputs of a sequence with rewards at steps 2 and 4 and a given goal."""
     obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
     obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)
 
@@ -34,14 +34,14 @@ def unrolled():
             return memory, (memory, answer)
 
         goal = jnp.int32(GOAL)
-        begin, none = NETWORK.tell(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
+        begin, none = NETWORK.with_goal(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
         told = jnp.broadcast_to(goal, (STEPS, 3))
         return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none, told)
 
     return jax.device_get(run(KEY, obs))
 
 
-def test_a_reward_keeps_what_was_known_before_it_and_nothing_else_changes_that():
+def test_only_a_reward_updates_the_kept_part_of_the_state():
     (memories, _), _ = unrolled()
     _, kept, summary, _, told = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)
     assert (kept[:2] == 0).all() and (summary != 0).all()
@@ -52,7 +52,7 @@ def test_a_reward_keeps_what_was_known_before_it_and_nothing_else_changes_that()
     np.testing.assert_array_equal(told, np.tile(GOAL, (STEPS, 1)))
 
 
-def test_learning_sees_what_acting_saw():
+def test_learning_unrolls_what_acting_computed():
     (_, (logits, value)), learned = unrolled()
     assert learned[2].kind.shape == (STEPS, 15) and learned[2].cells.shape == (STEPS, 3, 156)
     np.testing.assert_allclose(learned[0], logits, atol=1e-6)
@@ -75,13 +75,15 @@ def test_every_observation_has_a_network_with_float32_weights_and_outputs(obs, b
     assert ("bf16" in lowered) == bfloat16
 
 
-def test_the_policy_sees_where_the_goal_may_be_or_where_it_is_told_to_be():
+def test_the_policy_receives_the_belief_or_the_given_goal():
     rng = np.random.default_rng(0)
     belief = task_memory.Belief(*(rng.normal(size=n).astype(np.float32) for n in (15, (3, 156))))
     seen = task_memory.Seen((), (), (), np.int32([5, 41, 49]), np.float32([0, 0, 1, 0]), False)
 
     def believed(told):
-        return [np.asarray(part) for part in NETWORK.believed(belief, seen, jnp.float32(told))]
+        return [
+            np.asarray(part) for part in NETWORK.belief_features(belief, seen, jnp.float32(told))
+        ]
 
     in_view, held, kind_by_direction, kind = believed((0, 0, 0))
     chances = np.exp(belief.cells) / np.exp(belief.cells).sum(axis=1, keepdims=True)
@@ -95,7 +97,7 @@ def test_the_policy_sees_where_the_goal_may_be_or_where_it_is_told_to_be():
     np.testing.assert_array_equal(kind, np.arange(15) == 7)
 
 
-def test_cells_have_vectors_only_where_their_kinds_are_few():
+def test_cells_have_embeddings_only_where_their_kinds_are_few():
     cells = functools.partial(spaces.Box, 0, shape=(2, 2, 2), dtype=np.uint8)
     assert task_memory.kinds(cells(high=[12, 11])) == (13, 12)
     assert task_memory.kinds(cells(high=255)) == ()

@@ -1,4 +1,4 @@
-"""TD3: its targets and its delayed actor against plain NumPy."""
+"""TD3: TD targets and delayed actor updates against NumPy."""
 
 import functools
 
@@ -12,6 +12,7 @@ from tiny import HIGH, LOW, Push
 from jaxenvs.baselines.core import replay_buffer
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.off_policy import actor_critic, td3
+from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop
 
 
@@ -22,7 +23,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runner(agent):
-    """After an update that fills the replay buffer and one that learns."""
+    """Return the runner after a warm-up update and one that learns."""
     made = loop.start(agent, jax.random.key(0)[None])
     for _ in range(2):
         made, _ = loop.run_chunk(agent, made)
@@ -34,21 +35,21 @@ def sampled(agent, runner):
     return jax.jit(sample)(jax.random.key(3), runner.replay_buffer)
 
 
-def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
-    learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(5)
-    chance = actor_critic.Chance(jax.random.normal(key, (32, 2), jnp.float32), key)
+def test_targets_are_the_least_critic_near_the_target_actors_action(agent, runner):
+    learned, batch, key = actor_critic.Learned.of(runner), sampled(agent, runner), jax.random.key(5)
+    chance = actor_critic.Noise(jax.random.normal(key, (32, 2), jnp.float32), key)
 
     @jax.jit
     def parts(learned, batch):
         slow = learned.target
-        action = td3.best(agent, slow["weights"], batch.next_obs)
+        action = td3.best_action(agent, slow["weights"], batch.next_obs)
         near = td3.noisy(agent, action, chance.noise, 0.2, 0.5)
-        values = actor_critic.values(agent, slow["critic"], batch.next_obs, near)
+        values = critic_values(agent, slow["critic"], batch.next_obs, near)
         outputs = jax.vmap(agent.network.apply, (None, 0))(slow["weights"], batch.next_obs)
-        return outputs, action, near, values, td3.worth(agent, learned, batch, chance)
+        return outputs, action, near, values, td3.td_target(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
-    np.testing.assert_array_equal(outputs[:, 2:], -20)  # no chance
+    np.testing.assert_array_equal(outputs[:, 2:], -20)  # the smallest standard deviation
     stretched = LOW + (HIGH - LOW) * (np.tanh(outputs[:, :2]) + 1) / 2
     np.testing.assert_allclose(action, stretched, rtol=1e-5, atol=1e-6)
     noise = np.asarray(chance.noise) * 0.2
@@ -58,13 +59,13 @@ def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
-def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, runner):
+def test_actor_and_target_networks_move_in_every_other_gradient_step(agent, runner):
     one, size = functools.partial(td3.gradient_step, agent), agent.settings.batch_size
     batch = jax.tree.map(lambda leaf: leaf[:size], sampled(agent, runner))
     of_a_seed = jax.vmap(one, in_axes=None, out_axes=None, axis_size=1, axis_name=SEEDS)
     step = jax.jit(of_a_seed)
     first, second = (td3.draw(agent, jax.random.key(i)) for i in range(2))
-    first, _ = step(runner.learned, batch, first)
+    first, _ = step(actor_critic.Learned.of(runner), batch, first)
     second, _ = step(first, batch, second)
 
     def same(a, b, name):
@@ -72,12 +73,17 @@ def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, 
         return all(jax.tree.leaves(jax.tree.map(np.array_equal, *pair)))
 
     for name in ("weights", "target"):
-        moves = [not same(runner.learned, first, name), not same(first, second, name)]
+        moves = [
+            not same(actor_critic.Learned.of(runner), first, name),
+            not same(first, second, name),
+        ]
         assert sorted(moves) == [False, True], name
-    assert not same(runner.learned, first, "critic") and not same(first, second, "critic")
+    assert not same(actor_critic.Learned.of(runner), first, "critic") and not same(
+        first, second, "critic"
+    )
 
 
-def test_actions_in_acting_have_noise_within_their_bounds(agent):
+def test_exploration_noise_stays_within_the_bounds(agent):
     outputs = jnp.zeros((1000, 4)).at[:, 2:].set(-20)
     noise = jax.random.normal(jax.random.key(0), (1000, 2), jnp.float32)
     action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(outputs, noise))

@@ -1,4 +1,4 @@
-"""TQC: its truncated targets and its quantile loss against plain NumPy."""
+"""TQC: truncated targets and quantile loss against NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +12,13 @@ from jaxenvs.baselines.run import loop, train
 
 
 def every(goal):
-    """Targets that all count."""
-    return tqc.Goal(jnp.asarray(goal), jnp.ones_like(goal))
+    """Return targets with equal weights."""
+    return tqc.Target(jnp.asarray(goal), jnp.ones_like(goal))
 
 
 def test_the_highest_quantiles_of_all_critics_together_are_dropped():
     said = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
-    found = jax.jit(tqc.truncated, static_argnums=1)(said, 2)
+    found = jax.jit(tqc.truncate, static_argnums=1)(said, 2)
     for item in range(4):
         wanted = sorted(said[:, item].ravel().tolist())[: 3 * 3]
         kept = np.asarray(found.share[item]) > 0
@@ -26,22 +26,22 @@ def test_the_highest_quantiles_of_all_critics_together_are_dropped():
         np.testing.assert_allclose(found.share[item][kept], 5 / 3)
 
 
-def test_of_equal_quantiles_no_more_are_dropped():
+def test_ties_do_not_drop_more_quantiles():
     said = np.array([[[1.0, 1.0, 1.0]], [[1.0, 0.0, 2.0]]], np.float32)
-    found = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    found = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     kept = np.sort(found.value[0][np.asarray(found.share[0]) > 0])
     np.testing.assert_array_equal(kept, [0.0, 1.0, 1.0, 1.0])
 
 
-def test_what_is_dropped_does_not_count_even_if_it_is_not_finite():
+def test_dropped_quantiles_may_be_infinite():
     said = np.array([[[1.0, np.inf]], [[0.0, np.inf]]], np.float32)
-    goal = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    goal = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     found = jax.jit(tqc.quantile_errors)(jnp.zeros((1, 1)), goal)
     assert found[0] == pytest.approx(0.125)  # the mean of 0.25 and 0
 
 
 def test_the_loss_is_quantile_regression():
-    """A loop over pairs of a quantile that is said and one of the target."""
+    """Against a loop over pairs of predicted and target quantiles."""
     draw = np.random.default_rng(1)
     said, goal = (draw.normal(size=(2, n)).astype(np.float32) * 3 for n in (4, 6))
     found = jax.jit(tqc.quantile_errors)(jnp.asarray(said), every(goal))
@@ -56,7 +56,7 @@ def test_the_loss_is_quantile_regression():
         assert found[item] == pytest.approx(total / 24, rel=1e-5)
 
 
-def test_the_median_of_what_is_drawn_has_no_gradient():
+def test_the_gradient_is_0_at_the_median_of_targets():
     """Quantile regression of one quantile finds the median, not the mean."""
     goal = jnp.array([[-9.0, 0.0, 1.0, 1.5, 40.0]])
 

@@ -1,4 +1,4 @@
-"""DQN's relatives: their targets and losses against plain NumPy, noise, resets, whole runs."""
+"""C51, QR-DQN, IQN and Rainbow: targets and losses against NumPy, noise, resets, whole runs."""
 
 import functools
 
@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from test_dqn import goes_on_bit_for_bit, some_batch
+from test_dqn import resumes_bit_identically, some_batch
 from tiny import Endless, learner
 from tiny_masks import Gate
 
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.networks import products, q_network
-from jaxenvs.baselines.off_policy import c51, dqn, iqn, qr_dqn, rainbow
+from jaxenvs.baselines.off_policy import c51, dqn, iqn, q_learning, qr_dqn, rainbow
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
@@ -25,7 +25,7 @@ ROWS = 24
 
 
 def weights_of(agent, seed=0):
-    """Weights whose answers differ by observation and action."""
+    """Return weights whose outputs differ by observation and action."""
     weights = jax.jit(agent.network.init)(jax.random.key(seed), jnp.ones(1))
     return jax.tree.map(
         lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), weights
@@ -33,33 +33,33 @@ def weights_of(agent, seed=0):
 
 
 def masked_batch():
-    """Random rows, in some of which one of the two actions is illegal."""
+    """Return random items; in some, one of the two actions is illegal."""
     draw = np.random.default_rng(3)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
     batch = some_batch(ROWS)
-    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True  # what was done was legal
+    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True  # taken actions are legal
     return batch._replace(mask=jnp.asarray(masks[0]), next_mask=jnp.asarray(masks[1]))
 
 
 def softmax(logits):
-    """Along the last axis."""
+    """Return the softmax over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 @functools.cache
 def compiled(function):
-    """Programs by learner."""
+    """Compile a function of a learner."""
     return jax.jit(function, static_argnums=0)
 
 
 def answers_of(agent, weights, obs, *given):
-    """The network's answers, in float64."""
+    """Return the network's outputs in float64."""
     say = jax.jit(lambda obs, *given: q_network.apply_batch(agent, weights, obs, None, *given))
     return np.asarray(say(obs, *given), np.float64)
 
 
-def project_by_the_book(support, values, mass):
+def project_in_loops(support, values, mass):
     """Algorithm 1 of Bellemare et al. (2017), in loops."""
     out, step = np.zeros(len(support)), support[1] - support[0]
     for value, part in zip(values, mass, strict=True):
@@ -82,7 +82,7 @@ def test_a_projection_keeps_mass_and_mean():
     mass = draw.dirichlet(np.ones(11) * 0.3, 50).astype(np.float32)
     got = np.asarray(project(values, mass))
     for row in range(50):
-        expected = project_by_the_book(support.astype(np.float64), values[row], mass[row])
+        expected = project_in_loops(support.astype(np.float64), values[row], mass[row])
         np.testing.assert_allclose(got[row], expected, atol=2e-6)
     within = (values.min(axis=1) >= -2) & (values.max(axis=1) <= 3)
     assert within.sum() > 5
@@ -92,7 +92,7 @@ def test_a_projection_keeps_mass_and_mean():
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_c51s_targets_are_the_projection_for_the_best_legal_action(double):
+def test_c51_targets_are_projections_for_the_best_legal_action(double):
     agent = learner(Endless(), "c51", v_min=-1.0, v_max=2.0, double=double)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     support = agent.network.support.astype(np.float64)
@@ -100,17 +100,17 @@ def test_c51s_targets_are_the_projection_for_the_best_legal_action(double):
     means = np.where(batch.next_mask, (mine if double else slow) @ support, -np.inf)
     action = means.argmax(axis=1)
     assert (action != ((mine if double else slow) @ support).argmax(axis=1)).any()
-    got = compiled(c51.worth)(agent, weights, target, batch)
+    got = compiled(c51.td_target)(agent, weights, target, batch)
     for row in range(ROWS):
         values = float(batch.reward[row]) + float(batch.discount[row]) * support
-        expected = project_by_the_book(support, values, slow[row, action[row]])
+        expected = project_in_loops(support, values, slow[row, action[row]])
         np.testing.assert_allclose(got.mass[row], expected, atol=1e-5)
         mean = float(np.asarray(slow[row, action[row]]) @ np.asarray(values))
         assert float(got.clipped[row]) == (mean < -1.001 or mean > 2.001)
     assert 0 < got.clipped.mean() < 1
 
 
-def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
+def test_c51_loss_is_cross_entropy_and_its_error_the_divergence():
     agent = learner(Endless(), "c51", v_min=-1.0, v_max=2.0)
     weights, batch = weights_of(agent), some_batch(ROWS)
     worth = np.random.default_rng(1).dirichlet(np.ones(5), ROWS).astype(np.float32)
@@ -129,11 +129,11 @@ def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
     np.testing.assert_allclose(parts["q"], (said @ agent.network.support).mean(), rtol=1e-4)
     known = c51.Target(jnp.asarray(said, jnp.float32), share)
     exact = compiled(c51.loss)(agent, weights, batch, known)[1]["error"]
-    np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # nothing surprises who knows it all
+    np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # a perfect prediction has no divergence
 
 
 def some_quantiles(targets, is_shared):
-    """Values, fractions of their own, targets, and weights of these that are 1 on average."""
+    """Return values, fractions, targets, and weights of the targets with mean 1."""
     draw = np.random.default_rng(2)
     share = draw.dirichlet(np.ones(targets), 6) * targets
     value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
@@ -149,7 +149,7 @@ def in_float32(value, fraction, worth, share, is_shared):
 
 
 @pytest.mark.parametrize(("kappa", "targets", "is_shared"), QUANTILES)
-def test_the_quantile_huber_loss_is_that_of_a_loop(kappa, targets, is_shared):
+def test_the_quantile_huber_loss_equals_a_loop(kappa, targets, is_shared):
     value, fraction, worth, share = given = some_quantiles(targets, is_shared)
     *given, weights = in_float32(*given, is_shared)
     got = jax.jit(functools.partial(qr_dqn.quantile_huber, kappa=kappa))(*given, share=weights)
@@ -165,9 +165,7 @@ def test_the_quantile_huber_loss_is_that_of_a_loop(kappa, targets, is_shared):
 
 
 @pytest.mark.parametrize(("kappa", "targets", "is_shared"), QUANTILES)
-def test_the_quantile_huber_loss_has_its_derivative_by_the_quantiles_alone(
-    kappa, targets, is_shared
-):
+def test_the_quantile_huber_loss_has_a_gradient_by_the_quantiles_alone(kappa, targets, is_shared):
     value, fraction, worth, share = given = some_quantiles(targets, is_shared)
     *given, weights = in_float32(*given, is_shared)
 
@@ -186,14 +184,14 @@ def test_the_quantile_huber_loss_has_its_derivative_by_the_quantiles_alone(
     assert not got[1].any() and not got[2].any()
 
 
-def test_qr_dqns_quantiles_are_at_the_middles_and_shift_with_the_reward():
+def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
     agent = learner(Endless(), "qr-dqn")
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     mine, slow = (answers_of(agent, w, batch.next_obs) for w in (weights, target))
     action = np.where(batch.next_mask, mine.mean(axis=2), -np.inf).argmax(axis=1)
     after = slow[np.arange(ROWS), action]
     expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * after
-    worth = compiled(qr_dqn.worth)(agent, weights, target, batch)
+    worth = compiled(qr_dqn.td_target)(agent, weights, target, batch)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
     got, parts = compiled(qr_dqn.loss)(agent, weights, batch, worth)
     said = answers_of(agent, weights, batch.obs)[np.arange(ROWS), batch.action]
@@ -203,8 +201,8 @@ def test_qr_dqns_quantiles_are_at_the_middles_and_shift_with_the_reward():
     np.testing.assert_allclose(got, (error * batch.weight).mean(), rtol=1e-4)
 
 
-def test_iqns_answer_is_what_the_cosines_make_of_the_features():
-    """The forward pass in NumPy; without fractions, the middles of 32 even parts."""
+def test_iqn_multiplies_features_with_the_cosine_embedding():
+    """Against NumPy; the default fractions are the midpoints of 32 equal parts."""
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
     parts = jax.tree.map(np.asarray, weights["params"])
@@ -229,16 +227,16 @@ def test_iqns_answer_is_what_the_cosines_make_of_the_features():
     np.testing.assert_allclose(usual[1, :, 3], by_hand(obs[1], 3.5 / 32), rtol=1e-3, atol=1e-4)
 
 
-def test_iqn_learns_at_random_fractions_of_its_own_for_each_step():
+def test_iqn_draws_separate_fractions_for_each_step():
     agent = learner(Endless(), "iqn")
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
-    fractions = iqn.drawn(agent, batch, KEY)
+    fractions = iqn.draw_fractions(agent, batch, KEY)
     assert fractions.shape == (ROWS, 3) and len(np.unique(fractions)) == 3 * ROWS
     mine = answers_of(agent, weights, batch.next_obs).mean(axis=2)
     action = np.where(batch.next_mask, mine, -np.inf).argmax(axis=1)
     slow = answers_of(agent, target, batch.next_obs, fractions)[np.arange(ROWS), action]
     expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * slow
-    worth = compiled(iqn.worth)(agent, weights, target, batch, KEY)
+    worth = compiled(iqn.td_target)(agent, weights, target, batch, KEY)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
     said = answers_of(agent, weights, batch.obs, fractions)[np.arange(ROWS), batch.action]
     error = qr_dqn.quantile_huber(jnp.asarray(said, jnp.float32), fractions, worth, 1.0)
@@ -248,8 +246,8 @@ def test_iqn_learns_at_random_fractions_of_its_own_for_each_step():
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "qr-dqn"])
-def test_munchausens_targets_are_those_of_its_paper(algorithm):
-    """With the slow copy's softmax policy over legal actions, whatever `double` says."""
+def test_munchausen_targets_equal_the_papers(algorithm):
+    """By the target network's softmax policy over legal actions, with any `double`."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)
@@ -275,8 +273,8 @@ def test_munchausens_targets_are_those_of_its_paper(algorithm):
     np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_the_noise_of_a_layer_is_factorised():
-    """With means of 0 and scales of 1: f(out) (1 + sum of x f(in)), f(e) = sign(e) sqrt(|e|)."""
+def test_noisy_layers_have_factorised_noise():
+    """With means 0 and scales 1: f(out) (1 + sum of x f(in)), f(e) = sign(e) sqrt(|e|)."""
     layer = q_network.Noisy(4000, 1.0)
     weights = jax.jit(layer.init)(KEY, jnp.ones(3))["params"]
     np.testing.assert_allclose(weights["kernel_noise"], 0.5 / np.sqrt(3), rtol=1e-6)
@@ -295,7 +293,7 @@ def test_the_noise_of_a_layer_is_factorised():
     np.testing.assert_array_equal(mean, 0.0)  # without a key there is no noise
 
 
-def test_every_observation_has_noise_of_its_own_and_a_trained_policy_none():
+def test_every_observation_has_separate_noise_and_a_trained_policy_none():
     agent = learner(Endless(), "rainbow", v_max=2.0)
     weights = weights_of(agent)
     say = jax.jit(lambda key: q_network.apply_batch(agent, weights, jnp.ones((3, 1)), key))
@@ -309,12 +307,12 @@ def test_every_observation_has_noise_of_its_own_and_a_trained_policy_none():
     assert logits.argmax() == means.argmax()
 
 
-def test_a_reset_returns_the_last_layers_and_draws_the_others_back():
-    """At gradient step 8 of updates of 4; the counts of the optimiser go on."""
+def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
+    """At gradient step 8, with 4 per update; the optimiser keeps its step count."""
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
-    back = jax.jit(jax.vmap(functools.partial(dqn.reset, agent), axis_name=SEEDS))
+    back = jax.jit(jax.vmap(functools.partial(q_learning.reset, agent), axis_name=SEEDS))
     moved = runners._replace(weights=jax.tree.map(lambda leaf: leaf + 2.0, runners.weights))
 
     def after(count, updates):
@@ -374,8 +372,8 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
         pytest.param("rainbow", {}, marks=pytest.mark.full),
     ],
 )
-def test_all_settings_together_in_the_smallest_replay(algorithm, more):
-    """One environment, cut every five steps, bfloat16, batches far larger than what is stored."""
+def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
+    """One environment, truncated every five steps, bfloat16, batches larger than the buffer."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))
@@ -394,12 +392,12 @@ def test_all_settings_together_in_the_smallest_replay(algorithm, more):
 
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", RELATIVES)
-def test_a_run_goes_on_bit_for_bit_and_its_policy_is_exported(tmp_path, algorithm):
+def test_a_resumed_run_is_bit_identical_and_its_policy_is_exported(tmp_path, algorithm):
     from test_dqn import TINY
 
     more = {"c51": ["--atoms", "5"], "qr-dqn": ["--quantiles", "5"], "iqn": ["--cosines", "6"]}
     flags = ["--algo", algorithm, *TINY, *more.get(algorithm, ["--reset-every", "4"])]
-    whole = goes_on_bit_for_bit(tmp_path, flags)
+    whole = resumes_bit_identically(tmp_path, flags)
     policy = runs.load_policy(whole, seed=1)
     logits, value = jax.jit(policy.apply)(jax.jit(policy.env.reset)(KEY).obs)
     assert logits.shape == (7,) and value.shape == ()
@@ -416,7 +414,11 @@ def test_a_run_goes_on_bit_for_bit_and_its_policy_is_exported(tmp_path, algorith
         (qr_dqn, {"quantiles": 0}, "quantiles=0 must be at least 1"),
         (qr_dqn, {"kappa": 0.0}, "kappa=0.0 must be above 0"),
         (iqn, {"fractions": 0}, "fractions=0 must be at least 1"),
-        (dqn, {"munchausen": 0.9, "temperature": 0.0}, "temperature=0 leaves munchausen no policy"),
+        (
+            dqn,
+            {"munchausen": 0.9, "temperature": 0.0},
+            "temperature=0: munchausen needs more than 0",
+        ),
         (dqn, {"reset_every": -1}, "reset_every=-1 must be at least 0"),
     ],
 )
@@ -425,7 +427,7 @@ def test_settings_that_cannot_work_say_why(kind, wrong, words):
         kind.Settings(**wrong).check()
 
 
-def test_a_noisy_network_has_noise_in_its_last_layers_alone():
+def test_only_the_last_layers_are_noisy():
     agent = learner(Endless(), "rainbow", hidden=(8, 8))
     shapes = jax.eval_shape(agent.network.init, KEY, jnp.ones(1))["params"]
     assert {name for name in shapes if name.startswith("Noisy")} == {
@@ -452,8 +454,8 @@ def test_layers_without_norm_by_hand():
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_gradients_of_products_are_those_of_jax(stacked):
-    """Of a batch, and of several networks at once."""
+def test_gradients_of_products_equal_those_of_jax(stacked):
+    """For a batch, and for several networks at once."""
     key_inputs, key_weights = jax.random.split(KEY)
     inputs = jax.random.normal(key_inputs, (6, 5))
     weights = jax.random.normal(key_weights, (3, 5, 2) if stacked else (5, 2))

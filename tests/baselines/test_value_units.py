@@ -93,7 +93,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     policy = runs.load_policy(run)
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
-    assert session.opinion(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
+    assert session.policy_output(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
     best = runs.load_policy(run, best=True)  # an earlier one, with the scales of that time
     assert value(best) == pytest.approx(TRUE, rel=0.1)
 

@@ -25,17 +25,17 @@ predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
-    """Advantages by V-trace."""
+    """Return advantages by V-trace."""
     return advantages(rollout, last_value, gamma, gae_lambda, limited(ratio))
 
 
 def ratios(seed: int) -> np.ndarray:
-    """Ratios on both sides of 1."""
+    """Return ratios on both sides of 1."""
     return np.exp(np.random.default_rng(seed).normal(size=(STEPS, ENVS))).astype(np.float32)
 
 
-def test_corrected_advantages_are_those_of_a_plain_loop():
-    """The definition: v_s = V + sum of gamma^t (product of c) rho surprise, to the next end."""
+def test_corrected_advantages_equal_a_plain_loop():
+    """The definition: v_s = V + sum of gamma^t (product of c) rho delta V, to the next end."""
     gamma, gae_lambda = 0.9, 0.8
     rollout, last_value, ratio = (
         rollout_of(STEPS, ENVS, 0),
@@ -64,8 +64,8 @@ def test_corrected_advantages_are_those_of_a_plain_loop():
             np.testing.assert_allclose(got[s, env], total, rtol=1e-4, atol=1e-5)
 
 
-def test_on_policy_it_is_the_return_of_all_steps():
-    """With ratios of 1 and lambda 1, a value should be the rewards up to the end, discounted."""
+def test_on_policy_v_trace_is_the_return():
+    """With ratios 1 and lambda 1, a value target is the discounted return to the end."""
     gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
     last_value = jnp.linspace(-1.0, 1.0, ENVS)
     ones = jnp.ones((STEPS, ENVS))
@@ -81,7 +81,7 @@ def test_on_policy_it_is_the_return_of_all_steps():
 
 
 @pytest.mark.parametrize("gae_lambda", [0.0, 0.7, 1.0])
-def test_on_policy_advantages_are_those_of_ppo(gae_lambda):
+def test_on_policy_advantages_equal_ppos(gae_lambda):
     rollout, last_value = rollout_of(STEPS, ENVS, 3), jnp.arange(5, dtype=jnp.float32)
     ones = jnp.ones((STEPS, ENVS))
     got = corrected_advantages(rollout, last_value, ones, 0.95, gae_lambda)
@@ -89,7 +89,7 @@ def test_on_policy_advantages_are_those_of_ppo(gae_lambda):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_an_action_that_is_not_taken_any_more_teaches_nothing():
+def test_an_action_of_probability_0_has_no_weight():
     rollout, last_value = rollout_of(STEPS, ENVS, 4), jnp.zeros(ENVS)
     ratio = jnp.asarray(ratios(5)).at[3].set(0.0)
     changed = rollout._replace(reward=rollout.reward.at[3].add(100.0))
@@ -100,7 +100,7 @@ def test_an_action_that_is_not_taken_any_more_teaches_nothing():
 
 @pytest.fixture(scope="module")
 def collected():
-    """Return PPO in small environments, its runner and a rollout (one seed)."""
+    """Return a small PPO, its runner and a rollout of one seed."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, gamma=0.9)
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 1))
     made = collect(ppo_, runners, jax.random.split(jax.random.key(1), 1))
@@ -109,7 +109,7 @@ def collected():
 
 
 def given(ppo_: Learner, **settings) -> Learner:
-    """The learner of fragments of the same environments."""
+    """Return the learner of fragments of the same environments."""
     settings = {**vars(ppo_.settings), "actors": 1} | settings
     row = ALGORITHMS["ppo-ray"]
     return Learner(row, ppo_.env.env, ppo_.network, ray_ppo.Settings(**settings))
@@ -118,7 +118,7 @@ def given(ppo_: Learner, **settings) -> Learner:
 corrected, targets = (jax.jit(f, static_argnums=0) for f in (ray_ppo.corrected, ppo.targets))
 
 
-def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
+def test_on_policy_fragments_train_v_trace_as_ppo(collected):
     ppo_, runner, rollout = collected
     seen, *ours = corrected(given(ppo_), runner, rollout)
     np.testing.assert_allclose(seen.weight, 1.0, rtol=1e-4)
@@ -130,8 +130,8 @@ def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-def test_stale_fragments_are_seen_with_the_present_weights(collected):
-    """The learner's log-probabilities and values are used; the actor's weigh the TD errors."""
+def test_stale_fragments_are_evaluated_with_the_current_weights(collected):
+    """Log-probabilities and values are the learner's; the actor's weight the TD error."""
     ppo_, runner, rollout = collected
     stale = rollout._replace(
         log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
@@ -148,7 +148,7 @@ def test_stale_fragments_are_seen_with_the_present_weights(collected):
 
 @pytest.fixture(scope="module")
 def stale(collected):
-    """The same for V-trace, and a fragment that other weights have made: some actions rarer now."""
+    """Return a V-trace learner, and a fragment of other weights."""
     ppo_, runner, rollout = collected
     trace = given(ppo_, gae_lambda=0.0, advantage_floor=0.05, value_weight=0.0, entropy=0.0)
     draw = np.random.default_rng(6)
@@ -158,7 +158,7 @@ def stale(collected):
 
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
-    """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
+    """Return gradients of the policy loss of minibatches, and the loss's inputs."""
     batch = minibatches.as_steps(ray_ppo.corrected(trace, runner, rollout))
 
     def gradient(rows, scale):
@@ -171,8 +171,8 @@ def first_gradients(trace, runner, rollout, orders):
 ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
 
 
-def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
-    """NumPy: weighted advantages less a baseline that has the same weights, in deviations."""
+def test_advantages_are_centred_with_their_weights(stale):
+    """Against NumPy: weighted advantages minus an equally weighted baseline, over the std."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
     ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(rollout.log_prob).reshape(-1))
@@ -191,8 +191,8 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
 
 
-def test_equally_good_actions_of_other_weights_teach_nothing(stale):
-    """A baseline is in no one's favour: of actions equally good none is preferred."""
+def test_equally_good_stale_actions_have_no_gradient(stale):
+    """The baseline prefers none of equally good actions."""
     trace, runner, rollout = stale
     value = jax.vmap(functools.partial(predict, trace), (None, 0))(runner.weights, rollout.obs)[1]
     same = rollout._replace(
@@ -206,7 +206,7 @@ def test_equally_good_actions_of_other_weights_teach_nothing(stale):
 
 
 def test_devices_share_the_baseline():
-    """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
+    """Two rows of a `vmap` with the mesh's axis name act as two devices."""
     weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
     weighted = weight * ratios(8).reshape(5, 7)[:, :6]
     whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)
@@ -218,13 +218,13 @@ def test_devices_share_the_baseline():
 
 
 def learn(ppo_, runner, rollout, key):
-    """PPO's gradient steps on a rollout."""
+    """Take PPO's gradient steps on a rollout."""
     batch = minibatches.as_steps(ppo.targets(ppo_, runner, rollout))
     return ppo.learn(ppo_, runner, batch, key, ppo.loss)
 
 
-def test_a_fragment_learner_takes_ppo_s_steps(collected):
-    """The same weights after an update, whether it collected the rollout itself or was given it."""
+def test_a_fragment_learner_takes_ppos_steps(collected):
+    """Collecting the rollout or receiving it gives the same weights."""
     ppo_, runner, rollout = collected
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
@@ -234,7 +234,7 @@ def test_a_fragment_learner_takes_ppo_s_steps(collected):
     for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):
         np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(metrics["value_loss"][0], losses["value_loss"], rtol=1e-4)
-    assert int(metrics["episodes"][0]) == 4  # each cut after five of eight steps
+    assert int(metrics["episodes"][0]) == 4  # each truncated after five of eight steps
     assert after.obs == () and (after.key[0] != runner.key).any()
 
 
@@ -248,7 +248,7 @@ def test_a_fragment_learner_starts_from_the_spaces_alone():
 
 
 @pytest.mark.full
-def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
+def test_a_fragment_trains_as_the_rollout_of_the_compiled_learner():
     compiled = learner(Clock(), num_envs=4, rollout_steps=8, epochs=2, minibatches=2)
     fragments = given(compiled)
 

@@ -11,7 +11,7 @@ from tiny import Clock, Push
 
 import jaxenvs
 from jaxenvs.baselines.core import minibatches
-from jaxenvs.baselines.model_based import dyna
+from jaxenvs.baselines.model_based import dyna_model
 from jaxenvs.baselines.off_policy import actor_critic
 from jaxenvs.baselines.run import loop
 
@@ -103,7 +103,7 @@ def test_only_kernels_of_actors_and_critics_decay(algorithm, others, optimiser):
 def test_only_kernels_of_a_model_decay():
     agent, runner = runner_of("dyna", optimiser="adamw")
     settings = agent.settings
-    chain = dyna.model_optimiser(settings)
+    chain = dyna_model.model_optimiser(settings)
     decay = settings.model_rate * settings.model_decay
     assert {"age", "place", "bias"} <= only_kernels_decay(chain, runner.model.weights, decay)
 

@@ -1,4 +1,4 @@
-"""The learned world: codes, transitions, what is learned from walks in it, and plans made in it."""
+"""Learned model of a puzzle: codes, transitions, the heuristic learned in it, and plans."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs import cli, search
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.evaluation import heuristic, planner
-from jaxenvs.baselines.puzzles import latent_states, latent_world, world
+from jaxenvs.baselines.puzzles import latent_states, latent_training, latent_world, world
 from jaxenvs.baselines.puzzles.latent_world import Sight
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
@@ -36,14 +36,14 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def tiles():
-    """A learner of the 8-puzzle, and a runner that has learned nothing."""
+    """Return a learner of the 8-puzzle, and an untrained runner."""
     learner = registry.build("world", SlidingTile(size=3), world.Settings(**TINY))
     return learner, jax.jit(learner.init)(KEY)
 
 
 @pytest.fixture(scope="module")
 def moved(tiles):
-    """Some codes, and what the model says of each action."""
+    """Return some codes, and the predicted code after each action."""
     learner, runner = tiles
     codes = jax.random.bernoulli(KEY, 0.5, (5, 9, 3))
     after = jax.vmap(functools.partial(latent_states.successors, learner, runner.weights))
@@ -70,7 +70,7 @@ def test_a_code_depends_on_its_own_cell_and_has_logits_of_mean_0(tiles):
 
 
 def test_a_transition_mixes_other_cells_by_action(tiles, moved):
-    """Against plain NumPy; one action alone gives what it gives among all."""
+    """Against NumPy; one action alone equals the same action among all."""
     learner, runner = tiles
     codes, after = moved
     p = jax.tree.map(np.asarray, runner.weights["model"]["params"])
@@ -90,7 +90,7 @@ def test_a_transition_mixes_other_cells_by_action(tiles, moved):
         np.testing.assert_array_equal(x > 0, after[n, a, i])
 
 
-def test_sight_splits_observations_and_noisy_pictures():
+def test_observations_and_noisy_pictures_are_split_into_cells():
     env = SlidingTile(size=3)
     state = env.reset(KEY).state
     plain, pictures = Sight(env), Sight(env, tile_size=4, noise=0.1)
@@ -101,14 +101,14 @@ def test_sight_splits_observations_and_noisy_pictures():
     look = jax.jit(pictures.split)
     one, other = (look(pictures.look(state), key) for key in jax.random.split(KEY))
     assert one.shape == (9, 48)
-    np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)  # brightness is not seen
-    spread = float((one - other).std()) / latent_world.CONTRAST  # each has noise of its own
+    np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)  # without brightness
+    spread = float((one - other).std()) / latent_world.CONTRAST  # each has separate noise
     np.testing.assert_allclose(spread, 0.1 * np.sqrt(2), rtol=0.1)
 
 
-def test_what_is_seen_are_moves_of_the_puzzle():
+def test_transitions_are_moves_of_the_puzzle():
     learner = registry.build("world", jaxenvs.make("Puzzle-Cube-2x2-v0"), world.Settings(**TINY))
-    seen = jax.jit(lambda key: world.gather(learner, key, 402))(KEY)
+    seen = jax.jit(lambda key: latent_training.gather(learner, key, 402))(KEY)
     before, after = (np.asarray(x).reshape(402, 24) for x in (seen.before, seen.after))
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
@@ -123,7 +123,7 @@ def test_what_is_seen_are_moves_of_the_puzzle():
 def test_walks_in_the_model_follow_it(tiles):
     learner, runner = tiles
     goal = np.asarray(runner.seen.before[0] > 4).reshape(9, 1).repeat(3, axis=1)
-    walked = jax.jit(functools.partial(world.walked, learner))
+    walked = jax.jit(functools.partial(world.walk_codes, learner))
     codes = walked(runner.weights, jnp.asarray(goal), runner.seen, KEY)
     codes = np.asarray(codes).reshape(5, 3, 9, 3)
     np.testing.assert_array_equal(codes[0, ::2], goal[None].repeat(2, axis=0))
@@ -133,8 +133,8 @@ def test_walks_in_the_model_follow_it(tiles):
         assert (options == codes[t + 1, walk]).all(axis=(1, 2)).any()
 
 
-def test_targets_are_one_more_than_the_least_that_follows(tiles, moved):
-    """Against plain loops: at most `furthest`, nothing after the goal, nothing from it."""
+def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
+    """Against loops: at most `furthest`, 0 after the goal, unknown from it."""
     learner, runner = tiles
     codes, after = moved
     goal = after[0, 1]  # one action away
@@ -161,11 +161,11 @@ def _after(learner, runner, code):
     return jax.jit(functools.partial(latent_states.successors, learner, runner.weights))(code)
 
 
-def test_half_of_a_batch_is_solved_where_that_must_be_judged(monkeypatch):
+def test_half_of_a_batch_is_solved_where_levels_have_different_goals(monkeypatch):
     learner = registry.build("world", jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
     assert not latent_states.one_goal(learner.env)
     assert latent_states.one_goal(SlidingTile(size=3))
-    seen = world.Transitions(
+    seen = latent_training.Transitions(
         before=jnp.zeros((10, 6, 6), jnp.uint8),
         action=jnp.zeros(10, jnp.int32),
         after=jnp.zeros((10, 6, 6), jnp.uint8),
@@ -182,7 +182,7 @@ def test_half_of_a_batch_is_solved_where_that_must_be_judged(monkeypatch):
     model = learner.network.model
     weights = jax.jit(model.init)(KEY, first, jnp.int32(0), first, jnp.bool_(False), KEY)
     monkeypatch.setattr(latent_world.LatentWorld, "__call__", watched)
-    loss = jax.jit(functools.partial(world.model_loss, learner))
+    loss = jax.jit(functools.partial(latent_training.model_loss, learner))
     for _ in range(5):
         loss(weights, seen, jax.random.key(1))
     jax.effects_barrier()
@@ -207,7 +207,7 @@ def test_codes_are_packed_and_unpacked(tiles, moved):
 
 
 @pytest.mark.parametrize("algorithm", ["astar", "qstar"])
-def test_a_plan_never_asks_the_environment(tiles, monkeypatch, algorithm):
+def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     learner, runner = tiles
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
@@ -233,7 +233,7 @@ def test_a_plan_never_asks_the_environment(tiles, monkeypatch, algorithm):
 
 @pytest.mark.full
 def test_a_true_model_gives_true_plans_and_a_false_one_does_not():
-    """The search, the play and the comparison, with the rules in the place of what is learned."""
+    """Search, play and comparison, with the rules in place of the model."""
     puzzle = SlidingTile(size=3, scramble=8)
 
     def given(neighbours):
@@ -291,7 +291,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_command_learns_goes_on_and_plans(tmp_path, capsys):
+def test_the_command_trains_resumes_and_plans(tmp_path, capsys):
     asked = [ID, "--algo", "world", *FLAGS, "--set", "scramble=1", "--eval-episodes", "4"]
     whole, part = tmp_path / "whole", tmp_path / "part"
     assert train.main([*asked, "--total-steps", "8", "--out", str(whole)]) == 0
@@ -318,7 +318,7 @@ def test_the_command_learns_goes_on_and_plans(tmp_path, capsys):
 
 
 @pytest.mark.full
-def test_the_model_then_the_heuristic_is_taught(tiles):
+def test_the_model_is_trained_before_the_heuristic(tiles):
     learner, _ = tiles
     settings = dataclasses.replace(learner.settings, total_steps=4, chunk=2)
     learner = dataclasses.replace(learner, settings=settings)

@@ -30,7 +30,7 @@ FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "-
 class Endless(Env):
     """A reward of 1 at every step until the time limit; the observation is always 1."""
 
-    fully_observed = True  # there is nothing but the clock
+    fully_observed = True  # the state is only the clock
 
     @property
     def default_params(self) -> Params:
@@ -39,7 +39,7 @@ class Endless(Env):
 
     @property
     def action_space(self) -> Discrete:
-        """Two actions that do the same."""
+        """Two equivalent actions."""
         return Discrete(2)
 
     @property
@@ -48,11 +48,11 @@ class Endless(Env):
         return Box(0.0, 9.0, (1,), np.float32)
 
     def reset_state(self, key, level, params):
-        """Only the clock."""
+        """Return a state with the clock alone."""
         return State(time=jnp.int32(0))
 
     def step_state(self, key, state, action, params):
-        """A reward, and no end."""
+        """Return a reward of 1 without an end."""
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
@@ -80,7 +80,7 @@ class Push(Clock):
         return Box(LOW, HIGH, (2,), np.float32)
 
     def step_state(self, key, state, action, params):
-        """The sum."""
+        """Return the sum as the reward."""
         return super().step_state(key, state, action, params)._replace(reward=action.sum())
 
 
@@ -106,11 +106,11 @@ class Countdown(Endless):
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 8) + 1
 
     def reset_state(self, key, level, params):
-        """Nothing but the length."""
+        """Return a state with the level's length."""
         return CountdownState(time=jnp.int32(0), length=level)
 
     def step_state(self, key, state, action, params):
-        """The reward comes at the end."""
+        """Return the reward at the end."""
         ends = state.time >= state.length
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 

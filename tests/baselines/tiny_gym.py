@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Signal(gymnasium.Env):
-    """Say what the signal was: a reward of 1 in each of the `length` steps where the action is it.
+    """Repeat the signal: a reward of 1 in each of `length` steps whose action equals it.
 
     Episodes with `cut` end by the time limit, and the last observation then is all 9.
     """
@@ -26,7 +26,7 @@ class Signal(gymnasium.Env):
 
     def step(self, action):
         """The next signal."""
-        assert action in (1, 2)  # as the space says
+        assert action in (1, 2)  # the space starts at 1
         time.sleep(self._pause)
         reward = float(self._signal == action - 1)
         self._time += 1
@@ -42,7 +42,7 @@ class Signal(gymnasium.Env):
 
 
 class Parts(Signal):
-    """The same, but the observation is a Dict with spaces of all kinds; the signal is in one."""
+    """Signal with a Dict observation of all kinds of spaces."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
@@ -57,7 +57,7 @@ class Parts(Signal):
         )
 
     def _look(self) -> dict:
-        """Everything at its lowest but the signal."""
+        """Return the lowest value of every part but the signal."""
         obs = {
             name: np.zeros(space.shape, space.dtype)
             for name, space in self.observation_space.items()
@@ -67,33 +67,33 @@ class Parts(Signal):
 
 
 class Steered(Signal):
-    """With an action that is a number between two; its side is what counts."""
+    """Signal with a continuous action, of which the sign counts."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
         self.action_space = spaces.Box(-0.1, 0.1, (1,), np.float64)
 
     def step(self, action):
-        """Negative: the first signal."""
+        """Take a negative action as the first signal."""
         assert self.action_space.contains(action)
         return super().step(1 + int(action[0] > 0))
 
 
 class Chosen(Signal):
-    """With an action of two choices, of which the first counts."""
+    """Signal with a MultiDiscrete action, of which the first number counts."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
         self.action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
 
     def step(self, action):
-        """As the first says."""
+        """Step with the first number."""
         assert self.action_space.contains(action)
         return super().step(int(action[0]))
 
 
 class Bits(Signal):
-    """With an action that no learner takes."""
+    """Signal with an unsupported action space."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Bits(Signal):
 
 
 class Spoken(Signal):
-    """With an observation that is a text."""
+    """Signal with a text observation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Spoken(Signal):
 
 
 class Failing(Signal):
-    """Breaks at its third step."""
+    """Signal that raises at its third step."""
 
     def step(self, action):
         """Divide by zero."""
@@ -117,15 +117,15 @@ class Failing(Signal):
 
 
 class Fussy(Signal):
-    """Allows the right action only."""
+    """Signal whose only legal action is the right one."""
 
     def reset(self, *, seed=None, options=None):
-        """With the mask."""
+        """Return the mask in the info."""
         obs, _ = super().reset(seed=seed)
         return obs, {"action_mask": self._allowed()}
 
     def step(self, action):
-        """With the mask."""
+        """Return the mask in the info."""
         assert self._allowed()[action - 1]
         *seen, _ = super().step(action)
         return *seen, {"action_mask": self._allowed()}
@@ -135,10 +135,10 @@ class Fussy(Signal):
 
 
 class Moody(Fussy):
-    """Gives its mask at first only."""
+    """Fussy with a mask at the reset only."""
 
     def step(self, action):
-        """Without the mask."""
+        """Return no mask."""
         *seen, _ = super().step(action)
         return *seen, {}
 

@@ -14,10 +14,10 @@ class Gate(Clock):
 
     @property
     def action_space(self) -> Discrete:
-        """Three actions that do the same."""
+        """Three equivalent actions."""
         return Discrete(3)
 
     def action_mask(self, state, params=None):
-        """By the time."""
+        """Return the legal actions at this time."""
         odd = state.time % 2 == 1
         return jnp.stack([odd, jnp.ones((), jnp.bool_), ~odd])

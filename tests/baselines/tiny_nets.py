@@ -41,7 +41,7 @@ class Wide(Network):
 
     @nn.compact
     def __call__(self, obs):
-        """Wrong."""
+        """Return outputs of the wrong shape."""
         logits = nn.Dense(self.num_actions + 1)(jnp.ravel(obs).astype(jnp.float32))
         return logits, logits[0]
 
@@ -51,6 +51,6 @@ class Listed(Network):
 
     @nn.compact
     def __call__(self, obs):
-        """Wrong."""
+        """Return outputs of the wrong shape."""
         logits = nn.Dense(self.num_actions)(jnp.ravel(obs).astype(jnp.float32))
         return logits, logits[:1]

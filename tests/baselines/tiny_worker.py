@@ -1,11 +1,11 @@
-"""A Ray actor without dependencies, which obeys the test."""
+"""A Ray actor without dependencies, controlled by a test."""
 
 import os
 import time
 
 
 class Worker:
-    """It knows who it is."""
+    """Actor with its slot and generation."""
 
     def __init__(self, slot: int, generation: int) -> None:
         self.name = {"slot": slot, "generation": generation}

@@ -10,18 +10,18 @@ FLOATS = (2**23, 0x7F800000)  # words between them can be positive, normal float
 
 
 class Rounding(NamedTuple):
-    """The largest difference of floats that are alike."""
+    """Largest difference of floats that count as equal."""
 
     units: int = 0  # in the last place of the larger one
     absolute: float = 0.0
 
 
 def assert_alike(here, there, rounding=None):
-    """Raise `AssertionError` that describes the earliest difference between two dicts of arrays.
+    """Raise `AssertionError` with the earliest difference between two dicts of arrays.
 
     Integers are compared exactly. So are floats, unless `rounding` names their output: `reset`,
     `end`, or a key under `steps` such as `obs`. Under the key `steps` the
-    first axis of every leaf counts environment steps; leaves under other keys are reported where no
+    first axis of every leaf counts environment steps; leaves under other keys are reported if no
     step differs.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
@@ -64,7 +64,7 @@ def _described(path, different, a, b, stepped, found):
 
 
 def _value(value):
-    """A number, also as the float32 that its word may hold."""
+    """Format a number, also as the float32 that its word may encode."""
     if value.dtype == np.int32 and FLOATS[0] <= value < FLOATS[1]:
         return f"{value} (as float32 {value.view(np.float32)!s}, as bits {int(value):#010x})"
     return str(value)

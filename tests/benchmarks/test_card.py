@@ -1,4 +1,4 @@
-"""`card`: which job runs when, what is left of those that end badly, and one job in earnest."""
+"""`card`: the order of jobs, what remains of failed ones, and one real job."""
 
 import importlib.abc
 import json
@@ -10,42 +10,38 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks import (
-    card,
-    card_jobs,
-    card_steps,
-    card_work,
-    peers,
-    timing,
-)
-from jaxenvs.benchmarks.card_jobs import Job
-from jaxenvs.benchmarks.card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
+from jaxenvs.benchmarks.card import __main__ as card
+from jaxenvs.benchmarks.card import jobs, processes, results, steps
+from jaxenvs.benchmarks.card.jobs import Job
+from jaxenvs.benchmarks.card.results import CUT, DONE, FAILED, LEFT_OUT, RUNNING
+from jaxenvs.benchmarks.harness import timing
+from jaxenvs.benchmarks.peers import environments as peers
 
 ABOUT = {"device": "NVIDIA H200", "platform": "gpu", "jax": "0.0", "code": "1", "commit": "c"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bench:
-    """Stand-in jobs that run here, on a device that is not there; `ran` says in which order."""
+    """Stand-in jobs on a pretended device, run in this process; `ran` lists their order."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out, self.ran, self.about = folder / "out", [], dict(ABOUT)
-        monkeypatch.setattr(card, "_asked", lambda args: self.about)
+        monkeypatch.setattr(card, "_about_device", lambda args: self.about)
         monkeypatch.setattr(card, "run_apart", self.run_apart)
-        monkeypatch.setattr(card_work, "BROUGHT_HOME", folder / "home")
+        monkeypatch.setattr(results, "BROUGHT_HOME", folder / "home")
         self.patch = monkeypatch
 
-    def jobs(self, *jobs: Job) -> None:
-        self.patch.setattr(card_jobs, "JOBS", jobs)
+    def jobs(self, *chosen: Job) -> None:
+        self.patch.setattr(jobs, "JOBS", chosen)
 
     def run_apart(self, task, args, header, limits, stop):
         header = json.loads(json.dumps(header))
-        work = card_work.Work(task.file, header, limits.seconds, args.scratch)
+        work = results.Work(task.file, header, limits.seconds, args.scratch)
         self.ran.append(task.job.name)
         try:
-            work.write(card._state_after(task.job, work))
+            work.write(processes.state_after(task.job, work))
         except ZeroDivisionError:
-            return ["last words"], "its process ended with 1"
+            return ["last line"], "its process ended with 1"
         return [], ""
 
     def run(self, *words: str) -> int:
@@ -66,7 +62,7 @@ def job(name: str, run=lambda work: work.keep([{"id": "a", "times_s": [1.0]}]), 
 
 
 def cases(*names: str):
-    """A job of these cases, a row each."""
+    """Return a job with these cases, one row each."""
 
     def run(work):
         for name in names:
@@ -85,10 +81,10 @@ def interrupted(work):
     raise KeyboardInterrupt
 
 
-# What runs when.
+# Order of jobs.
 
 
-def test_every_job_leaves_one_json_and_is_passed_over_the_next_time(bench, capsys):
+def test_every_job_writes_one_json_and_is_skipped_the_next_time(bench, capsys):
     bench.jobs(job("one"), job("two"))
     assert bench.run() == 0
     assert bench.ran == ["one", "two"]
@@ -103,7 +99,7 @@ def test_every_job_leaves_one_json_and_is_passed_over_the_next_time(bench, capsy
 
 
 @pytest.mark.parametrize("change", [{"code": "2"}, {"device": "NVIDIA H100"}])
-def test_other_code_or_another_device_is_measured_anew(bench, change):
+def test_other_code_or_another_device_is_measured_again(bench, change):
     bench.jobs(job("one"))
     bench.run()
     bench.about |= change
@@ -111,10 +107,10 @@ def test_other_code_or_another_device_is_measured_anew(bench, change):
     assert bench.ran == ["one", "one"]
 
 
-def test_what_was_brought_home_is_done(bench):
+def test_results_copied_back_count_as_done(bench):
     bench.jobs(job("one"), job("two"))
     bench.run("--only", "one")
-    bench.out.rename(card_work.BROUGHT_HOME)
+    bench.out.rename(results.BROUGHT_HOME)
     bench.run()
     assert bench.ran == ["one", "two"]
 
@@ -126,25 +122,25 @@ def test_a_tiny_result_does_not_count_as_a_measurement(bench):
     assert bench.ran == ["one", "one"] and bench.result("one")["tiny"] is False
 
 
-def test_a_job_begins_only_where_the_time_left_suffices(bench, capsys):
+def test_a_job_starts_only_if_the_time_left_suffices(bench, capsys):
     bench.jobs(job("long", minutes=8), job("short", minutes=1))
     assert bench.run("--minutes", "5") == 0
     assert bench.ran == ["short"]
-    assert "long: not begun, it takes 8 min and 4.7 are left" in capsys.readouterr().out
+    assert "long: not started, it takes 8 min and 4.7 are left" in capsys.readouterr().out
 
 
-def test_no_job_begins_whose_files_would_be_too_many(bench, capsys):
+def test_a_job_that_would_exceed_the_limit_on_files_does_not_start(bench, capsys):
     bench.jobs(*(job(f"job{n}") for n in range(6)), job("two", files=2), job("last"), job("late"))
     bench.run()
     assert bench.ran == [f"job{n}" for n in range(6)] + ["two", "last"]
-    assert "late: not begun" in capsys.readouterr().out
-    bench.patch.setattr(card_work, "BROUGHT_HOME", bench.out)
+    assert "late: not started" in capsys.readouterr().out
+    bench.patch.setattr(results, "BROUGHT_HOME", bench.out)
     bench.out = bench.out.parent / "next"
     bench.run()
     assert bench.ran[8:] == ["late"]
 
 
-def test_after_an_end_in_the_middle_the_next_job_comes_first(bench):
+def test_an_interrupted_job_runs_after_those_not_started(bench):
     bench.jobs(job("one"), job("two", interrupted), job("three"))
     with pytest.raises(KeyboardInterrupt):
         bench.run()
@@ -160,7 +156,7 @@ def test_a_crash_costs_one_job(bench, capsys):
     assert bench.run() == 1
     found = bench.result("one")
     assert (found["state"], found["trouble"]) == (FAILED, "its process ended with 1")
-    assert (found["said"], found["rows"]) == (["last words"], [{"id": "a"}])
+    assert (found["said"], found["rows"]) == (["last line"], [{"id": "a"}])
     assert bench.result("two")["state"] == DONE
     bench.run()
     assert bench.ran == ["one", "two"] and "one: failed before" in capsys.readouterr().out
@@ -168,7 +164,7 @@ def test_a_crash_costs_one_job(bench, capsys):
     assert bench.ran[2:] == ["one"]
 
 
-def test_a_job_that_is_cut_goes_on_from_its_rows(bench):
+def test_an_interrupted_job_resumes_from_its_rows(bench):
     measured = []
 
     def run(work):
@@ -187,7 +183,7 @@ def test_a_job_that_is_cut_goes_on_from_its_rows(bench):
 # Several at once.
 
 
-def test_jobs_run_at_once_and_those_that_must_be_alone_run_last(bench):
+def test_jobs_run_in_parallel_and_those_that_must_be_alone_run_last(bench):
     both = threading.Barrier(2, timeout=20)
     among = []
 
@@ -218,10 +214,10 @@ def test_files_of_running_jobs_count(bench, capsys):
 
     bench.jobs(job("one", hold, files=2), job("two", files=2))
     bench.run("--jobs", "2", "--files", "3")
-    assert bench.ran == ["one"] and refused[0].startswith("two: not begun")
+    assert bench.ran == ["one"] and refused[0].startswith("two: not started")
 
 
-# What is missing.
+# Missing packages.
 
 
 class Blocker(importlib.abc.MetaPathFinder):
@@ -236,11 +232,11 @@ class Blocker(importlib.abc.MetaPathFinder):
 
 
 @pytest.mark.parametrize("package", ["optax", "orbax.checkpoint", "tyro"])
-def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, package):
+def test_a_missing_package_skips_the_jobs_that_train(bench, monkeypatch, capsys, package):
     for name in [name for name in sys.modules if (name + ".").startswith(package + ".")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Blocker(package), *sys.meta_path])
-    trains = [found for found in card_jobs.JOBS if found.needs == card_jobs.TRAINS]
+    trains = [found for found in jobs.JOBS if found.needs == jobs.TRAINS]
     bench.jobs(*trains, job("last"))
     assert bench.run() == 0
     names = ["training", "training-full", "training-rnn", "billion"]
@@ -252,7 +248,7 @@ def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, pa
     assert f"{package}: not installed" in capsys.readouterr().out
 
 
-def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
+def test_a_missing_peer_is_named_and_the_others_run(bench, monkeypatch):
     class Ours(timing.Runner):
         def __init__(self, contestant, seconds, programs):
             assert programs == "compiled"
@@ -266,21 +262,21 @@ def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
 
     monkeypatch.setattr(timing, "lower", lambda contestant: lambda: "compiled")
     monkeypatch.setattr(timing, "BatchRunner", Ours)
-    monkeypatch.setattr(card_steps, "launches", lambda runner: {})
+    monkeypatch.setattr(steps, "launches", lambda runner: {})
     monkeypatch.setattr(peers, "peer", absent)
-    asked = ("exact", "pool"), (card_steps.CRAFTAX,)
-    run = lambda work: work.keep(card_steps.turns(work, card_steps.SYMBOLIC, 8, *asked))  # noqa: E731
+    asked = ("exact", "pool"), (steps.CRAFTAX,)
+    run = lambda work: work.keep(steps.turns(work, steps.SYMBOLIC, 8, *asked))  # noqa: E731
     bench.jobs(job("craft", run))
     assert bench.run("--tiny") == 0
     found = bench.result("craft")
-    assert found["missing"] == {card_steps.CRAFTAX: peers.INSTALL_CRAFTAX}
+    assert found["missing"] == {steps.CRAFTAX: peers.INSTALL_CRAFTAX}
     assert [(row["reset_source"], row["times_s"]) for row in found["rows"]] == [
         ("exact", [0.5, 0.5]),
         ("pool", [0.5, 0.5]),
     ]
 
 
-def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
+def test_an_xla_error_is_noted_and_the_next_case_measured(bench):
     def run(work):
         work.measure(lambda: 1 / int("RESOURCE_EXHAUSTED: 80 GB\nmore"), id="large")
         work.measure(lambda: [{"id": "small"}], id="small")
@@ -293,22 +289,22 @@ def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
     assert bench.result("one")["state"] == DONE
 
 
-def test_a_case_for_which_there_was_no_memory_is_tried_again(tmp_path):
+def test_a_case_that_ran_out_of_memory_is_tried_again(tmp_path):
     failed = [{"id": "a", "reason": "RESOURCE_EXHAUSTED: Out of memory"}]
     failed += [{"id": "b", "reason": "it has no such level"}]
     header = {"tiny": False, "failed": failed}
-    work = card_work.Work(tmp_path / "a.json", header, 10.0, tmp_path)
+    work = results.Work(tmp_path / "a.json", header, 10.0, tmp_path)
     assert not work.has(id="a") and work.has(id="b")
 
 
-def test_a_job_all_of_whose_cases_fail_has_failed(bench):
+def test_a_job_fails_if_all_its_cases_fail(bench):
     bench.jobs(job("one", lambda work: work.measure(lambda: int("x"), id="a")))
     assert bench.run() == 1
     assert bench.result("one")["state"] == FAILED
 
 
-def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
-    real, full = card_work.save, []
+def test_a_full_disk_is_reported_once_and_costs_one_job(bench, monkeypatch, capsys):
+    real, full = results.save, []
 
     def save(file, content):
         if "one" in file.name:
@@ -316,7 +312,7 @@ def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
             raise OSError(28, "No space left on device")
         real(file, content)
 
-    monkeypatch.setattr(card_work, "save", save)
+    monkeypatch.setattr(results, "save", save)
     bench.jobs(job("one", cases("a", "b", "c")), job("two"))
     assert bench.run() == 1
     said = capsys.readouterr().out
@@ -328,23 +324,22 @@ def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
 # The list.
 
 
-def test_jobs_take_at_most_nine_minutes_and_estimates_are_less(capsys):
-    assert all(job.minutes <= job.most <= 9 for job in card_jobs.JOBS)
+def test_jobs_take_at_most_nine_minutes_and_estimates_are_lower(capsys):
+    assert all(job.minutes <= job.most <= 9 for job in jobs.JOBS)
     assert card.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [job.name for job in card_jobs.JOBS]
+    assert [line.split()[0] for line in lines] == [job.name for job in jobs.JOBS]
 
 
 @pytest.mark.full
-def test_a_job_in_earnest_from_a_checkout(tmp_path):
-    """With nothing of this package installed: `-S` hides what `.pth` files add."""
+def test_a_real_job_from_a_checkout(tmp_path):
     words = [sys.executable, str(ROOT / "benchmarks"), "card", "--tiny", "--only", "graphs"]
     words += ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch")]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = (tmp_path / "out").iterdir()
     found = json.loads(file.read_text())
-    assert file.name == f"{card_work.slug(found['device'])}-graphs.json"
+    assert file.name == f"{results.slug(found['device'])}-graphs.json"
     assert (found["state"], found["tiny"], found["missing"]) == (DONE, True, {})
     for name in ("device", "driver", "jax", "jaxlib", "python", "commit", "date", "command"):
         assert isinstance(found[name], str)
@@ -353,7 +348,7 @@ def test_a_job_in_earnest_from_a_checkout(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_whole_list_in_earnest(tmp_path):
+def test_all_real_jobs_at_tiny_sizes(tmp_path):
     words = [sys.executable, str(ROOT / "benchmarks"), "card", "--tiny"]
     words += ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch")]
     start = time.monotonic()
@@ -361,5 +356,5 @@ def test_the_whole_list_in_earnest(tmp_path):
     print(f"{done.stdout}\n{time.monotonic() - start:.0f} s")
     assert done.returncode == 0
     files = list((tmp_path / "out").glob("*.json"))
-    assert len(files) == len(card_jobs.JOBS)
+    assert len(files) == len(jobs.JOBS)
     assert {json.loads(file.read_text())["state"] for file in files} == {DONE}

@@ -1,35 +1,19 @@
-"""Tables of a card: from rows as its jobs leave them, whatever columns they have."""
+"""Tables of `card`: built from the rows of its jobs, whatever columns they have."""
 
 import json
 import re
 
 import pytest
 
-from jaxenvs.benchmarks import card_jobs
-from jaxenvs.benchmarks.tables import card, first, registry
+from jaxenvs.benchmarks.card import jobs
+from jaxenvs.benchmarks.tables import card, readme, registry
 
-JOBS = (
-    "craft",
-    "training",
-    "resets",
-    "families",
-    "puzzles",
-    "billion",
-    "tests",
-    "babyai",
-    "graphs",
-    "full",
-    "full_symbolic",
-    "doorkey",
-    "rules",
-    "korf",
-)
 CRAFT = {"id": "Craft-Classic-Ids-v0", "num_envs": 4096}
 OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
 
 
 def document(*rows: dict, **header: object) -> dict:
-    """What a job of the card leaves."""
+    """Return the result of a job."""
     about = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc"}
     return {**about, "job": "craft", "command": "card --only craft", **header, "rows": list(rows)}
 
@@ -53,24 +37,24 @@ def test_files_of_all_devices_are_read(tmp_path):
     )
 
 
-def test_what_a_job_lacks_is_said():
+def test_notes_name_missing_packages_and_interruptions():
     note = card.notes([document(missing={"craftax": "not installed"}, state="cut")])
     assert note.endswith("`card --only craft`; without craftax; cut.")
     assert card.notes([document(missing={}, state="done")]).endswith("`card --only craft`.")
 
 
-def test_a_factor_compares_turns_and_kernels_stand_beside():
+def test_a_factor_compares_turns_and_kernels_have_columns():
     exact = {**OURS, "reset_source": "exact", "times_s": [1.0, 2.0, 8.0]}
     exact |= {"kernels": 34, "kernels_per_trip": 26}
     other = {**OURS, "contestant": "craftax", "reset_source": "own", "times_s": [10.0, 10.0, 10.0]}
-    made = card.craft([document(exact, other)])
+    made = card.beside([document(exact, other)])
     assert made.head[3:] == ["exact", "craftax", "exact / craftax", "kernels, exact"]
     assert made.rows[0][3:] == ["500 k", "100 k", "5.0", "34 + 26"]
     timed = [{**row, "compile_seconds": 15.26} for row in (exact, other)]
-    assert card.craft([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
-    assert card.craft([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
+    assert card.beside([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
+    assert card.beside([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
     stated = {**exact, "times_s": [1.0]}  # fewer turns: the medians are compared
-    assert card.craft([document(stated, other)]).rows[0][5] == "10.0"
+    assert card.beside([document(stated, other)]).rows[0][5] == "10.0"
 
 
 def test_kernels_and_resets_of_one_file_have_a_table_each():
@@ -84,7 +68,7 @@ def test_kernels_and_resets_of_one_file_have_a_table_each():
     assert line[4:] == ["9.0", "8.0", "`k5.0` 5.0, `k2.0` 2.0, `k1.0` 1.0, `k0.5` 0.5"]
 
 
-def test_training_and_search_show_what_they_have():
+def test_empty_columns_of_training_and_search_are_left_out():
     trained = {**CRAFT, "algorithm": "ppo", "preset": "gpu", "steps": 4096, "times_s": [0.1, 0.2]}
     made = card.training([document({**trained, "steps_per_second": 26_000.0})])
     assert made.head[3:] == ["learner", "preset", "steps/s"] and made.rows[0][-1] == "26.0 k"
@@ -116,7 +100,7 @@ def test_only_jobs_that_were_measured_are_shown():
 
 
 def test_every_job_has_a_table():
-    assert {job.name for job in card_jobs.JOBS} == {section.job for section in card.SECTIONS}
+    assert {job.name for job in jobs.JOBS} == {section.job for section in card.SECTIONS}
 
 
 def test_lines_of_an_id_are_sorted_by_batch_and_ids_stay_in_order():
@@ -124,7 +108,7 @@ def test_lines_of_an_id_are_sorted_by_batch_and_ids_stay_in_order():
         {**OURS, "id": id, "num_envs": num_envs, "reset_source": "exact", "times_s": [1.0]}
         for id, num_envs in (("b", 4096), ("a", 65_536), ("b", 1024), ("a", 1024))
     ]
-    found = [line[1:3] for line in card.doorkey([document(*rows)]).rows]
+    found = [line[1:3] for line in card.beside([document(*rows)]).rows]
     assert found == [["b", "1,024"], ["b", "4,096"], ["a", "1,024"], ["a", "65,536"]]
 
 
@@ -149,11 +133,11 @@ def doorkey(source: str, seconds: float, **more: object) -> dict:
 
 
 def short(*documents: dict) -> tuple:
-    made = first.first([{"date": "2026-11-26", **each} for each in documents])
+    made = readme.gpu([{"date": "2026-11-26", **each} for each in documents])
     return list(made.head), [list(row) for row in made.rows]
 
 
-def test_the_short_table_shows_the_fastest_source_with_a_level_per_episode():
+def test_the_short_table_shows_the_fastest_source_with_independent_episodes():
     rows = [doorkey("fresh", 2.0), doorkey("exact", 1.0), doorkey("pool", 0.1)]
     rows.append(doorkey("none", 0.1))
     rows.append(doorkey("own", 8.0, contestant="NAVIX"))
@@ -175,6 +159,6 @@ def test_the_short_table_takes_the_newest_file_that_has_the_case():
     assert lines[1][4] == "10.0 nodes/s"
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_a_job_without_rows_has_a_table(name):
-    assert str(getattr(card, name)([document()])).startswith("| device |")
+@pytest.mark.parametrize("section", card.SECTIONS, ids=lambda section: section.title)
+def test_a_job_without_rows_has_a_table(section):
+    assert str(section.build([document()])).startswith("| device |")

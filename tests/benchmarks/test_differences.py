@@ -1,4 +1,4 @@
-"""The message about two plays that differ."""
+"""The message about two rollouts that differ."""
 
 import differences
 import numpy as np
@@ -23,7 +23,7 @@ def test_equal_plays_pass(plays):
     differences.assert_alike(*plays)
 
 
-def test_the_earliest_step_is_named_with_both_values(plays):
+def test_the_message_has_the_earliest_step_and_both_values(plays):
     here, there = plays
     here["steps"]["words"][2, 1, 0] = np.float32(1).view(np.int32)
     there["steps"]["words"][2, 1, 0] = np.nextafter(np.float32(1), np.float32(0)).view(np.int32)
@@ -36,7 +36,7 @@ def test_the_earliest_step_is_named_with_both_values(plays):
     assert "2 of 24 elements differ" in text and "['end']['map']: 1" in text
 
 
-def test_without_a_step_the_end_is_named(plays):
+def test_if_no_step_differs_the_message_has_the_end(plays):
     plays[1]["end"]["map"][2, 4] = 3
     text = message(plays)
     assert "['end']['map'] differs first in row 2, index (4,)" in text and "GPU 3" in text
@@ -56,12 +56,12 @@ def test_floats_are_exact_unless_their_output_is_named(plays):
     differences.assert_alike(*plays, rounding={"obs": Rounding(absolute=4e-7)})
 
 
-def test_integers_are_exact_whatever_is_named(plays):
+def test_integers_are_compared_exactly_whatever_the_rounding(plays):
     plays[1]["steps"]["words"][0, 0, 0] += 1
     assert "['words'] differs" in message(plays, rounding={"words": Rounding(9, 9.0)})
 
 
-def test_what_is_no_number_is_the_same_only_as_itself(plays):
+def test_nan_and_infinities_equal_only_themselves(plays):
     for play in plays:
         play["steps"]["obs"] = np.array([[np.nan, np.inf]], np.float32)
     differences.assert_alike(*plays)

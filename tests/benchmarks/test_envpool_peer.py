@@ -1,4 +1,4 @@
-"""EnvPool as a peer: which level it plays, what its figures are, and that it may be missing."""
+"""EnvPool as a peer: its levels, figures and observations."""
 
 import json
 import sys
@@ -10,15 +10,17 @@ import pytest
 from craftax import craftax_env
 
 import jaxenvs
-from jaxenvs.benchmarks import envpool_peer, report, throughput, timing
-from jaxenvs.benchmarks.timing import Record
+from jaxenvs.benchmarks import throughput
+from jaxenvs.benchmarks.harness import report, timing
+from jaxenvs.benchmarks.harness.timing import Record
+from jaxenvs.benchmarks.peers import envpool
 
 LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
 
 @pytest.fixture
 def engine(monkeypatch):
-    """A stand-in for the package, which has some levels and remembers what it was asked."""
+    """A stand-in for the package with some levels, which records its calls."""
     calls = types.SimpleNamespace(made=[], actions=[])
 
     class Batch:
@@ -41,26 +43,26 @@ def engine(monkeypatch):
     return calls
 
 
-def test_it_is_asked_for_the_same_level(engine):
-    envpool_peer.build("EnvPool", LEVEL, 4)
-    envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
+def test_it_plays_the_same_level(engine):
+    envpool.build("EnvPool", LEVEL, 4)
+    envpool.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
     assert engine.made == [("MiniGrid-Empty-5x5-v0", 4), ("BabyAI-GoToLocal-v0", 8)]
     with pytest.raises(LookupError, match="EnvPool has no level like Grid-DoorKey-8x8-v0"):
-        envpool_peer.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
+        envpool.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
 
 
-def test_craft_is_the_id_that_resets_in_the_same_step(engine):
-    game = envpool_peer.build("EnvPool", "Craft-Classic-Ids-v0", 4)
+def test_craft_uses_the_id_with_same_step_reset(engine):
+    game = envpool.build("EnvPool", "Craft-Classic-Ids-v0", 4)
     assert engine.made == [("Craftax-Classic-Symbolic-AutoReset-v1", 4)]
     assert game.obs == "symbolic"
-    assert envpool_peer.level("Craft-Pixels-v0") == "Craftax-Pixels-AutoReset-v1"
+    assert envpool.level("Craft-Pixels-v0") == "Craftax-Pixels-AutoReset-v1"
     with pytest.raises(LookupError, match="EnvPool has no level like Craft-Symbolic-v0"):
-        envpool_peer.build("EnvPool", "Craft-Symbolic-v0", 4)
+        envpool.build("EnvPool", "Craft-Symbolic-v0", 4)
 
 
 def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     monkeypatch.setattr(timing, "AGE_STEPS", 1)
-    runner = timing.GameRunner(envpool_peer.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
+    runner = timing.GameRunner(envpool.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
     engine.actions.clear()
     assert runner.run() > 0
     assert runner.record.steps == 3 * len(engine.actions)
@@ -68,15 +70,15 @@ def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     assert drawn.dtype == np.int32 and (drawn.min(), drawn.max()) == (0, 6)
 
 
-def test_a_ratio_per_core_is_one_of_processor_time():
-    # Two threads halve the time of the clock, not that of the processor.
+def test_a_ratio_per_core_uses_processor_time():
+    # Two threads halve wall time, not processor time.
     ours = Record("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
     theirs = Record("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
     (found,) = report.ratios([[ours.as_dict(), theirs.as_dict()]])
     assert (found["obs"], found["ratio"], found["per_core"]) == ("dict", 8.0, 4.0)
 
 
-def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypatch, capsys):
+def test_one_run_compares_it_with_two_observations(engine, tmp_path, monkeypatch, capsys):
     class Ours(timing.Runner):
         def __init__(self, env_id, num_envs, source, obs, params, seconds):
             self.record = Record("jaxenvs", env_id, num_envs, source, obs, 10, 1, 0.0)
@@ -103,18 +105,18 @@ def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypa
 
 def test_the_engine_itself_plays():
     pytest.importorskip("envpool")
-    pool = envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
+    pool = envpool.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
     observed, reward, *_ = pool.step(np.zeros(2, np.int32))
     assert set(observed) == {"image", "direction", "mission"} and reward.shape == (2,)
 
 
 @pytest.fixture
 def craftax_of():
-    """Craftax of EnvPool with one environment, or a skip where EnvPool has none (before 1.2.7)."""
+    """Make EnvPool's Craftax with one environment; skip before EnvPool 1.2.7."""
     envpool = pytest.importorskip("envpool")
 
     def make(env_id, seed):
-        level = envpool_peer.level(env_id)
+        level = envpool.level(env_id)
         if level not in envpool.list_all_envs():
             pytest.skip(f"this EnvPool has no {level}")
         return envpool.make_gymnasium(level, num_envs=1, seed=seed)
@@ -133,7 +135,7 @@ def test_its_craft_has_our_actions_limit_and_the_observation_of_craftax(craftax_
 
 
 @pytest.mark.full
-def test_its_craft_plays_as_craftax_does_from_the_same_seed(craftax_of):
+def test_its_craft_plays_like_craftax_from_the_same_seed(craftax_of):
     pool = craftax_of(CRAFT, 3)
     env = craftax_env.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=True)
     standard = jax.numpy_dtype_promotion("standard")  # craftax is not written for `strict`

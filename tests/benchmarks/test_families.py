@@ -1,6 +1,6 @@
-"""One row per family: what is listed, what a new world costs, and the limits.
+"""The table of environment classes: rows, cost of a new world, and limits.
 
-What compiles for a GPU runs where the CUDA compiler is installed (see test_gpu_work).
+Tests that compile for a GPU need the CUDA compiler (see test_gpu_work).
 """
 
 import json
@@ -9,7 +9,8 @@ import jax
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, families, gpu_work, resets
+from jaxenvs.benchmarks import families, gpu_work, resets
+from jaxenvs.benchmarks.harness import contestants
 from jaxenvs.benchmarks.tables.families import counted
 from jaxenvs.core import spaces
 
@@ -25,18 +26,18 @@ def row(env_id: str, kernels: int, state: float) -> dict:
     return {"id": env_id, "default": "exact", "work": sources, "world": world}
 
 
-def test_names_of_many_ids():
+def test_all_and_families_expand_to_ids():
     assert contestants.chosen(["families"]) == jaxenvs.registry.representatives()
     assert contestants.chosen(["all"]) == jaxenvs.registry.list()
     assert contestants.chosen(["Grid-v0", "all"]) == ["Grid-v0", "all"]
 
 
-def test_all_rows_are_drawn_only_where_levels_are_cheap():
+def test_fresh_is_counted_only_where_levels_are_cheap():
     assert families.sources("Grid-DoorKey-8x8-v0") == ("fresh", "pool", "exact")
     assert families.sources("BabyAI-GoTo-v0") == ("pool", "exact")
 
 
-def test_limits_name_what_is_above_them():
+def test_excess_names_what_is_above_the_limits():
     rows = [row("A-v0", 24, 900), row("B-v0", 25, 900), row("C-v0", 24, 901)]
     assert families.excess(rows) == ["B-v0, pool: 25 kernels", "C-v0: 901 bytes of state"]
 
@@ -47,7 +48,7 @@ def test_a_table_has_a_line_for_each_row():
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_a_world_costs_as_many_candidates_as_are_drawn(monkeypatch):
+def test_the_cost_of_a_world_includes_rejected_candidates(monkeypatch):
     env_id = "Grid-Empty-Random-5x5-v0"
     first_row = lambda env, level: level.pose[0] == 1  # noqa: E731 - 3 of the 8 free cells
     monkeypatch.setattr(jaxenvs.spec(env_id).env_class, "accepts", first_row)
@@ -57,7 +58,7 @@ def test_a_world_costs_as_many_candidates_as_are_drawn(monkeypatch):
     assert cost["world_steps"] == pytest.approx(expected, rel=0.05)
 
 
-def test_what_the_file_has_is_kept_and_the_rest_is_measured(tmp_path, monkeypatch, capsys):
+def test_figures_in_the_file_are_kept_and_the_rest_is_measured(tmp_path, monkeypatch, capsys):
     whole = row("BabyAI-GoTo-v0", 30, 72)
     part = {**whole, "work": {"exact": whole["work"]["exact"]}}
     counted = []
@@ -78,7 +79,7 @@ def test_what_the_file_has_is_kept_and_the_rest_is_measured(tmp_path, monkeypatc
     assert "above the limits: BabyAI-GoTo-v0, pool: 30 kernels" in capsys.readouterr().out
 
 
-def test_an_unknown_id_is_refused(monkeypatch, capsys):
+def test_an_unknown_id_is_rejected(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "choose_target", lambda here: None)
     assert families.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
     assert "did you mean" in capsys.readouterr().err
@@ -100,7 +101,7 @@ def test_a_step_is_few_kernels(monkeypatch, env_id, source):
     assert work["kernels_per_trip"] == 0
 
 
-def test_a_grid_is_measured_with_the_image_whatever_it_gives_by_default():
+def test_grids_are_measured_with_the_image_whatever_their_default():
     id, key = "Grid-Fetch-5x5-N2-v0", jax.eval_shape(jax.random.key, 0)
     assert isinstance(jaxenvs.make(id).observation_space, spaces.Dict)
     measured = contestants.ours(id, 4), resets.staggered(id, 4, "fresh", 10, 2)

@@ -1,4 +1,4 @@
-"""`python benchmarks NAME`: an instrument from a checkout, or what it lacks."""
+"""`python benchmarks NAME`: a benchmark from a checkout, and missing packages."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(tmp_path: Path, *words: str, hidden: str = "") -> subprocess.CompletedProcess:
-    """Run from elsewhere; `hidden` is a package that is not there."""
+    """Run in another folder; `hidden` is a package that appears to be missing."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "class Blocker:\n"
@@ -25,20 +25,20 @@ def run(tmp_path: Path, *words: str, hidden: str = "") -> subprocess.CompletedPr
     )
 
 
-def test_an_instrument_runs_as_of_the_checkout(tmp_path):
-    """No other folder has `jaxenvs.benchmarks` here: an installed one is hidden, too."""
+def test_a_benchmark_of_the_checkout_runs(tmp_path):
+    """An installed `jaxenvs.benchmarks` is hidden."""
     done = run(tmp_path, "card", "--list", hidden="__editable___jaxenvs_0_1_0_finder")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("craft ")
 
 
-def test_what_it_needs_and_lacks_is_named(tmp_path):
+def test_a_missing_package_is_named(tmp_path):
     done = run(tmp_path, "card", hidden="jaxtyping")
     assert done.returncode == 2
     assert "jaxtyping is missing: install it, or put a folder with it on PYTHONPATH" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_without_a_name_it_explains_itself(tmp_path):
+def test_without_a_name_it_shows_its_help(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 2 and "python benchmarks card" in done.stdout

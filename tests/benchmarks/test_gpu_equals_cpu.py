@@ -2,10 +2,9 @@
 
 JAX_PLATFORMS=cuda,cpu pytest tests/benchmarks/test_gpu_equals_cpu.py
 
-Integers, floats that a state holds as words, and rewards are equal bit for bit. Exceptions are
-named: floats in `ROUNDING`, and the terrain of Craft, whose noise has cosines and divisions whose
-last bits depend on the device: a cell whose noise is that near to a threshold becomes another
-block.
+Integers, floats stored as words, and rewards are equal bit for bit, with two exceptions: floats in
+`ROUNDING`, and the terrain of Craft. Its noise has cosines and divisions whose last bits depend on
+the device, so a cell with noise very near a threshold becomes another block.
 """
 
 import functools
@@ -29,17 +28,17 @@ def gpus() -> list[jax.Device]:
 
 CPU = jax.devices("cpu")[0]
 OTHER = (gpus() or [CPU])[0]
-ALONE = OTHER == CPU  # the CPU with itself: this file runs, so that it does not rot
-# Every row meets the time limit three times, if its params are its own.
+ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test this file
+# With this limit every environment meets it three times.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
-SMALL = 1024  # numbers of a row, up to which a leaf of the state is compared after every step
-UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)  # a GPU divides with an error of two units
-# Physics adds rounding up from step to step; a pendulum near the top multiplies it by 10,000 in an
+SMALL = 1024  # numbers per environment; larger leaves are compared only at the end
+UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)  # GPU division is off by up to two units
+# Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
 # episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
-# By the first letters of ids: outputs that may be rounded differently.
+# Outputs that may be rounded differently, by prefix of the id.
 ROUNDING = {
-    "BabyAI": {"reward": QUOTIENT},  # 1 - 0.9 * steps / limit, likewise below
+    "BabyAI": {"reward": QUOTIENT},  # 1 - 0.9 * steps / limit; also below
     "Classic": PHYSICS,
     "Classic-MountainCarContinuous": {**PHYSICS, "reward": UNIT},
     "Classic-Pendulum": dict.fromkeys(("reset", "obs", "reward", "end"), Rounding(1, 2e-2)),
@@ -49,10 +48,10 @@ ROUNDING = {
     "Puzzle-TSP": {"reward": UNIT},  # a square root
     "XLand": {"reward": QUOTIENT},
 }
-MADE_ALIKE = 1e-5  # share of the cells of Craft's worlds that may differ
+MADE_ALIKE = 1e-5  # largest share of differing cells of Craft's worlds
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0", "Puzzle-SlidingTile-5x5-v0")
-# With `full`, an id of each family and each id of whose floats some may differ.
+# With `full`: an id of each family, and each id with rounded floats.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = ("Classic-Pendulum-v0", "Classic-MountainCarContinuous-v0", "Puzzle-TSP-20-v0")
 
@@ -62,7 +61,7 @@ full = pytest.mark.full
 
 @functools.cache
 def compiled(id: str, source: str | None, **fields):
-    """A batch's params, its reset, and a rollout of random actions; Craft's levels are a pool."""
+    """Return params, reset and random rollout of a batch; Craft's levels come from a pool."""
     source = "pool" if jaxenvs.spec(id).family == "Craft" else source
     venv = jaxenvs.make_vec(id, ENVS, reset_source=source, pool_size=min(64, ENVS), **fields)
     params = venv.default_params.replace(max_steps_in_episode=LIMIT)
@@ -84,7 +83,7 @@ def compiled(id: str, source: str | None, **fields):
 
 
 def played(device: jax.Device, id: str, source: str | None = None, **fields):
-    """Everything that comes out of random play on a device; Craft's levels come from the CPU."""
+    """Return all outputs of random play on a device; Craft's levels come from the CPU."""
     params, reset, run = compiled(id, source, **fields)
     key_reset, key_scan = jax.random.split(jax.random.key(7))
     with jax.default_device(CPU if jaxenvs.spec(id).family == "Craft" else device):
@@ -99,14 +98,14 @@ def is_compared(leaf: jax.Array) -> bool:
 
 
 def assert_equal_play(id: str, source: str | None = None, **fields):
-    """Compare the two devices' play; return it."""
+    """Compare random play on the two devices; return that of the CPU."""
     here, there = (played(device, id, source, **fields) for device in (CPU, OTHER))
     differences.assert_alike(here, there, ROUNDING.get(rounding_of(id)))
     return here
 
 
 def rounding_of(id: str) -> str | None:
-    """The key of `ROUNDING` that an id begins with, the longest if there are several."""
+    """Return the longest key of `ROUNDING` that is a prefix of an id."""
     return max((start for start in ROUNDING if id.startswith(start)), key=len, default=None)
 
 
@@ -117,7 +116,7 @@ def test_every_class_plays_alike(id):
 
 @full
 def test_every_floor_plays_alike():
-    """Kits begin on all floors, among mobs whose blows are of fire and ice, with armour."""
+    """Kits start on all floors, with armour, among mobs that deal fire and ice damage."""
     assert_equal_play("Craft-Ids-v0", kit=-1)
 
 

@@ -1,4 +1,4 @@
-"""The work of a step on a GPU. What compiles for one runs where the CUDA compiler is installed:
+"""The work of a step on a GPU. Most tests need the CUDA compiler, but no GPU:
 
 JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test_gpu_work.py
 """
@@ -11,7 +11,9 @@ import jax
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds, update_work
+from jaxenvs.benchmarks import gpu_work, rule_worlds, update_work
+from jaxenvs.benchmarks.gpu_model import hlo
+from jaxenvs.benchmarks.harness import contestants
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
 CRAFT = "Craft-Classic-Symbolic-v0"
@@ -39,14 +41,14 @@ def test_state_of_doorkey_is_small():
     assert pool == 0
 
 
-def test_a_pool_is_counted_apart():
+def test_a_pool_is_counted_separately():
     contestant = contestants.ours(DOORKEY, 64, "pool", pool_size=32)
     state, pool = gpu_work.state_bytes(contestant)
     assert state == gpu_work.state_bytes(contestants.ours(DOORKEY, 64, "exact"))[0]
     assert pool == 32 * (64 + 3)
 
 
-def test_without_the_compiler_the_mend_is_named(monkeypatch, capsys):
+def test_without_the_compiler_the_error_names_the_fix(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "PLUGINS", ("no_such_plugin",))
     assert gpu_work.main([]) == 2
     assert 'pip install "jax[cuda13]"' in capsys.readouterr().err
@@ -74,7 +76,7 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved", "microseconds"),
     [
-        # More kernels than once, in less time: each does little work per element.
+        # More kernels than in earlier versions, in less time: each does little per element.
         ("Craft-Classic-Ids-v0", 26, 3100, 60),
         ("Craft-Classic-Symbolic-v0", 26, 8900, 66),
         ("Craft-Ids-v0", 35, 7200, 98),
@@ -91,11 +93,11 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
     assert work["model_us"] <= microseconds
 
 
-PARTS = 4  # of a concatenation that a GPU makes without branches
+PARTS = 4  # parts of a concatenation that a GPU makes without branches
 
 
 def branching(text: str) -> list[str]:
-    """Concatenations of more parts whose neighbouring elements belong to different parts."""
+    """Return concatenations of more parts along the last axis."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()
@@ -139,7 +141,7 @@ def test_an_observation_of_craft_is_few_kernels_without_branches(monkeypatch, id
     [("SlidingTile-4x4", 7, 6), ("Cube-3x3", 5, 4), ("2048", 10, 9)],
 )
 def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
-    """Beside those of the measuring loop: counter, keys, actions, storing."""
+    """Kernels of the measuring loop (counter, keys, actions, stores) are not counted."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     for source, most in (("fresh", fresh), ("pool", pool)):
         work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))
@@ -160,7 +162,7 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
     assert work["written"] + work["read"] <= 400
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "fresh"))
     assert work["kernels"] <= 16 and work["kernels_per_trip"] == 0
-    assert work["written"] + work["read"] <= 1100  # 338 of them to choose between two grids
+    assert work["written"] + work["read"] <= 1100  # 338 of them select between two grids
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
     assert work["kernels"] <= 21 and work["model_us"] <= 33
     assert work["written"] + work["read"] <= 450
@@ -169,7 +171,7 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
 @needs_compiler
 @pytest.mark.slow  # five minutes of compilation
 def test_a_whole_update_is_few_kernels_and_bytes(monkeypatch):
-    """World, policy and learning: 8,192 environments x 16 steps, 2 epochs of 4 minibatches."""
+    """8,192 environments x 16 steps, 2 epochs of 4 minibatches."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     work = update_work.measure(DOORKEY)
     assert work["kernels"] <= 600
@@ -189,14 +191,14 @@ def test_command_line_writes_the_figures(tmp_path, capsys):
     assert (tmp_path / f"jaxenvs-{DOORKEY}-exact-image.hlo").exists()
 
 
-def test_an_unknown_id_is_refused(monkeypatch, capsys):
+def test_an_unknown_id_is_rejected(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "has_compiler", lambda: True)
     assert gpu_work.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
     assert "did you mean" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(jax.default_backend() == "gpu", reason="there is a GPU")
-def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
+def test_here_without_a_gpu_is_rejected(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "has_compiler", lambda: True)
     assert gpu_work.main(["--here"]) == 2
     assert "leave --here out" in capsys.readouterr().err
@@ -205,8 +207,8 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
-def test_the_described_gpu_stands_for_the_one_at_hand(source):
-    """The program for the GPU at hand launches about what was counted without it."""
+def test_the_described_gpu_agrees_with_the_real_one(source):
+    """The program for the real GPU has nearly the counted kernels and bytes."""
     contestant = contestants.ours(DOORKEY, 4096, source)
     here, _ = gpu_work.measure(contestant, here=True)
     described, _ = gpu_work.measure(contestant)

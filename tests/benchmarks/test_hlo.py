@@ -1,8 +1,8 @@
-"""Counting of kernels and bytes, on programs small enough to count by hand."""
+"""Counts of kernels and bytes of programs small enough to count by hand."""
 
 import pytest
 
-from jaxenvs.benchmarks import hlo
+from jaxenvs.benchmarks.gpu_model import hlo
 
 PROGRAM = """\
 HloModule jit_run, is_scheduled=true, entry_computation_layout={(u8[16,4]{1,0})->u8[16,4]{1,0}}
@@ -72,7 +72,7 @@ def launches(text: str, computation: str | None = None) -> dict[str, hlo.Kernel]
     return {k.name: k for k in hlo.kernels(module, computation or module.entry)}
 
 
-def test_names_of_data_are_no_kernels():
+def test_instructions_that_only_name_data_are_not_kernels():
     assert set(launches(PROGRAM, "body")) == {"copied", "written", "next"}
 
 
@@ -81,7 +81,7 @@ def test_a_slice_and_an_update_in_place_count_what_they_touch():
     assert (written.written, written.read) == (4, 4 + 4)  # 4 of the table, 4 of the index
 
 
-def test_a_copy_counts_whole():
+def test_a_copy_counts_the_whole_array():
     copied = launches(PROGRAM, "body")["copied"]
     assert (copied.written, copied.read) == (64, 64)
 
@@ -122,14 +122,14 @@ def test_an_update_of_a_fresh_array_is_stored_whole():
     assert (written.written, written.read) == (64, 64 + 4 + 4)
 
 
-def test_a_loop_costs_its_body_times_its_trips_and_one():
+def test_a_loop_counts_its_body_times_its_trips_plus_one():
     found = launches(PROGRAM)
     assert found["loop"].count == 1
     assert found["copied"].count == 5
     assert sum(kernel.count for kernel in found.values()) == 1 + 1 + 5 * 3 + 1
 
 
-def test_a_loop_of_unknown_trips_is_kept_apart_with_its_condition():
+def test_a_loop_of_unknown_trips_is_dynamic_with_its_condition():
     text = PROGRAM.replace(', backend_config={"known_trip_count":{"n":"5"}}', "")
     assert text != PROGRAM
     found = launches(text)
@@ -137,7 +137,7 @@ def test_a_loop_of_unknown_trips_is_kept_apart_with_its_condition():
     assert all(kernel.count == 1 for kernel in found.values())
 
 
-def test_the_start_of_an_asynchronous_pair_counts_like_the_whole():
+def test_the_start_of_an_asynchronous_pair_counts_for_both():
     line = "%written = u8[16,4]{1,0} fusion(%copied, %i, %table), kind=kLoop, calls=%fused_write"
     pair = """\
 %start = ((u8[16,4]{1,0}, s32[], u8[100,4]{1,0}), u8[16,4]{1,0}, u32[]) \
@@ -194,6 +194,6 @@ def test_origins_are_kept():
     assert found["next"].op_names == {"jit(run)/while/body/add"}
 
 
-def test_text_without_an_entry_is_refused():
+def test_text_without_an_entry_is_rejected():
     with pytest.raises(ValueError, match="no ENTRY"):
         hlo.parse("HloModule empty\n")

@@ -1,4 +1,4 @@
-"""Features and times of kernels from HLO that is small enough to check by hand; no CUDA needed."""
+"""Features and predicted times of kernels, from HLO small enough to check by hand."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import gpu_work, hlo, kernel_model, kernel_time
-from jaxenvs.benchmarks.kernel_features import Features, features
+from jaxenvs.benchmarks import gpu_work, kernel_model
+from jaxenvs.benchmarks.gpu_model import hlo, kernel_time
+from jaxenvs.benchmarks.gpu_model.features import Features, features
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 ROWS = 65536
@@ -75,7 +76,7 @@ body=%body, backend_config={"known_trip_count":{"n":"3"}}
 
 
 def fused(inside: str, inputs: list[str], kind: str = "kLoop", name: str = "f") -> Features:
-    """Features of one fusion; `inside` names its parameters p0, p1 and so on."""
+    """Return the features of a fusion; `inside` names its parameters p0, p1 and so on."""
     output = next(line for line in inside.splitlines() if "ROOT" in line).split(" = ")[1]
     shape = output.split()[0]
     parameters = [f"%p{n} = {each} parameter({n})" for n, each in enumerate(inputs)]
@@ -98,12 +99,12 @@ def fused(inside: str, inputs: list[str], kind: str = "kLoop", name: str = "f") 
 
 
 def time(seen: Features) -> float:
-    """Microseconds of a launch."""
+    """Return the predicted microseconds of a launch."""
     return float(kernel_time.microseconds(kernel_time.columns([seen]))[0])
 
 
-def test_model_time_of_a_step_is_bounded_without_the_compiler():
-    """Counter, words and the eight times larger store: each little more than a launch."""
+def test_the_predicted_time_of_a_step_is_bounded():
+    """Counter, words and the eight times larger store each take little more than a launch."""
     kernels = {kernel.name: kernel for kernel in gpu_work.step_kernels(STEP, length=3)}
     times = {name: kernel.microseconds for name, kernel in kernels.items()}
     assert set(times) == {"mix", "store", "count"}
@@ -149,7 +150,7 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """A thread computes four of these elements, and each row has a multiple of four."""
+    """A thread computes four elements; each row has a multiple of four."""
 
     def repeated(length: int) -> Features:
         lines = ["%a0 = s32[262144]{0} add(%p0, %p0)"]
@@ -165,7 +166,7 @@ def test_neighbours_share_their_work_only_in_short_code():
 
 
 def stack(operands: int, axis: int) -> Features:
-    """A concatenation of columns along the rows, or of rows along the columns."""
+    """Concatenate columns (axis 1) or rows (axis 0)."""
     part = "s32[8192,1]{1,0}" if axis else "s32[1,8192]{1,0}"
     shape = f"s32[8192,{operands}]{{1,0}}" if axis else f"s32[{operands},8192]{{1,0}}"
     names = ", ".join(f"%p{n}" for n in range(operands))
@@ -173,7 +174,7 @@ def stack(operands: int, axis: int) -> Features:
     return fused(line, [part] * operands)
 
 
-def test_warps_take_every_branch_of_a_stack_in_rows():
+def test_warps_take_every_branch_of_stacked_columns():
     rows, columns = stack(18, axis=1), stack(18, axis=0)
     assert rows.branches == 18 * rows.warps
     assert columns.branches == columns.warps
@@ -190,7 +191,7 @@ def test_a_read_across_rows_touches_a_cache_line_for_each_lane():
     assert time(across) > time(along)
 
 
-def test_tiles_of_a_transposition_are_counted_where_they_are_not_full():
+def test_partial_tiles_of_a_transposition_count():
     full = fused(
         "ROOT %c = f32[1024,64,64]{2,1,0} transpose(%p0), dimensions={0,2,1}",
         ["f32[1024,64,64]{2,1,0}"],
@@ -205,7 +206,7 @@ def test_tiles_of_a_transposition_are_counted_where_they_are_not_full():
     assert full.blocks == partial.blocks == 1024 * 4
 
 
-def test_a_reduction_lays_its_lanes_over_what_it_reads():
+def test_a_reduction_has_lanes_for_its_inputs():
     seen = fused(
         "%z = s32[] constant(0)\nROOT %c = s32[65536]{0} reduce(%p0, %z), dimensions={1}, "
         "to_apply=%add",
@@ -218,7 +219,7 @@ def test_a_reduction_lays_its_lanes_over_what_it_reads():
     assert seen.shuffles > 0
 
 
-def test_a_scatter_stores_each_row_elsewhere():
+def test_a_scatter_stores_rows_at_unrelated_addresses():
     seen = fused(
         "ROOT %c = u8[65536,64]{1,0} scatter(%p0, %p1, %p2), update_window_dims={}, "
         "inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, "
@@ -240,20 +241,20 @@ def test_an_update_in_place_stores_the_update():
     ("shape", "measured"),
     [("u8[50,1048576,147]{2,1,0}", 9070), ("f32[50,65536,1345]{2,1,0}", 5180), ("s32[]", 1.3)],
 )
-def test_zero_fill_takes_what_an_h200_took(shape, measured):
+def test_the_predicted_zero_fill_agrees_with_an_h200(shape, measured):
     """Single bytes are limited by the start of thread blocks, words by memory."""
     seen = fused(f"%z = {shape[: shape.index('[')]}[] constant(0)\n" + filled(shape), [])
     assert time(seen) == pytest.approx(measured, rel=0.25)
 
 
 def filled(shape: str) -> str:
-    """The last instruction of a zero fill."""
+    """Return the last instruction of a zero fill."""
     if shape.endswith("[]"):
         return "ROOT %c = s32[] add(%z, %z)"
     return f"ROOT %c = {shape} broadcast(%z), dimensions={{}}"
 
 
-def test_the_coefficients_are_those_of_the_recorded_fit():
+def test_the_coefficients_agree_with_the_recorded_fit():
     recorded = json.loads((RESULTS / "kernel_model.json").read_text())
     assert kernel_time.FITTED._asdict() == recorded["coefficients"]
 
@@ -274,7 +275,7 @@ def test_most_of_the_measured_time_is_predicted():
     assert sum(steps) >= len(steps) - 2
 
 
-def test_without_anything_to_do_it_names_the_option(capsys):
+def test_without_an_option_it_names_one(capsys):
     with pytest.raises(SystemExit):
         kernel_model.main([])
     assert "--fit" in capsys.readouterr().err

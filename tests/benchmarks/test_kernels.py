@@ -1,4 +1,4 @@
-"""Adding up a profile; the profile itself needs a GPU (JAX_PLATFORMS=cuda)."""
+"""Sums over a profile; making a profile needs a GPU (JAX_PLATFORMS=cuda)."""
 
 import json
 import types
@@ -19,7 +19,7 @@ def plane(name: str, **lines):
     return types.SimpleNamespace(name=name, lines=found)
 
 
-def test_only_the_streams_of_a_gpu_count():
+def test_only_streams_of_a_gpu_count():
     streams = {"Stream #1": [("a", 1000), ("b", 500)], "Stream #2": [("a", 3000)]}
     gpu = plane("/device:GPU:0", **streams, **{"XLA Ops": [("a", 9000)]})
     host = plane("/host:CPU", **{"Stream #1": [("a", 9000)]})
@@ -30,7 +30,7 @@ def test_only_the_streams_of_a_gpu_count():
 
 
 @pytest.mark.skipif(on_gpu, reason="there is a GPU")
-def test_without_a_gpu_the_other_instrument_is_named(capsys):
+def test_without_a_gpu_the_error_names_gpu_work(capsys):
     assert kernels.main([]) == 2
     assert "gpu_work" in capsys.readouterr().err
 

@@ -1,8 +1,6 @@
-"""The benchmark of learners: processes that train in turns, and what is told of them."""
+"""The benchmark of PPO learners: processes that train in turns, and their figures."""
 
-import functools
 import json
-import os
 import sys
 
 import jax
@@ -11,66 +9,78 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import learner_peers, learners
-from jaxenvs.benchmarks.learner_peers import Setting
+from jaxenvs.benchmarks import learners
+from jaxenvs.benchmarks.harness import instrument, trainings
+from jaxenvs.benchmarks.peers import ppo as ppo_peers
+from jaxenvs.benchmarks.peers.ppo import Setting
 from jaxenvs.benchmarks.tables.training import compared, faster, scores, summed
 
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
 
-def row(learner: str, seconds: list[float], steps: int = 1000) -> learners.Record:
+def row(learner: str, seconds: list[float], steps: int = 1000) -> dict:
     setting = Setting("equal", 4, 128, 4, 4, steps=steps)
-    told = [100.0, None, 300.0]
-    worth = [90.0, 500.0, 310.0] if learner == "jaxenvs" else [None]
-    return learners.Record(learner, setting, 12.0, seconds, last_returns=told, evaluations=worth)
+    scores = [90.0, 500.0, 310.0] if learner == "jaxenvs" else [None] * 3
+    found = [{"last_return": last, "wall": 9.0} for last in (100.0, None, 300.0)]
+    made = zip(found, scores, strict=True)
+    trainings = [{**each, "evaluation": score} for each, score in made]
+    trainings += trainings * len(seconds)
+    times = [12.0, *seconds]
+    figures = learners.row(
+        learner,
+        setting,
+        [{**each, "seconds": s} for each, s in zip(trainings, times, strict=False)],
+    )
+    return figures | {"last_returns": [100.0, None, 300.0], "evaluations": scores}
 
 
-class Told:
-    """A process that only says what it was told to do."""
+class FakeLearner:
+    """A process that records its calls."""
 
     trained: list[str]
 
-    def __init__(self, name, setting, clone):
-        if name == "rejax":
+    def __init__(self, label, command, asked):
+        if label == "rejax":
             raise LookupError("No module named 'rejax'")
-        self.record = learners.Record(name, setting, 10.0)
-        self.closed = False
+        self.label, self.trainings = label, []
 
-    def train(self):
-        self.trained.append(self.record.learner)
-        seconds = 2.0 if self.record.learner == "jaxenvs" else 4.0
-        return {"seconds": seconds, "wall": 9.0, "last_return": 20.0, "evaluation": 30.0}
+    def train(self, seed):
+        self.trained.append(self.label)
+        seconds = 2.0 if self.label == "jaxenvs" else 4.0
+        self.trainings.append(
+            {"seconds": seconds, "wall": 9.0, "last_return": 20.0, "evaluation": 30.0}
+        )
 
     def close(self):
-        self.trained.append(f"{self.record.learner} ends")
+        self.trained.append(f"{self.label} ends")
 
 
 @pytest.fixture
-def told(monkeypatch):
-    Told.trained = []
-    monkeypatch.setattr(learners, "Learner", Told)
-    monkeypatch.setattr(learners.os, "sched_setaffinity", lambda process, cores: None)
-    return Told.trained
+def trained(monkeypatch):
+    FakeLearner.trained = []
+    monkeypatch.setattr(trainings, "Learner", FakeLearner)
+    monkeypatch.setattr(instrument, "use_one_core", lambda: None)
+    return FakeLearner.trained
 
 
-def test_learners_train_in_turns_and_who_is_missing_is_named(told):
+def test_learners_train_in_turns_and_missing_ones_are_named(trained):
     missing = []
     group = dict.fromkeys(("jaxenvs", "purejaxrl", "rejax"), SMALL)
     rows = learners.measure(group, None, 2, missing)
-    assert told == ["jaxenvs", "purejaxrl"] * 2 + ["jaxenvs ends", "purejaxrl ends"]
-    assert [row.seconds for row in rows] == [[2.0, 2.0], [4.0, 4.0]]
-    assert rows[0].walls == [9.0, 9.0]
+    assert trained == ["jaxenvs", "purejaxrl"] * 3 + ["jaxenvs ends", "purejaxrl ends"]
+    assert [row["seconds"] for row in rows] == [[2.0, 2.0], [4.0, 4.0]]
+    assert rows[0]["walls"] == [9.0, 9.0]
     assert missing == [{"learner": "rejax", "reason": "No module named 'rejax'"}]
 
 
-def test_processes_end_when_a_training_fails(told, monkeypatch):
-    monkeypatch.setattr(Told, "train", lambda self: 1 / 0)
+def test_processes_end_when_a_training_fails(trained, monkeypatch):
+    monkeypatch.setattr(FakeLearner, "train", lambda self, seed: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         learners.measure({"jaxenvs": SMALL}, None, 1, [])
-    assert told == ["jaxenvs ends"]
+    assert trained == ["jaxenvs ends"]
 
 
-def test_the_command_writes_every_group(told, tmp_path, capsys):
+def test_the_command_writes_every_group(trained, tmp_path, capsys):
     file = tmp_path / "learners.json"
     assert learners.main(["--repeats", "2", "--json", str(file)]) == 0
     figures = json.loads(file.read_text())
@@ -89,41 +99,40 @@ def test_the_command_writes_every_group(told, tmp_path, capsys):
     assert figures["versions"]["torch"] and figures["missing"]
 
 
-def test_a_ratio_is_that_of_neighbouring_turns():
+def test_a_ratio_compares_neighbouring_turns():
     ours, theirs = row("jaxenvs", [1.0, 2.0, 10.0]), row("rejax", [2.0, 6.0, 40.0])
-    assert faster(ours.as_dict(), theirs.as_dict()) == 3.0
+    assert faster(ours, theirs) == 3.0
     shorter = row("rejax", [2.0, 6.0, 40.0], steps=500)
-    assert faster(ours.as_dict(), shorter.as_dict()) == 6.0
-    figures = ours.as_dict()
-    assert figures["compile_seconds"] == 10.0
-    assert (figures["steps_per_second"], figures["first_steps_per_second"]) == (500, 83)
+    assert faster(ours, shorter) == 6.0
+    assert ours["compile_seconds"] == 10.0
+    assert (ours["steps_per_second"], ours["first_steps_per_second"]) == (500, 83)
 
 
 def test_the_table_compares_within_a_group():
-    rows = [row("jaxenvs", [1.0]).as_dict(), row("rejax", [2.0]).as_dict()]
+    rows = [row("jaxenvs", [1.0]), row("rejax", [2.0])]
     lines = str(compared(rows)).splitlines()
     assert lines[2] == "| equal | jaxenvs | 1,000 |  | 11.0 | 83 | 100, 300 |"
     assert lines[3] == "| equal | rejax | 500 | 2.00 | 10.0 | 83 | 100, 300 |"
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_speed_and_worth_stand_in_one_line():
-    told = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
-    rows = [row("jaxenvs", [1.0]).as_dict() | told, row("rejax", [2.0]).as_dict() | told]
+def test_speed_and_evaluations_share_a_row():
+    more = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
+    rows = [row("jaxenvs", [1.0]) | more, row("rejax", [2.0]) | more]
     lines = str(summed(rows)).splitlines()
-    worth = "300.0 | 232.2 | 310.0 | 90.0 |"  # 1.96 deviations of 205.2 over the root of 3
-    assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {worth}"
-    assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {worth}"
+    scores = "300.0 | 232.2 | 310.0 | 90.0 |"  # 1.96 deviations of 205.2 over the root of 3
+    assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {scores}"
+    assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {scores}"
 
 
-def test_scores_are_of_all_seeds_of_who_was_evaluated():
-    rows = [row("jaxenvs", [1.0]).as_dict(), row("rejax", [2.0]).as_dict()]
+def test_scores_show_all_seeds_of_evaluated_learners():
+    rows = [row("jaxenvs", [1.0]), row("rejax", [2.0])]
     lines = str(scores(rows)).splitlines()
     assert lines[2:] == ["| jaxenvs | equal | 3 | 300.0 | 232.2 | 310.0 | 90.0 | 90, 500, 310 |"]
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_one_group_may_be_chosen(told, tmp_path):
+def test_one_group_may_be_chosen(trained, tmp_path):
     file = tmp_path / "learners.json"
     words = ["--settings", "4 x 128", "--learners", "jaxenvs", "purejaxrl", "--repeats", "1"]
     assert learners.main([*words, "--json", str(file)]) == 0
@@ -134,58 +143,57 @@ def test_one_group_may_be_chosen(told, tmp_path):
     ]
 
 
-def test_a_training_is_timed_and_evaluated(monkeypatch):
-    trainer = learner_peers.Trainer(lambda seed: (100.0 + seed, None))
-    monkeypatch.setitem(learner_peers.TRAINERS, "stand-in", lambda setting: trainer)
-    told = [learner_peers.train("stand-in", SMALL, None, seed) for seed in (3, 4)]
-    assert all(each["seconds"] >= 0 and each["wall"] > 0 for each in told)
-    assert [each["last_return"] for each in told] == [103, 104]
-    assert [each["evaluation"] for each in told] == [None, None]  # it gives no logits
+def test_a_training_is_timed():
+    trainer = ppo_peers.Trainer(lambda seed: (100.0 + seed, None))
+    made = [ppo_peers.train(trainer, seed) for seed in (3, 4)]
+    assert all(each["seconds"] >= 0 and each["wall"] > 0 for each in made)
+    assert [each["last_return"] for each in made] == [103, 104]
+    assert [each["evaluation"] for each in made] == [None, None]  # it gives no logits
 
 
 @pytest.mark.slow
-def test_ours_trains_in_a_process_of_its_own():
-    learner = learners.Learner("jaxenvs, shared", SMALL, None)
-    try:
-        told = learner.train()
-        assert (
-            0 < told["seconds"] < min(told["wall"] * 1.1, learner.record.first_seconds)
-        )  # the first one compiled
-        assert 5 < told["last_return"] < 100 and 5 < told["evaluation"] < 100
-        assert len(learner.record.evaluations) == 1  # of the first training, which is noted at once
-    finally:
-        learner.close()
+def test_ours_trains_in_a_separate_process():
+    (row,) = learners.measure({"jaxenvs, shared": SMALL}, None, 1, [])
+    assert 0 < row["seconds"][0] < min(row["walls"][0] * 1.1, row["first_seconds"])  # it compiled
+    assert 5 < row["last_returns"][1] < 100 and 5 < row["evaluations"][1] < 100
+    assert len(row["evaluations"]) == 2
 
 
-def test_who_is_missing_or_dies_in_its_process_is_said_to_have(monkeypatch):
+def test_a_learner_that_is_missing_or_dies_at_the_start_is_named(monkeypatch):
     missing = []
     assert learners.measure({"purejaxrl": SMALL}, None, 1, missing) == []
-    monkeypatch.setattr(learner_peers, "on_cpu", functools.partial(os._exit, 1))
+    monkeypatch.setattr(learners, "COMMAND", (sys.executable, "-c", "import sys; sys.exit(3)"))
     assert learners.measure({"jaxenvs": SMALL}, None, 1, missing) == []
-    assert "a clone of" in missing[0]["reason"] and "process" in missing[1]["reason"]
+    assert "a clone of" in missing[0]["reason"] and "process ended" in missing[1]["reason"]
 
 
-def test_a_clone_is_needed_and_looked_into(tmp_path):
+def test_settings_have_the_names_of_each_library():
+    found = [ppo_peers.renamed(SMALL, library) for library in range(3)]
+    assert found[0]["CLIP_EPS"] == found[1]["clip_eps"] == found[2]["clip_range"] == SMALL.clip
+    assert [len(names) for names in found] == [12, 12, 8]
+
+
+def test_a_clone_is_required_and_checked(tmp_path):
     with pytest.raises(LookupError, match="give --purejaxrl PATH"):
-        learner_peers.trainer("purejaxrl", SMALL, None)
+        ppo_peers.trainer("purejaxrl", SMALL, None)
     with pytest.raises(LookupError, match=r"has no purejaxrl/ppo\.py; clone"):
-        learner_peers.trainer("purejaxrl", SMALL, tmp_path)
+        ppo_peers.trainer("purejaxrl", SMALL, tmp_path)
 
 
-def test_an_evaluation_plays_this_library_s_cart_pole():
-    """Push to where the pole falls, with weights that say how surely."""
+def test_an_evaluation_plays_our_cart_pole():
+    """The policy pushes towards the falling side; its weight is the confidence."""
 
     def logits(weights, obs):
         lean = weights * (obs[:, 2] + 0.5 * obs[:, 3])
         return jnp.stack([-lean, lean], axis=1)
 
-    evaluate = learner_peers.evaluated(logits)
+    evaluate = ppo_peers.evaluated(logits)
     assert evaluate(jnp.float32(50.0), 0) > 150 > 30 > evaluate(jnp.float32(0.0), 0) > 15
     assert evaluate(jnp.float32(0.0), 0) != evaluate(jnp.float32(0.0), 1)
 
 
-def test_packages_that_are_not_there_and_not_needed_can_be_imported():
-    learner_peers.stand_in("no_such_package", "no_such_package.part")
+def test_missing_packages_that_are_not_needed_can_be_imported():
+    ppo_peers.stand_in("no_such_package", "no_such_package.part")
     scope = {}
     try:
         exec("from no_such_package import part", scope)
@@ -193,27 +201,27 @@ def test_packages_that_are_not_there_and_not_needed_can_be_imported():
     finally:
         del sys.modules["no_such_package"], sys.modules["no_such_package.part"]
     assert scope["thing"] is None
-    learner_peers.stand_in("json")
+    ppo_peers.stand_in("json")
     assert sys.modules["json"] is json
 
 
 def test_chunks_divide_the_updates():
-    assert learner_peers.chunk_of(SMALL) == 4
-    assert learner_peers.chunk_of(Setting("", 64, 128, 4, 8, steps=60 * 8192)) == 4
-    assert learner_peers.chunk_of(Setting("", 4, 128, 4, 4, steps=976 * 512)) == 61
+    assert ppo_peers.chunk_of(SMALL) == 4
+    assert ppo_peers.chunk_of(Setting("", 64, 128, 4, 8, steps=60 * 8192)) == 4
+    assert ppo_peers.chunk_of(Setting("", 4, 128, 4, 4, steps=976 * 512)) == 61
 
 
 def test_the_last_return_is_the_mean_of_the_last_episodes():
     counts = np.array([50, 0, 15, 10])
     returns = np.array([50.0, 0.0, 150.0, 300.0])
-    assert learner_peers.last_mean(returns, counts) == 450 / 25
-    assert learner_peers.last_mean(np.array([6.0]), np.array([2])) == 3
-    assert learner_peers.last_mean(np.zeros(3), np.zeros(3, int)) is None
+    assert ppo_peers.last_mean(returns, counts) == 450 / 25
+    assert ppo_peers.last_mean(np.array([6.0]), np.array([2])) == 3
+    assert ppo_peers.last_mean(np.zeros(3), np.zeros(3, int)) is None
 
 
-def test_the_networks_that_are_apart_share_nothing():
-    env = jaxenvs.make(learner_peers.ID)
-    network = learner_peers.two_networks(env)
+def test_separate_networks_share_no_weights():
+    env = jaxenvs.make(ppo_peers.ID)
+    network = ppo_peers.two_networks(env)
     one = jnp.ones(4, jnp.float32)
     shapes = jax.eval_shape(network.init, jax.random.key(0), one)
     weights = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.1, leaf.dtype), shapes)
@@ -221,11 +229,11 @@ def test_the_networks_that_are_apart_share_nothing():
     assert logits.shape == (2,)
     gradient = jax.grad(lambda weights: network.apply(weights, one)[1])(weights)
     used = [bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient)]
-    assert sum(used) == len(used) / 2 == 6  # the value needs half of it
+    assert sum(used) == len(used) / 2 == 6  # the value needs half of the leaves
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--torch-steps", "--repeats"])
-def test_numbers_below_one_are_refused(flag, capsys):
+def test_numbers_below_one_are_rejected(flag, capsys):
     with pytest.raises(SystemExit):
         learners.main([flag, "0"])
     assert f"argument {flag}: '0' must be a whole number" in capsys.readouterr().err

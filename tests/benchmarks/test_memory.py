@@ -1,11 +1,12 @@
-"""Memory of a batch, from the compiler's account."""
+"""Memory of a batch, as reported by the compiler."""
 
 import json
 import os
 
 import pytest
 
-from jaxenvs.benchmarks import contestants, gpu_work, memory
+from jaxenvs.benchmarks import gpu_work, memory
+from jaxenvs.benchmarks.harness import contestants
 
 LEVEL, CRAFT, FULL = "Grid-Empty-5x5-v0", "Craft-Classic-Ids-v0", "Craft-Ids-v0"
 GIB = 1 << 30
@@ -14,7 +15,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-def test_a_step_needs_the_state_and_what_it_computes():
+def test_a_step_needs_the_state_and_temporaries():
     row = memory.measure(contestants.ours(LEVEL, 1000, "exact"), here=True)
     observation = 7 * 7 * 3 * 1000
     assert row["pool"] == 0
@@ -41,7 +42,7 @@ def test_the_command_writes_the_figures(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[1].split()[:3] == [LEVEL, "64", "auto"]
 
 
-def test_an_unknown_id_is_refused(capsys):
+def test_an_unknown_id_is_rejected(capsys):
     assert memory.main(["--ids", "Grid-DorKey-8x8-v0", "--here"]) == 2
     assert "did you mean" in capsys.readouterr().err
 

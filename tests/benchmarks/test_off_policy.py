@@ -9,15 +9,17 @@ import types
 import pytest
 
 from jaxenvs.baselines.registry import ALGORITHMS
-from jaxenvs.benchmarks import off_policy, off_policy_peers
+from jaxenvs.benchmarks import off_policy
+from jaxenvs.benchmarks.harness import instrument
 from jaxenvs.benchmarks.off_policy import SETTINGS, Setting
+from jaxenvs.benchmarks.peers import off_policy as off_policy_peers
 from jaxenvs.benchmarks.tables import training
 
 SMALL = Setting(
     **{"algorithm": "sac", "env": "Pendulum-v1", "steps": 600, "learning_rate": 1e-3},
     **{"gamma": 0.9, "batch_size": 8, "capacity": 1000, "hidden": (4,), "warm_up": 100},
 )
-# A process that speaks as off_policy_peers.py does.
+# A process that answers like `peers/off_policy.py`.
 FAKE = """
 import json, sys
 asked = json.loads(sys.stdin.readline())
@@ -31,30 +33,30 @@ for seed in sys.stdin if not missing else ():
 """
 
 
-def told(setting, **more):
-    """A setting as the processes get it."""
+def sent(setting, **more):
+    """Return a setting as the processes receive it."""
     return {**dataclasses.asdict(setting), "mark": setting.mark, **more}
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("num_envs", [1, 16])
-def test_ours_takes_every_setting_as_it_is(setting, num_envs):
+def test_our_settings_agree_with_every_setting(setting, num_envs):
     chosen = setting.among(num_envs, None)
-    given = off_policy_peers.our_settings(told(chosen))
+    given = off_policy_peers.our_settings(sent(chosen))
     settings = ALGORITHMS[setting.algorithm].load().Settings(**given)
     settings.check()
     made = settings.updates * settings.steps_per_update
     assert chosen.steps <= made <= 1.1 * chosen.steps
     assert (settings.batch_size, settings.gamma) == (setting.batch_size, setting.gamma)
-    rounds = settings.steps_per_update // num_envs
+    iterations = settings.steps_per_update // num_envs
     ratio = setting.gradient_steps / chosen.rollout_steps
-    assert settings.gradient_steps / rounds == pytest.approx(ratio)  # of a round
-    assert not settings.layer_norm  # as theirs
+    assert settings.gradient_steps / iterations == pytest.approx(ratio)
+    assert not settings.layer_norm  # like the peers
 
 
-def test_theirs_are_told_the_same():
+def test_peers_get_the_same_settings():
     (values,) = [each for each in SETTINGS if each.name == "qr-dqn MountainCar-v0"]
-    given = off_policy_peers.their_settings(told(values.among(16, None)), "sb3")(None)
+    given = off_policy_peers.their_settings(sent(values.among(16, None)), "sb3")(None)
     assert given == {
         **{"learning_rate": 4e-3, "gamma": 0.98, "batch_size": 128, "learning_starts": 1000},
         **{"buffer_size": 10_000, "gradient_steps": 8, "train_freq": 16, "device": "cpu"},
@@ -62,24 +64,34 @@ def test_theirs_are_told_the_same():
         "exploration_final_eps": 0.07,
         "policy_kwargs": {"net_arch": [64, 64], "n_quantiles": 25},
     }
-    crossq = off_policy_peers.their_settings(told(SMALL, algorithm="crossq"), "sbx")(None)
+    crossq = off_policy_peers.their_settings(sent(SMALL, algorithm="crossq"), "sbx")(None)
     assert crossq["policy_kwargs"] == {"net_arch": {"pi": [4], "qf": [4]}}
     assert crossq["policy_delay"] == 3 and "device" not in crossq
 
 
-def test_a_learner_that_a_package_lacks_is_named(monkeypatch):
+def test_td3_of_the_peers_has_action_noise(monkeypatch):
+    made = types.SimpleNamespace(NormalActionNoise=lambda mean, sigma: (mean.shape, sigma[0]))
+    monkeypatch.setitem(sys.modules, "stable_baselines3.common.noise", made)
+    for name in ("stable_baselines3", "stable_baselines3.common"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    envs = types.SimpleNamespace(action_space=types.SimpleNamespace(shape=(2,)))
+    given = off_policy_peers.their_settings(sent(SMALL, algorithm="td3"), "sb3")(envs)
+    assert given["action_noise"] == ((2,), 0.1) and given["policy_kwargs"] == {"net_arch": [4]}
+
+
+def test_an_unsupported_learner_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sbx", types.SimpleNamespace(CrossQ=int))
     assert off_policy_peers.named("crossq", "sbx") is int
     with pytest.raises(LookupError, match="sbx have no QRDQN"):
         off_policy_peers.named("qr-dqn", "sbx")
 
 
-def test_processes_take_turns_and_who_is_missing_is_named(tmp_path, monkeypatch, capsys):
+def test_processes_take_turns_and_missing_learners_are_named(tmp_path, monkeypatch, capsys):
     fake, file = tmp_path / "fake.py", tmp_path / "found.json"
     fake.write_text(FAKE)
     monkeypatch.setattr(off_policy, "PEERS", fake)
     monkeypatch.setattr(off_policy, "ASK_VERSIONS", "print('{}')")
-    monkeypatch.setattr(off_policy.os, "sched_setaffinity", lambda process, cores: None)
+    monkeypatch.setattr(instrument, "use_one_core", lambda: None)
     argv = ["--sbx-python", sys.executable, "--settings", "sac Pendulum-v1", "--envs", "1"]
     argv += ["--learners", "sb3", "sbx", "--seeds", "3", "--steps", "500", "--json", str(file)]
     assert off_policy.main(argv) == 0
@@ -122,8 +134,8 @@ def test_sizes_are_widths_and_batches():
 
 
 @pytest.mark.full
-def test_ours_trains_and_is_judged():
-    train = off_policy_peers.ours(told(SMALL), "jaxenvs")
+def test_ours_trains_and_is_evaluated():
+    train = off_policy_peers.ours(sent(SMALL), "jaxenvs")
     first, second = train(0), train(1)
     assert first["warm_steps"] > 0 and 0 < first["warm_seconds"] < first["seconds"]
     assert -2000 < first["evaluation"] < 0 and first["evaluation"] != second["evaluation"]

@@ -1,4 +1,4 @@
-"""Tables of the pages are what their JSON says, and no figure is typed beside them."""
+"""Tables of the pages agree with their JSON, and other figures are explained."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks.tables import grids, pages, registry, runs, text
+from jaxenvs.benchmarks.tables import cpu, pages, registry, runs, text
 from jaxenvs.benchmarks.tables.__main__ import main, survey
 from jaxenvs.benchmarks.tables.text import short
 
@@ -18,8 +18,8 @@ PAGE = "<!-- table: craft-symbolic -->\n<!-- end -->\n"
 
 @pytest.fixture
 def copy(tmp_path):
-    """A checkout with nothing but pages and results."""
-    for path in pages.pages(ROOT):
+    """A checkout with only pages, results and the modules of the benchmarks."""
+    for path in [*pages.pages(ROOT), *(ROOT / "benchmarks").rglob("*.py")]:
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
@@ -31,7 +31,7 @@ def copy(tmp_path):
     return tmp_path
 
 
-def test_every_table_is_what_its_json_says(capsys):
+def test_every_table_agrees_with_its_json(capsys):
     assert main(["--check"]) == 0, capsys.readouterr()
 
 
@@ -41,7 +41,7 @@ def test_no_figure_is_typed_without_a_reason(path):
     assert not found, "make these tables from JSON, or put <!-- typed: WHY --> above them"
 
 
-def test_a_figure_that_changed_is_found_and_written(copy, capsys):
+def test_a_changed_figure_is_found_and_written(copy, capsys):
     file = copy / registry.RESULTS / "bench_doorkey.json"
     bench = json.loads(file.read_text())
     row = bench["rows"][0]
@@ -55,7 +55,7 @@ def test_a_figure_that_changed_is_found_and_written(copy, capsys):
     assert main(["--check", "--root", str(copy)]) == 0
 
 
-def test_a_figure_that_was_typed_is_found(copy, capsys):
+def test_a_typed_figure_is_found(copy, capsys):
     page = copy / "benchmarks" / "README.md"
     file = copy / registry.RESULTS / "bench_craft_symbolic.json"
     row = next(row for row in json.loads(file.read_text())["rows"] if row["num_envs"] == 1024)
@@ -66,7 +66,7 @@ def test_a_figure_that_was_typed_is_found(copy, capsys):
     assert "-| 1,024 | 7 k |" in capsys.readouterr().out
 
 
-def test_a_marker_that_names_no_table_is_refused(copy, capsys):
+def test_a_marker_without_a_table_is_refused(copy, capsys):
     page = copy / "docs" / "new.md"
     page.write_text(PAGE.replace("symbolic", "symbolc"))
     assert main(["--check", "--root", str(copy)]) == 2
@@ -89,7 +89,7 @@ def test_a_marker_without_an_end_is_refused(broken):
         pages.marked(broken)
 
 
-def test_a_folder_that_is_no_checkout_is_refused(tmp_path):
+def test_a_folder_that_is_not_a_checkout_is_refused(tmp_path):
     with pytest.raises(ValueError, match="give one with --root"):
         survey(tmp_path)
 
@@ -102,13 +102,13 @@ def test_typed_tables_with_figures_are_found():
     assert not list(pages.typed("```\n" + rows.format("12") + "```\n"))
 
 
-def test_it_runs_where_nothing_is_installed():
+def test_it_runs_with_nothing_installed():
     blocked = "import sys; sys.modules.update(dict.fromkeys(['jax', 'numpy', 'jaxenvs']));"
     code = f"{blocked} from benchmarks.tables.__main__ import main; sys.exit(main(['--check']))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_two_observations_of_one_run_stay_apart():
+def test_two_observations_of_one_run_have_separate_columns():
     row = {"contestant": "jaxenvs", "id": "A", "num_envs": 8, "reset_source": "exact", "steps": 9}
     rows = [
         {**row, "obs": "image", "steps_per_second": 3e6, "processor_seconds": [1.0, 1.0, 2.0]},
@@ -119,7 +119,7 @@ def test_two_observations_of_one_run_stay_apart():
     versions = {"python": "3.12.1", "jax": "0.12.0", "envpool": "1.2.7"}
     about = {"date": "2026-12-24 10:00", "processor": "AMD EPYC", "cpus": 2, "versions": versions}
     about |= {"load_before": 0.2, "load_after": 1.1, "repeats": 3, "seconds": 0.5}
-    made = grids.envpool({**about, "rows": rows})
+    made = cpu.envpool({**about, "rows": rows})
     assert made.rows == [["A", "8", "3.00 M", "2.00 M", "1.00 M", "", "8.0", "4.0"]]
 
 
@@ -144,7 +144,7 @@ def test_factors(number, shown):
     assert text.ratio(number) == shown
 
 
-def test_a_curve_passes_at_its_first_kept_point():
+def test_a_curve_passes_at_its_first_point():
     curve = {"curve": {"steps": [10, 20, 30], "returns": [[None], [0.5], [0.9]]}}
     assert runs.passes(curve, 0.5) == 20 and runs.passes(curve, 1.0) is None
     assert runs.near(curve, 26) == (30, [0.9])

@@ -1,4 +1,4 @@
-"""Runs with current peers: options, files written, and the tables made from them."""
+"""Runs with current peers: options, written files, and their tables."""
 
 import json
 import subprocess
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import peer_runs, peers, throughput
-from jaxenvs.benchmarks.tables import craft, registry, turns
-from jaxenvs.benchmarks.tables.peers import peers as readme
+from jaxenvs.benchmarks import peer_runs, throughput
+from jaxenvs.benchmarks.peers import environments as peers
+from jaxenvs.benchmarks.tables import cpu, registry, turns
+from jaxenvs.benchmarks.tables.readme import peers as readme
 
 ROOT = Path(__file__).resolve().parents[2]
 ABOUT = {
@@ -25,7 +26,7 @@ ABOUT = {
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
-    """Stand in for `jaxenvs bench`, with the missing peers and the exit code that a test sets."""
+    """Replace `jaxenvs bench`; a test sets missing peers and the exit code."""
     made = {"missing": [], "returncode": 0, "programs": []}
 
     def run(program, env, check):
@@ -42,17 +43,17 @@ def bench(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", peer_runs.RUNS)
 @pytest.mark.parametrize("quick", [False, True])
-def test_every_run_is_one_that_bench_can_make(name, quick):
+def test_every_run_has_valid_options_of_bench(name, quick):
     args = throughput._parser().parse_args(peer_runs.arguments(name, quick))
     known = {peer.name for env_id in args.ids for peer in peers.of(env_id)}
     assert set(args.without) <= known
-    assert args.quick == quick and bool(args.batches) != quick
+    assert args.quick == quick and (args.batches == [64]) == quick
     for env_id in args.ids:
         for obs in args.obs:
             jaxenvs.make(env_id, **({"obs": obs} if obs else {}))
 
 
-def test_every_run_has_the_name_of_a_file_of_a_table():
+def test_every_run_writes_a_file_of_a_table():
     files = {file for source in registry.TABLES.values() for file in source.files}
     assert {f"{registry.RESULTS}/{name}.json" for name in peer_runs.RUNS} <= files
 
@@ -70,7 +71,7 @@ def test_a_file_is_kept_when_a_peer_is_missing(bench, tmp_path, capsys):
     assert "bench_doorkey.json is not written" in capsys.readouterr().err
 
 
-def test_a_run_that_failed_is_named(bench, tmp_path, capsys):
+def test_a_failed_run_is_named(bench, tmp_path, capsys):
     bench["returncode"] = 1
     assert peer_runs.main(["--only", "bench_envpool", "--out", str(tmp_path)]) == 2
     assert "bench_envpool failed with exit code 1" in capsys.readouterr().err
@@ -78,7 +79,7 @@ def test_a_run_that_failed_is_named(bench, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("options", [["--quick", "--out", "."], ["--out", "no/such/folder"]])
-def test_bad_input_is_refused_before_anything_runs(bench, options, capsys):
+def test_invalid_options_are_rejected_before_anything_runs(bench, options, capsys):
     assert peer_runs.main(options) == 2
     assert "--out" in capsys.readouterr().err and not bench["programs"]
 
@@ -106,7 +107,7 @@ def test_the_whole_game_has_a_column_for_each_contestant():
     made = build({**ABOUT, "versions": versions, "rows": rows})
     cells = dict(zip(made.head, made.rows[0], strict=True))
     assert cells["bytes / EnvPool"] == "5.0" and cells["symbolic / EnvPool"] == "2.50"
-    assert craft.OPTIMISTIC not in cells
+    assert cpu.OPTIMISTIC not in cells
     assert made.note.startswith(
         "2026-12-24, 2 cores of an AMD EPYC, Python 3.12.1, load 0.2 before"
     )

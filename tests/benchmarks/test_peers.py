@@ -1,4 +1,4 @@
-"""Who else is measured: which peers an id has, and that craftax is measured as it should be."""
+"""Peers: which packages an id is compared with, and their batches."""
 
 import sys
 import types
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import peers
+from jaxenvs.benchmarks.peers import environments as peers
 
 LEVEL, PIXELS = "Craft-Classic-Symbolic-v0", "Craft-Classic-Pixels-v0"
 ENVS = 32
@@ -30,7 +30,7 @@ def test_the_peers_of_an_id_are_those_of_its_family():
         ("Grid-BlockedUnlockPickup-v0", None, "MiniGrid-BlockedUnlockPickUp"),
     ],
 )
-def test_counterparts_have_the_names_of_their_package(env_id, navix, xland):
+def test_levels_have_the_names_of_their_package(env_id, navix, xland):
     assert navix in (None, peers.navix_level(env_id))
     assert xland in (None, peers.xland_level(env_id))
 
@@ -57,20 +57,20 @@ def test_navix_is_a_contestant(env_id):
 
 @pytest.fixture
 def navix(monkeypatch):
-    """A stand-in for NAVIX, which has one level and no names of its own for version 1."""
+    """A stand-in for NAVIX with one level and without aliases of version 1."""
     module = types.SimpleNamespace(registry=lambda: {"Navix-Empty-8x8-v0": None})
     monkeypatch.setitem(sys.modules, "navix", module)
     monkeypatch.setitem(sys.modules, "navix.environments.registry", types.SimpleNamespace())
 
 
-def test_a_level_that_a_package_lacks_is_refused(navix):
+def test_a_level_that_a_package_lacks_is_rejected(navix):
     with pytest.raises(LookupError, match="NAVIX has no level like BabyAI-GoTo-v0"):
         peers.peer("NAVIX", "BabyAI-GoTo-v0", ENVS)
     with pytest.raises(LookupError, match="craftax has no level like Grid-v0"):
         peers.craftax_level("Grid-v0")
 
 
-def test_bytes_of_craft_stand_beside_the_symbolic_view():
+def test_the_byte_view_of_craft_is_compared_with_the_symbolic_view():
     assert peers.craftax_level("Craft-Classic-Ids-v0") == "Craftax-Classic-Symbolic-v1"
     assert peers.craftax_level(PIXELS) == "Craftax-Classic-Pixels-v1"
 
@@ -113,7 +113,7 @@ def test_crafter_is_a_game_of_one_environment():
     assert (game.name, game.num_envs) == ("crafter", 1)
 
 
-def test_what_is_missing_names_its_own_mend():
+def test_a_missing_package_names_its_installation():
     assert "--no-deps" in peers.install("craftax (no reset)")
     assert "[bench]" in peers.install("NAVIX")
     assert "[bench]" in peers.install("crafter")

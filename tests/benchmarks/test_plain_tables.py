@@ -1,4 +1,4 @@
-"""Tables on a terminal of 80 columns and in a pipe: every cell is whole."""
+"""Tables on a terminal of 80 columns and in a pipe: no cell is truncated."""
 
 import os
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks import report
+from jaxenvs.benchmarks.harness import report
+from jaxenvs.benchmarks.harness.timing import Record
 from jaxenvs.benchmarks.tables import registry
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.benchmarks.tables.text import tabulated
-from jaxenvs.benchmarks.timing import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE = ("families", "learners", "learners-seeds", "work-craft", "memory-craft", "search")
@@ -71,7 +71,7 @@ def test_a_process_prints_for_its_terminal_or_pipe(columns):
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_no_cell_of_a_table_is_cut(name):
+def test_no_cell_of_a_table_is_truncated(name):
     source = registry.TABLES[name]
     made = source.build(*(registry._read(ROOT, file) for file in source.files))
     cells = [made.head, *made.rows]

@@ -1,4 +1,4 @@
-"""Puzzles of jumanji and pgx as contestants: which ids have them, and that they start again."""
+"""Puzzles of jumanji and pgx as contestants: their ids, shapes and auto-reset."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, peers, puzzle_peers
+from jaxenvs.benchmarks.harness import contestants
+from jaxenvs.benchmarks.peers import environments as peers
+from jaxenvs.benchmarks.peers import puzzles
 
 ENVS = 8
 
@@ -17,7 +19,7 @@ def test_the_peers_of_a_puzzle():
     assert contestants.peer_obs("Puzzle-2048-v0") == "board"
 
 
-@pytest.mark.parametrize("table", [puzzle_peers.JUMANJI_IDS, puzzle_peers.PGX_IDS])
+@pytest.mark.parametrize("table", [puzzles.JUMANJI_IDS, puzzles.PGX_IDS])
 def test_counterparts_are_of_registered_ids(table):
     for env_id in table:
         assert jaxenvs.spec(env_id).family == "Puzzle"
@@ -31,10 +33,10 @@ def test_a_puzzle_without_a_counterpart(name):
 
 def test_parts_of_an_action():
     counts = (6, 1, 3)
-    found = np.asarray(puzzle_peers.parts(jnp.arange(18), counts))
+    found = np.asarray(puzzles.parts(jnp.arange(18), counts))
     np.testing.assert_array_equal(found, list(np.ndindex(counts)))
     single = jnp.arange(4)
-    assert puzzle_peers.parts(single, (4,)) is single
+    assert puzzles.parts(single, (4,)) is single
 
 
 @pytest.mark.parametrize(
@@ -76,4 +78,4 @@ def test_games_end_and_start_again(name):
     run = jax.jit(lambda state: jax.lax.scan(one, state, jax.random.split(key, 400))[1])
     tiles, done = map(np.asarray, run(jax.jit(contestant.reset)(key)))
     assert done.any(axis=0).all(), "each game ended"
-    assert (tiles[done] <= 2).all() and (tiles[~done] > 1).any(), "and is at its beginning again"
+    assert (tiles[done] <= 2).all() and (tiles[~done] > 1).any(), "and started again"

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from jaxenvs.baselines.registry import ALGORITHMS
-from jaxenvs.benchmarks.recorded_learners import learners
-from jaxenvs.benchmarks.tables import recorded, registry
+from jaxenvs.benchmarks.reference import learners
+from jaxenvs.benchmarks.tables import registry, runs
+from jaxenvs.benchmarks.tables.text import tabulated
 from jaxenvs.commands.learned import BONUSES
 
 ROOT = Path(__file__).resolve().parents[2]
-LEARNERS = (ROOT / "baselines" / "README.md").read_text("utf-8")
-README = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted((ROOT / "docs" / "learners").glob("*.md"))
+LEARNERS = "\n".join(page.read_text("utf-8") for page in PAGES)
+TRAINING = (ROOT / "docs" / "tutorials" / "training.md").read_text("utf-8")
 OPTIONS = [*ALGORITHMS, *(f"--novelty {name}" for name in BONUSES)]
 RUN = {"id": "Grid-v0", "command": "c", "seeds": 1, "steps": 10, "versions": {"jaxenvs": "0"}}
 RUN |= {"device": "here", "date": "today", "evaluation": None, "last_returns": [0.5]}
@@ -27,7 +29,7 @@ def block(name: str) -> str:
 def cells(option: str) -> list[str]:
     """The cells after the option in its row of the page."""
     lines = [line for line in block("runs-learners").splitlines() if f"| `{option}` |" in line]
-    assert len(lines) == 1, f"{option} has {len(lines)} rows in baselines/README.md"
+    assert len(lines) == 1, f"{option} has {len(lines)} rows in docs/learners"
     return [cell.strip() for cell in lines[0].split("|")][2:-1]
 
 
@@ -35,7 +37,7 @@ def cells(option: str) -> list[str]:
 def test_each_learner_has_a_recorded_run_or_its_row_says_that_none_exists(option):
     _, count, id, observation, seeds, steps, mean, device = cells(option)
     if count == "0":
-        assert (id, observation, steps, mean, device) == (recorded.NONE, "", "", "", "")
+        assert (id, observation, steps, mean, device) == (runs.NONE, "", "", "", "")
     else:
         assert id.strip("`").count("-") >= 1 and observation and steps and mean and device
         assert int(seeds) >= 1
@@ -56,8 +58,8 @@ def no_ray(tmp_path):
 def test_a_learner_without_a_run_says_so(no_ray):
     rows = learners([], {}, no_ray)
     assert [row["option"] for row in rows] == OPTIONS
-    table = recorded.learners({"learners": rows})
-    assert all(row[3] == recorded.NONE and not any(row[4:]) for row in table.rows)
+    table = tabulated(rows, runs.LEARNERS)
+    assert all(row[3] == runs.NONE and not any(row[4:]) for row in table.rows)
 
 
 def test_a_row_has_the_run_with_the_most_seeds(no_ray):
@@ -69,8 +71,8 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
     peer = {**RUN, "algorithm": "pqn", "versions": {"jax": "0"}}
     trained = {"Grid-v0": [{"command": "e", "apart": ["E3B"]}]}
     rows = learners([RUN, one, two, other, plans, bonus, peer], trained, no_ray)
-    table = recorded.learners({"learners": rows})
-    known = {row[0]: row[2:-1] for row in table.rows if row[3] != recorded.NONE}
+    table = tabulated(rows, runs.LEARNERS)
+    known = {row[0]: row[2:-1] for row in table.rows if row[3] != runs.NONE}
     assert known == {
         "`ppo`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "0.500"],
         "`dqn`": ["1", "`Grid-v0`", "`full`", "2", "10.0", "0.600"],
@@ -80,9 +82,9 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
 
 
 def test_learners_that_are_not_one_program_are_excepted():
-    (sentence,) = re.findall(r"Each but (.*?) is one compiled program", README)
+    (sentence,) = re.findall(r"Each but (.*?) is one compiled program", TRAINING)
     apart = {name for name, row in ALGORITHMS.items() if row.command != ".run.loop"}
-    options = set(re.findall(r"^\| (.*?) \|", README.partition("| `--algo` |")[2], re.MULTILINE))
+    options = set(re.findall(r"^\| (.*?) \|", TRAINING.partition("| `--algo` |")[2], re.MULTILINE))
     listed = {name for names in options for name in re.findall(r"`([\w-]+)`", names)}
     assert set(re.findall(r"`([\w-]+)`", sentence)) == apart & listed
     assert ALGORITHMS.keys() - listed == {"ppo-ray"}  # `--ray`, below the table
@@ -103,8 +105,8 @@ def test_figures_whose_raw_data_were_not_kept_are_gone(claim):
 
 
 def test_figures_of_2048_are_means_of_recorded_runs():
-    runs = json.loads((ROOT / registry.RUNS / "muzero.json").read_text("utf-8"))
-    tiles = [run for run in runs if run["id"] == "Puzzle-2048-v0"]
+    records = json.loads((ROOT / registry.RUNS / "muzero.json").read_text("utf-8"))
+    tiles = [run for run in records if run["id"] == "Puzzle-2048-v0"]
     means = {f"{run['evaluation']['mean_return']:,.0f}" for run in tiles}
     said = LEARNERS.partition("On **2048** MuZero earns")[2].partition("\n\n")[0]
     random = json.loads((ROOT / registry.REFERENCE).read_text("utf-8"))["random"]

@@ -1,4 +1,4 @@
-"""Short runs for the page of each id: which are asked for, and what is kept of them."""
+"""Reference returns: random play, short trainings, and the recorded table."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ ID = "Classic-CartPole-v0"
 
 
 class OneWay(jaxenvs.Env):
-    """Of four actions one is legal, another one in each step; an illegal one costs 1."""
+    """One of four actions is legal, a different one in each step; an illegal action costs 1."""
 
     default_params = jaxenvs.Params(max_steps_in_episode=np.int32(4))
     action_space = Discrete(4)
@@ -37,7 +37,7 @@ class OneWay(jaxenvs.Env):
 
 
 def test_random_play_takes_only_legal_actions(monkeypatch):
-    """As the policies do with which it is compared."""
+    """Policies, with which it is compared, also take only legal actions."""
     monkeypatch.setattr(reference, "EPISODES", 8)
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")
@@ -66,7 +66,7 @@ def train(table, *more):
     return reference.main(["--train", "300000", *asked])
 
 
-def test_no_more_steps_are_asked_for_than_the_preset_has(table, monkeypatch, capsys):
+def test_a_training_has_at_most_the_steps_of_its_preset(table, monkeypatch, capsys):
     asked = []
 
     def run(command, **settings):
@@ -82,7 +82,7 @@ def test_no_more_steps_are_asked_for_than_the_preset_has(table, monkeypatch, cap
     assert not reference.SHORT_RUNS.exists()
 
 
-def test_what_is_recorded_is_not_trained_again(table, monkeypatch):
+def test_a_recorded_id_is_not_trained_again(table, monkeypatch):
     row = {"id": ID, "evaluation": None, "last_returns": [1.0], "steps": 1, "command": "c"}
     row |= {"date": "d", "versions": {"jaxenvs": "0", "jax": "0"}}
     (table.parent / "other.json").write_text(json.dumps([row]), "utf-8")
@@ -90,7 +90,7 @@ def test_what_is_recorded_is_not_trained_again(table, monkeypatch):
     assert train(table, "--ids", ID) == 0
 
 
-def test_a_second_try_is_made_once_and_only_where_nothing_was_learned(table, monkeypatch):
+def test_a_second_attempt_is_made_once_and_only_where_no_run_has_learned(table, monkeypatch):
     row = {"evaluation": None, "steps": 1, "date": "d", "versions": {"jaxenvs": "0", "jax": "0"}}
     ids = [ID, "Grid-DistShift2-v0", "Puzzle-Cube-2x2-v0", "Grid-MultiRoom-N6-v0", "Grid-v0"]
     learned = dict.fromkeys(ids, 0.0) | {ID: 9.0}
@@ -120,10 +120,10 @@ def test_a_second_try_is_made_once_and_only_where_nothing_was_learned(table, mon
     }
 
 
-def test_what_a_run_has_of_its_own_is_told(table):
+def test_changes_of_the_task_are_listed(table):
     row = {"evaluation": None, "last_returns": [1.0], "steps": 1, "date": "d"}
     row |= {"versions": {"jaxenvs": "0", "jax": "0"}, "id": "Grid-MultiRoom-N6-v0"}
-    told = {
+    changes = {
         "--total-steps 5": [],
         "--preset rnd": ["RND"],
         "--preset noveld": ["NovelD"],
@@ -133,11 +133,11 @@ def test_what_a_run_has_of_its_own_is_told(table):
         "--clairvoyant": ["clairvoyant"],
         "--set 'ways=(1, 2)' name=x --seed 3": ["ways=(1, 2)", "name=x"],
     }
-    rows = [{**row, "command": f"jaxenvs train X --seeds 1 {flags}"} for flags in told]
-    remembering = {**row, "id": "Grid-MemoryS7-v0", "algorithm": "ppo-rnn", "command": "c"}
-    (table.parent / "runs.json").write_text(json.dumps([*rows, remembering]), "utf-8")
+    rows = [{**row, "command": f"jaxenvs train X --seeds 1 {flags}"} for flags in changes]
+    with_preset = {**row, "id": "Grid-MemoryS7-v0", "algorithm": "ppo-rnn", "command": "c"}
+    (table.parent / "runs.json").write_text(json.dumps([*rows, with_preset]), "utf-8")
     found = reference.recorded(table.parent)
-    assert [run["apart"] for run in found["Grid-MultiRoom-N6-v0"]] == [*told.values()]
+    assert [run["apart"] for run in found["Grid-MultiRoom-N6-v0"]] == [*changes.values()]
     assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]  # its preset has a bonus
 
 
@@ -150,7 +150,7 @@ def test_successes_are_summed_over_seeds(table):
     assert [(run["succeeded"], run["episodes"]) for run in found] == [(48, 128), (None, 400)]
 
 
-def test_the_table_has_the_runs_that_are_recorded():
+def test_the_table_has_the_recorded_runs():
     kept = json.loads(reference.REFERENCE.read_text("utf-8"))
     made = reference.table(kept["random"], reference.RESULTS)
     assert kept == made  # else: python -m jaxenvs.benchmarks.reference --ids
@@ -167,7 +167,7 @@ def test_a_run_is_recorded_and_copied_to_the_table(table, capsys):
 
 
 @pytest.mark.parametrize("flag", ["--train", "--retry", "--jobs"])
-def test_bad_numbers_are_refused(flag, table, capsys):
+def test_invalid_numbers_are_rejected(flag, table, capsys):
     with pytest.raises(SystemExit):
         train(table, flag, "0")
     assert f"argument {flag}: '0' must be a whole number" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Counting of the trips of `exact`, and the command that times them."""
+"""Cost of resets: trips of `exact`, staggered clocks, and the command."""
 
 import json
 
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import resets, timing
+from jaxenvs.benchmarks import resets
+from jaxenvs.benchmarks.harness import timing
 
 LEVEL = "Grid-Empty-5x5-v0"
 
 
-def test_trips_are_the_fullest_lane():
+def test_trips_are_those_of_the_fullest_lane():
     done = np.zeros((3, 10), bool)
     done[1, [0, 4, 8]] = True  # all of lane 0
     done[2, [1, 2, 3]] = True  # separate lanes
@@ -20,7 +21,7 @@ def test_trips_are_the_fullest_lane():
 
 
 @pytest.mark.parametrize(("limit", "ended"), [pytest.param(0, 0, marks=pytest.mark.full), (5, 8)])
-def test_staggered_clocks_spread_the_ends(limit, ended):
+def test_with_staggered_clocks_episodes_end_evenly(limit, ended):
     batch = resets.staggered("Grid-DoorKey-8x8-v0", 40, "fresh", limit, chunk=8)
     state = jax.jit(batch.reset)(jax.random.key(0))
     _, ((_, done), _) = jax.jit(batch.rollout(10))(jax.random.key(1), state)
@@ -44,7 +45,7 @@ def test_the_command_writes_every_source_and_limit(tmp_path, capsys, monkeypatch
     assert "trips" in capsys.readouterr().out
 
 
-def test_an_unknown_id_is_refused(capsys):
+def test_an_unknown_id_is_rejected(capsys):
     with pytest.raises(jaxenvs.UnknownIdError):
         jaxenvs.spec("Grid-DorKey-8x8-v0")
     assert resets.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2

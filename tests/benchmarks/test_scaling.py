@@ -1,4 +1,4 @@
-"""What the measurement of several devices counts and shows."""
+"""Training on several devices: counts of collectives, medians and tables."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from jaxenvs.benchmarks import gpu_work, scaling
 from jaxenvs.benchmarks.tables import training
 
-# An update of three minibatches: one exchange before the loop and one in each trip.
+# An update of three minibatches: one collective before the loop and one in each trip.
 HLO = """HloModule update
 
 add (a: f32[], b: f32[]) -> f32[] {
@@ -47,14 +47,14 @@ def row(devices: int, speed: float, seconds: float = 1.0) -> dict:
     return {"id": "Grid-v0", "num_envs": 64, "device": "cpu", **numbers}
 
 
-def test_exchanges_are_counted_in_an_update_and_in_a_minibatch():
+def test_collectives_are_counted_per_update_and_per_minibatch():
     found = scaling.exchanges(HLO, minibatches=3)
     assert found["update"] == {"all-reduce": 4}
     assert found["minibatch"] == {"all-reduce": 1}
     assert scaling.exchanges(HLO, minibatches=5)["minibatch"] == {}
 
 
-def test_rounds_become_medians_beside_one_device():
+def test_rounds_become_medians_relative_to_one_device():
     rows = scaling.medians([row(1, 100), row(8, 90), row(1, 300), row(8, 60), row(1, 200)])
     assert [each["steps_per_second"] for each in rows] == [200, 75]
     assert rows[0]["all"] == [100, 300, 200]
@@ -63,7 +63,7 @@ def test_rounds_become_medians_beside_one_device():
     assert lines[-1].split() == ["8", "64", "75", "0.38", "1.0"]
 
 
-def test_measurements_are_kept_beside_older_ones(tmp_path, monkeypatch, capsys):
+def test_measurements_are_added_to_older_ones(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scaling, "in_own_process", lambda id, n, count, *_: row(count, 10 * count))
     file = tmp_path / "scaling.json"
     file.write_text('{"described": 1}')
@@ -74,14 +74,14 @@ def test_measurements_are_kept_beside_older_ones(tmp_path, monkeypatch, capsys):
     assert "2 devices, 256 envs: 20 steps/s" in capsys.readouterr().out
 
 
-def test_a_measurement_that_cannot_be_made_says_why(capsys):
+def test_an_impossible_measurement_gives_the_reason(capsys):
     asked = ["--id", "Grid-Empty-5x5-v0", "--num-envs", "7", "--devices", "2", "--rounds", "1"]
     assert scaling.main(asked) == 2
     assert "num_envs=7 does not divide evenly among 2 devices" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]", no GPU')
-def test_eight_gpus_exchange_once_in_a_minibatch():
+def test_eight_gpus_have_one_collective_per_minibatch():
     found = scaling.describe("Grid-DoorKey-5x5-v0", 512, 8)
     assert found["minibatch"] == {"all-reduce": 1}
     assert found["update"] == {"all-reduce": found["minibatches"] + 4}

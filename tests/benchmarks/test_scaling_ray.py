@@ -1,4 +1,4 @@
-"""The benchmark of actors: its environments, its curves, its picture, its count of processes."""
+"""The benchmark of Ray actors: environments, curves, picture and counts of processes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from jaxenvs.benchmarks import scaling_ray, slow_worlds
 
 
-def test_the_slow_cartpole_takes_its_time():
+def test_the_slow_cartpole_sleeps_in_every_step():
     env = gymnasium.make("jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0")
     env.reset(seed=0)
     begun = time.perf_counter()
@@ -25,7 +25,7 @@ def test_the_slow_cartpole_takes_its_time():
 
 
 class Packaged:
-    """What the adapter uses of `crafter.Env`."""
+    """The part of `crafter.Env` that the adapter uses."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -53,12 +53,12 @@ def test_crafter_has_the_interface_of_gymnasium(monkeypatch):
     env = slow_worlds.Crafter()
     obs, _ = env.reset(seed=1)
     assert env.observation_space.contains(obs)
-    assert obs["cells"][4, 3, 0] == 18  # who acts is in the middle
+    assert obs["cells"][4, 3, 0] == 18  # the player is in the centre
     np.testing.assert_array_equal(obs["cells"][:, 3, 0], [0, 0, 1, 2, 18, 4, 5, 6, 7])
     assert (obs["cells"][1:, 6] > 0).any() and obs["items"].max() == 9
     assert env.step(0)[1:4] == (0.5, False, False)
     assert env.step(7)[1:4] == (0.5, True, False)  # died
-    assert env.step(8)[1:4] == (0.5, False, True)  # the time was up
+    assert env.step(8)[1:4] == (0.5, False, True)  # time limit
 
 
 def test_curves_average_the_latest_episodes(monkeypatch):
@@ -74,7 +74,7 @@ def test_curves_average_the_latest_episodes(monkeypatch):
     ]
 
 
-def test_what_is_exchanged_is_summed_up():
+def test_exchanged_data_is_summarised():
     row = {"fragment_bytes": 100, "weight_bytes": 7, "learn_seconds": 0.5, "lag": 1.0, "lag_max": 2}
     log = [row | {"seconds": 1.0}, row | {"seconds": 3.0, "lag": 2.0}, row | {"seconds": 5.0}]
     assert scaling_ray.exchanged(log) == {
@@ -87,7 +87,7 @@ def test_what_is_exchanged_is_summed_up():
     }
 
 
-def test_the_picture_is_drawn_of_what_was_found(tmp_path):
+def test_the_picture_shows_the_results(tmp_path):
     runs = [
         {
             "world": world,

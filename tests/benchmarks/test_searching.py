@@ -1,4 +1,4 @@
-"""The benchmark of search measures what it says, and refuses what cannot be searched."""
+"""The benchmark of search: its figures, and rejected input."""
 
 import json
 
@@ -22,6 +22,6 @@ def test_a_small_run_writes_its_figures(tmp_path, capsys):
     assert "2 of 2" in capsys.readouterr().out
 
 
-def test_what_cannot_be_searched_is_refused(capsys):
+def test_an_unknown_puzzle_is_rejected(capsys):
     assert searching.main(["--id", "Puzzle-Cub-2x2-v0"]) == 2
     assert "did you mean" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic, its command line and what it leaves behind."""
+"""`jaxenvs bench`: arithmetic, command line and output files."""
 
 import json
 import statistics
@@ -7,9 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
+from jaxenvs.benchmarks import throughput
+from jaxenvs.benchmarks.harness import contestants, report, timing
+from jaxenvs.benchmarks.harness.timing import Record
+from jaxenvs.benchmarks.peers import environments as peers
 from jaxenvs.benchmarks.tables.turns import faster
-from jaxenvs.benchmarks.timing import Record
 from jaxenvs.core.typed import installation
 
 LEVEL = "Grid-Empty-5x5-v0"
@@ -76,7 +78,7 @@ def test_a_rollout_stores_every_observation_and_reward():
     assert (obs[0] != obs[-1]).any()
 
 
-def test_a_rollout_draws_its_pool_anew():
+def test_a_rollout_refreshes_its_pool():
     contestant = contestants.ours("Grid-DoorKey-5x5-v0", 2, "pool", pool_size=16)
     state = jax.jit(contestant.reset)(jax.random.key(0))
     after, _ = jax.jit(contestant.rollout(1))(jax.random.key(1), state)
@@ -94,7 +96,7 @@ def test_a_rollout_fits_its_budget(monkeypatch, backend):
     assert length == max(timing.ROLLOUT_STEPS[0], budget // (100_000 * 151))
 
 
-def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
+def test_figures_are_saved_at_once(tmp_path, monkeypatch):
     def turns(runners, repeats):
         if (tmp_path / "bench.json").exists():
             raise KeyboardInterrupt
@@ -106,7 +108,7 @@ def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
     assert len(json.loads((tmp_path / "bench.json").read_text())["rows"]) == 1
 
 
-def test_many_ids_fill_lines_of_panels(tmp_path):
+def test_many_ids_fill_several_rows_of_panels(tmp_path):
     pytest.importorskip("matplotlib")
     rows = [figures("jaxenvs", 8, [1.0], f"Grid-{n}-v0") for n in range(6)]
     report.draw(rows, tmp_path / "bench.png", "six")
@@ -145,7 +147,7 @@ def test_minigrid_is_measured_in_the_same_turns(tmp_path):
     assert ratio["ratio"] > 0
 
 
-def test_real_actions_are_measured_beside_gymnasium(tmp_path, capsys):
+def test_continuous_actions_are_compared_with_gymnasium(tmp_path, capsys):
     pytest.importorskip("gymnasium")
     assert run(tmp_path, "--ids", "Classic-Pendulum-v0", "--batches", "4") == 0
     results = json.loads((tmp_path / "bench.json").read_text())
@@ -153,7 +155,7 @@ def test_real_actions_are_measured_beside_gymnasium(tmp_path, capsys):
     assert results["ratios"][0]["ratio"] > 0 and not results["missing"]
 
 
-def test_real_actions_are_drawn_evenly_between_their_bounds():
+def test_continuous_actions_are_uniform_between_their_bounds():
     contestant = contestants.ours("Classic-Pendulum-v0", 500)
     game = contestants.Game("it", "", 500, contestant.actions, lambda action: None, turn=1)
     for drawn in (
@@ -166,7 +168,7 @@ def test_real_actions_are_drawn_evenly_between_their_bounds():
     assert [action.shape for action in alone] == [(1,)] * 3
 
 
-def test_a_missing_peer_is_named_unless_it_is_not_asked_for(tmp_path, monkeypatch, capsys):
+def test_a_missing_peer_is_named_unless_it_is_left_out(tmp_path, monkeypatch, capsys):
     def absent(*args):
         raise ModuleNotFoundError("no package")
 
@@ -193,7 +195,7 @@ def test_a_level_that_a_peer_lacks_is_named():
         (["--obs", "imagee"], "did you mean 'image'"),
     ],
 )
-def test_bad_input_names_the_mend(tmp_path, capsys, options, message):
+def test_invalid_input_names_the_fix(tmp_path, capsys, options, message):
     assert run(tmp_path, *options) == 2
     assert message in capsys.readouterr().err
 
@@ -205,7 +207,7 @@ def test_numbers_must_be_above_zero(tmp_path, capsys, options):
     assert options[0] in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+def test_a_folder_that_cannot_be_made_is_rejected(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(tmp_path / "file") == 2
     assert "--out" in capsys.readouterr().err

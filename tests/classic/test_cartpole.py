@@ -1,4 +1,4 @@
-"""CartPole against Gymnasium's `CartPole-v1`, and what is ours alone."""
+"""CartPole compared with Gymnasium's `CartPole-v1`, and its deliberate differences."""
 
 import jax
 import jax.numpy as jnp
@@ -30,19 +30,19 @@ def theirs(gymnasium):
 
 @pytest.fixture(scope="module")
 def batch_step():
-    """One step of a batch of different states."""
+    """A compiled step of a batch of states."""
     env = jaxenvs.make(ID)
     return jax.jit(jax.vmap(lambda state, action: env.step(jax.random.key(0), state, action)))
 
 
 def states(observed):
-    """States of a batch from their observations."""
+    """Return a batch of states with these observations."""
     begin = jaxenvs.make(ID).reset_to
     return jax.vmap(lambda level: begin(jax.random.key(0), level).state)(jnp.asarray(observed))
 
 
-def test_steps_are_those_of_gymnasium(theirs, batch_step):
-    """From the same float32 state and action, step by step; ended episodes restart."""
+def test_steps_equal_gymnasiums(theirs, batch_step):
+    """Compare single steps from the same float32 state and action; episodes restart when done."""
     rng, theirs = np.random.default_rng(0), theirs.unwrapped
     wide = np.array([2.5, 3.0, 0.2, 3.0])
     now = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32)
@@ -66,7 +66,7 @@ def test_steps_are_those_of_gymnasium(theirs, batch_step):
     assert compared == ROWS * STEPS and ended > 500
 
 
-def test_spaces_are_those_of_gymnasium(theirs):
+def test_spaces_equal_gymnasiums(theirs):
     env = jaxenvs.make(ID)
     assert env.action_space.n == theirs.action_space.n
     ours = env.observation_space
@@ -75,16 +75,16 @@ def test_spaces_are_those_of_gymnasium(theirs):
     assert ours.dtype == theirs.observation_space.dtype
 
 
-def test_the_id_of_gymnasium_means_the_same():
+def test_gymnasiums_id_is_an_alias():
     assert jaxenvs.make("CartPole-v1") == jaxenvs.make(ID)
 
 
 def balancing(obs):
-    """Push towards where the pole leans and falls, a policy that never drops it."""
+    """A linear policy that always keeps the pole upright."""
     return (obs @ jnp.array([0.1, 0.3, 3.0, 1.0], jnp.float32) > 0).astype(jnp.int32)
 
 
-def test_an_episode_that_is_played_well_is_truncated_at_500_as_in_gymnasium(theirs):
+def test_a_balanced_episode_is_truncated_at_500_as_in_gymnasium(theirs):
     env = jaxenvs.make(ID)
     obs, _ = theirs.reset(seed=3)
 
@@ -128,25 +128,25 @@ def test_the_limit_itself_may_be_reached():
     assert not env.step(jax.random.key(0), state, 0).terminated
 
 
-def test_a_fallen_pole_stays_as_it_is(batch_step):
+def test_the_state_does_not_change_after_termination(batch_step):
     fallen = np.array([[0.5, 1.0, 0.3, 2.0]], np.float32)
     step = batch_step(states(fallen), jnp.array([1], jnp.int32))
     np.testing.assert_array_equal(step.obs, fallen)
     assert (step.reward[0], step.terminated[0]) == (0, True)
 
 
-def test_worlds_begin_uniformly_around_zero():
+def test_initial_states_are_uniform_around_zero():
     env = jaxenvs.make(ID)
     first = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 20_000)).obs
     first = np.asarray(first)
     assert (abs(first) <= 0.05).all()
-    shares = np.histogram(first, bins=10, range=(-0.05, 0.05))[0] / first.size
-    np.testing.assert_allclose(shares, 0.1, atol=0.004)
+    frequencies = np.histogram(first, bins=10, range=(-0.05, 0.05))[0] / first.size
+    np.testing.assert_allclose(frequencies, 0.1, atol=0.004)
     correlation = np.corrcoef(first.T) - np.eye(4)
     assert abs(correlation).max() < 0.03
 
 
-def test_the_numbers_of_the_physics_may_differ_in_a_batch():
+def test_physical_constants_may_differ_within_a_batch():
     """Without gravity a pole at rest on a cart that is not pushed stays upright."""
     venv = jaxenvs.make_vec(ID, 2, autoreset="none")
     params = venv.default_params.replace(
@@ -159,7 +159,7 @@ def test_the_numbers_of_the_physics_may_differ_in_a_batch():
     assert falls == pytest.approx(0.0315, abs=1e-3) and stays == 0
 
 
-def test_the_picture_shows_where_cart_and_pole_are():
+def test_the_picture_shows_cart_and_pole_at_their_positions():
     tilted = states(np.array([[-1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 0.2, 0]], np.float32))
     pictures = board_painter(CartPole(), 16)(tilted)
     height, width = pictures.shape[1:3]

@@ -1,4 +1,4 @@
-"""Pendulum, both MountainCars and Acrobot against Gymnasium, step by step; what is ours alone."""
+"""Pendulum, both MountainCars and Acrobot compared with Gymnasium, and deliberate differences."""
 
 import dataclasses
 
@@ -19,14 +19,14 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# States from which steps are compared: largest absolute values, and the middle.
+# Range of the states from which steps are compared: half-widths, and the middle.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),
     "Classic-MountainCarContinuous-v0": ([0.9, 0.07], [-0.3, 0.0]),
     "Classic-Pendulum-v0": ([np.pi, 8.0], [0.0] * 2),
 }
-# At Acrobot's greatest speeds a step of 0.2 s magnifies the last bit a thousandfold.
+# At Acrobot's largest velocities a step of 0.2 s amplifies rounding a thousandfold.
 TOLERANCE = {"Classic-Acrobot-v0": 2e-3}
 
 
@@ -36,13 +36,13 @@ def gymnasium():
 
 
 def numbers(state):
-    """What Gymnasium keeps as its state."""
+    """Return the state as Gymnasium stores it, float32 (rows, numbers)."""
     names = [field.name for field in dataclasses.fields(state) if field.name != "time"]
     return np.stack([np.asarray(getattr(state, name)) for name in names], axis=1)
 
 
 def arrived(env, now):
-    """Whether an episode would have ended in these states."""
+    """Return in which states an episode has terminated."""
     if isinstance(env, Acrobot):
         return -np.cos(now[:, 0]) - np.cos(now[:, 0] + now[:, 1]) > 1
     goal = np.inf if isinstance(env, Pendulum) else env.default_params.goal
@@ -50,8 +50,8 @@ def arrived(env, now):
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_steps_are_those_of_gymnasium(id, gymnasium):
-    """From the same float32 state and action, step by step; ended episodes restart."""
+def test_steps_equal_gymnasiums(id, gymnasium):
+    """Compare single steps from the same float32 state and action; episodes restart when done."""
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     theirs = gymnasium.make(IDS[id]).unwrapped
     key, (most, middle) = jax.random.key(0), WIDE[id]
@@ -71,7 +71,7 @@ def test_steps_are_those_of_gymnasium(id, gymnasium):
             theirs.state = now[row].astype(np.float64)
             rows.append(theirs.step(actions[row])[:3])
         obs, reward, terminated = map(np.array, zip(*rows, strict=True))
-        same = ~arrived(env, now)  # who has arrived stays there, which is ours
+        same = ~arrived(env, now)  # a deliberate difference: terminal states do not change
         assert same.sum() > ROWS / 4
         np.testing.assert_allclose(ours.obs[same], obs[same], rtol=close, atol=close)
         assert np.median(abs(ours.obs - obs)[same]) < 1e-6
@@ -84,7 +84,7 @@ def test_steps_are_those_of_gymnasium(id, gymnasium):
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_spaces_limits_and_starts_are_those_of_gymnasium(id, gymnasium):
+def test_spaces_limits_and_initial_states_equal_gymnasiums(id, gymnasium):
     env, theirs = jaxenvs.make(id), gymnasium.make(IDS[id])
     assert jaxenvs.make(IDS[id]) == env
     assert env.default_params.max_steps_in_episode == theirs.spec.max_episode_steps
@@ -108,8 +108,8 @@ def test_spaces_limits_and_starts_are_those_of_gymnasium(id, gymnasium):
     assert (first >= least - 1e-6).all() and (first <= most + 1e-6).all()
     for column, low, high in zip(first.T, least, most, strict=True):
         if low < high:
-            shares = np.histogram(column, bins=8, range=(low, high))[0] / len(column)
-            np.testing.assert_allclose(shares, 1 / 8, atol=0.03)
+            frequencies = np.histogram(column, bins=8, range=(low, high))[0] / len(column)
+            np.testing.assert_allclose(frequencies, 1 / 8, atol=0.03)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_spaces_limits_and_starts_are_those_of_gymnasium(id, gymnasium):
         (Acrobot, [np.pi, 0.0, 1.0, 1.0], 2),
     ],
 )
-def test_who_has_arrived_stays(kind, level, action):
+def test_terminal_states_do_not_change(kind, level, action):
     env = kind()
     state = env.reset_to(jax.random.key(0), jnp.array(level, jnp.float32)).state
     step = env.step(jax.random.key(0), state, jnp.asarray(action, env.action_space.dtype))
@@ -128,7 +128,7 @@ def test_who_has_arrived_stays(kind, level, action):
     np.testing.assert_array_equal(step.obs, env.observe(state))
 
 
-def test_a_rod_keeps_its_angle_between_minus_pi_and_pi():
+def test_the_rods_angle_is_wrapped():
     env = Pendulum()
     state = env.reset_to(jax.random.key(0), jnp.array([3.0, 8.0], jnp.float32)).state
     assert env.step(jax.random.key(0), state, jnp.array([2.0])).state.angle == pytest.approx(
@@ -136,7 +136,7 @@ def test_a_rod_keeps_its_angle_between_minus_pi_and_pi():
     )
 
 
-def test_an_action_outside_is_clipped_and_told():
+def test_an_action_out_of_range_is_clipped_and_reported():
     env = Pendulum()
     state = env.reset_to(jax.random.key(0), jnp.array([0.5, 0.0], jnp.float32)).state
     wild, most = (env.step(jax.random.key(0), state, jnp.array([x])) for x in (9.0, 2.0))
@@ -146,12 +146,12 @@ def test_an_action_outside_is_clipped_and_told():
 
 
 def colour(picture, red, green, blue, near=40):
-    """Which pixels have about this colour."""
+    """Return which pixels have approximately this colour."""
     return (abs(picture.astype(int) - np.array([red, green, blue])) < near).all(axis=-1)
 
 
-def test_pictures_show_where_things_are():
-    """Centres of the rod, of the lower link and of the car, to a pixel or two."""
+def test_pictures_show_objects_at_their_positions():
+    """Centres of the rod, the lower link and the car are right to a few pixels."""
     pixel = 16 / 0.35
     levels = jnp.array([[np.pi / 2, 0.0], [0.0, 0.0]], jnp.float32)
     begin = jax.vmap(lambda level: Pendulum().reset_to(jax.random.key(0), level).state)
@@ -178,7 +178,7 @@ def test_pictures_show_where_things_are():
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_a_key_is_a_push(id):
+def test_every_action_has_a_key(id):
     env = jaxenvs.make(id)
     controls = env.controls
     assert all(set(row.keys) - set(TIME) for row in controls.actions)

@@ -1,4 +1,4 @@
-"""Programs that commands keep: where, how many, whose, and what happens when that goes wrong."""
+"""The commands' cache of compiled programs: folder, size limit, permissions and failures."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ SETTINGS = (
 
 @pytest.fixture
 def jax_alone(monkeypatch):
-    """JAX without a cache, as in a user's process; the tests' cache is restored afterwards."""
+    """JAX without a cache, as in a user's process; restores the tests' cache afterwards."""
     before = {name: jax.config.values[name] for name in SETTINGS}
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
@@ -40,29 +40,29 @@ def jax_alone(monkeypatch):
 
 @pytest.fixture
 def events():
-    """What JAX tells of its cache."""
-    told: list[str] = []
+    """Events of JAX's cache."""
+    received: list[str] = []
 
     def listen(event: str, **more: object) -> None:
-        told.append(event)
+        received.append(event)
 
     jax.monitoring.register_event_listener(listen)
-    yield told
-    # Before jax 0.8 a listener stays, and fills a list that nobody reads.
+    yield received
+    # Before jax 0.8 a listener cannot be removed, and appends to an unused list.
     getattr(jax.monitoring, "unregister_event_listener", lambda _: None)(listen)
 
 
 @pytest.fixture
 def kept(jax_alone, monkeypatch, tmp_path):
-    """The folder of a started cache that keeps every program."""
-    monkeypatch.setattr(cache, "SHORTEST", 0.0)
+    """The folder of a started cache that stores every program."""
+    monkeypatch.setattr(cache, "MIN_COMPILE_SECONDS", 0.0)
     monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / "kept"))
     cache.start()
     return tmp_path / "kept"
 
 
 def compiled() -> float:
-    """Compile the same program anew, and run it."""
+    """Compile the same program again, and run it."""
     return float(jax.jit(lambda x: jnp.sin(x) * 3 + 1)(jnp.float32(0)))
 
 
@@ -99,13 +99,13 @@ def test_a_program_is_found_again(kept, events):
     assert compiled() == 1 and HIT in events
 
 
-def test_it_is_off_where_it_is_said(jax_alone, monkeypatch):
+def test_the_variable_turns_it_off(jax_alone, monkeypatch):
     monkeypatch.setenv("JAXENVS_CACHE", "off")
     cache.start()
     assert jax.config.values["jax_compilation_cache_dir"] is None
 
 
-def test_jaxs_own_variable_goes_first(jax_alone, monkeypatch, tmp_path):
+def test_jaxs_variable_takes_precedence(jax_alone, monkeypatch, tmp_path):
     monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / "ours"))
     jax.config.update("jax_compilation_cache_dir", str(tmp_path / "theirs"))
     cache.start()
@@ -114,16 +114,16 @@ def test_jaxs_own_variable_goes_first(jax_alone, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "open", "/proc/none"])
-def test_a_folder_that_cannot_be_ours_is_not_used(where, jax_alone, monkeypatch, tmp_path):
+def test_a_folder_that_is_not_private_is_not_used(where, jax_alone, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)  # where others could put programs for us to run
+    (tmp_path / "open").chmod(0o777)  # other users could plant programs there
     monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / where))
     cache.start()
     assert jax.config.values["jax_compilation_cache_dir"] is None and compiled() == 1
 
 
-def test_a_damaged_program_is_made_anew_without_a_word(kept, events):
+def test_a_damaged_program_is_recompiled_without_a_warning(kept, events):
     compiled()
     files = list(kept.glob("*-cache"))
     for file in files:
@@ -133,7 +133,7 @@ def test_a_damaged_program_is_made_anew_without_a_word(kept, events):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of a file's size is Linux's")
-def test_a_disk_that_is_full_is_no_trouble(kept, events):
+def test_a_full_disk_is_harmless(kept, events):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
@@ -142,11 +142,11 @@ def test_a_disk_that_is_full_is_no_trouble(kept, events):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert not list(kept.glob("*-cache"))  # no half of a program stays
+    assert not list(kept.glob("*-cache"))  # no truncated program stays
     assert compiled() == 1 and compiled() == 1 and HIT in events
 
 
-def test_an_empty_program_is_made_anew(tmp_path):
+def test_an_empty_program_is_removed(tmp_path):
     """JAX treats it as missing but never rewrites it."""
     half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
     half.touch()
@@ -155,14 +155,14 @@ def test_an_empty_program_is_made_anew(tmp_path):
     assert list(tmp_path.iterdir()) == [whole]
 
 
-def test_in_a_folder_that_was_removed_nothing_is_kept(monkeypatch, tmp_path):
+def test_a_deleted_working_directory_means_no_cache(monkeypatch, tmp_path):
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert files.cache_folder({files.CACHE: "here"}) is None
 
 
-def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):
+def test_the_least_recently_used_programs_are_removed_and_other_files_stay(tmp_path):
     for age, name in enumerate(["new-cache", "used-cache", "old-cache", "letter.txt"]):
         (tmp_path / name).write_bytes(bytes(1000))
         os.utime(tmp_path / name, (10_000 - age, 5_000 - age))
@@ -181,7 +181,7 @@ def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):
     ("argv", "keeps"),
     [("play X", True), ("train X", True), ("watch --help", False), ("bench", False), ("", False)],
 )
-def test_commands_that_measure_or_explain_keep_nothing(argv, keeps, monkeypatch):
+def test_commands_that_measure_or_print_help_have_no_cache(argv, keeps, monkeypatch):
     started = []
     monkeypatch.setattr(cache, "start", lambda: started.append(True))
     monkeypatch.setattr(cli.gpu_flags, "enable", lambda: False)

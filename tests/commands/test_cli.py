@@ -1,4 +1,4 @@
-"""The `jaxenvs` command: its table, its help, and what completes it in three shells."""
+"""The `jaxenvs` command: its table, its help, and completion in three shells."""
 
 import dataclasses
 import importlib.metadata
@@ -27,7 +27,7 @@ IDS = jaxenvs.registry.list()
 
 
 def run(argv: list[str], capsys) -> tuple[int, str, str]:
-    """Exit code, output and errors of a command."""
+    """Run a command; return exit code, output and errors."""
     try:
         code = cli.main(argv)
     except SystemExit as stopped:
@@ -66,8 +66,8 @@ def test_the_package_runs_as_the_command():
 
 BAD = [
     (["trian"], "no command 'trian' (`jaxenvs --help` lists all); did you mean 'train'"),
-    (["--completion"], "name bash, zsh, fish"),
-    (["--completion", "csh"], "name bash, zsh, fish, not 'csh'"),
+    (["--completion"], "give a shell, bash, zsh, fish"),
+    (["--completion", "csh"], "give a shell, bash, zsh, fish, not 'csh'"),
     (["check"], "ID"),
     (["check", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
     (["check", "Grid-v0", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
@@ -90,8 +90,8 @@ def test_bad_input_is_one_sentence(argv, says, capsys):
     assert err.startswith(f"jaxenvs {argv[0]}: ") or argv[0] not in cli.COMMANDS
 
 
-def test_the_help_puts_scripts_of_completion_where_the_shells_look(capsys, tmp_path):
-    said = run(["--help"], capsys)[1].partition("completion, by shell")[2]
+def test_the_help_installs_completion_scripts_where_the_shells_look(capsys, tmp_path):
+    said = run(["--help"], capsys)[1].partition("to install completion")[2]
     lines = "jaxenvs() { echo script of $2; }\n" + said.partition("\n")[2]
     home = {**os.environ, "HOME": str(tmp_path)}
     subprocess.run(["bash", "-e"], input=lines, text=True, env=home, check=True)
@@ -135,13 +135,13 @@ for argv in commands:
 
 
 def without(hidden: tuple[str, ...], commands: list[list[str]], folder) -> list[list]:
-    """Exit code, output and errors of commands, in a process that cannot import `hidden`."""
+    """Run commands in a process that cannot import `hidden`; return codes, outputs and errors."""
     given = [sys.executable, "-W", "error", "-c", WITHOUT, json.dumps([hidden, commands])]
     done = subprocess.run(given, capture_output=True, text=True, cwd=folder, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path, monkeypatch):
+def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     there = {extra: installation(extra) for extra in ("play", "train")}
     (tmp_path / "run").mkdir()
@@ -165,7 +165,7 @@ def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path, mo
 
 @pytest.fixture
 def output(monkeypatch):
-    """`output(file, *argv)`: the exit code of `jaxenvs` as a process that prints into a file."""
+    """`output(file, *argv)` runs `jaxenvs` with stdout in a file and returns the exit code."""
 
     def call(file, *argv):
         monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])
@@ -177,27 +177,27 @@ def output(monkeypatch):
 
 
 def closed_pipe(unbuffered: bool):
-    """A pipe whose reader is gone."""
+    """Return a pipe whose reader has exited."""
     reading, writing = os.pipe()
     os.close(reading)
     return io.TextIOWrapper(os.fdopen(writing, "wb", buffering=0), write_through=unbuffered)
 
 
 @pytest.mark.parametrize("argv", [["list"], ["--help"], ["info", "--help"], ["solve", "--help"]])
-def test_a_reader_that_has_gone_is_no_error(argv, output, capsys):
+def test_a_closed_pipe_prints_no_error(argv, output, capsys):
     assert output(closed_pipe(unbuffered=False), *argv) == 141
-    if "--help" not in argv[1:]:  # where argparse passes over errors
+    if "--help" not in argv[1:]:  # argparse ignores errors when it prints help
         assert output(closed_pipe(unbuffered=True), *argv) == 141
     assert capsys.readouterr().err == ""
 
 
-def test_an_output_that_is_full_is_one_sentence(output, capsys):
+def test_a_full_disk_prints_one_sentence(output, capsys):
     assert output(open("/dev/full", "w"), "list") == 1  # noqa: SIM115 - closed by the call
     said = "jaxenvs: the output cannot be written: No space left on device\n"
     assert capsys.readouterr().err == said
 
 
-def test_errors_of_other_files_and_exit_codes_pass(output, monkeypatch, tmp_path):
+def test_other_errors_and_exit_codes_propagate(output, monkeypatch, tmp_path):
     def main():
         raise FileNotFoundError(2, "of the test")
 
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_the_process_at_once_and_silently(output, monkeypatch, capsy
     assert stopped.value.code == 130 and capsys.readouterr().err == ""
 
 
-def test_a_command_that_is_over_does_not_wait_for_the_background(output, monkeypatch, tmp_path):
+def test_a_finished_command_does_not_wait_for_the_background(output, monkeypatch, tmp_path):
     def leave(code):
         raise SystemExit(f"left with {code}")
 
@@ -240,7 +240,7 @@ def test_a_command_that_is_over_does_not_wait_for_the_background(output, monkeyp
     assert output((tmp_path / "out").open("w"), "--version") == 0
 
 
-def test_the_process_of_the_command_says_nothing_of_a_closed_pipe():
+def test_the_process_prints_nothing_about_a_closed_pipe():
     with closed_pipe(unbuffered=False) as pipe:
         command = [sys.executable, "-m", "jaxenvs.cli", "list"]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
@@ -251,7 +251,7 @@ def test_the_process_of_the_command_says_nothing_of_a_closed_pipe():
     assert script.load() is cli.program
 
 
-def test_check_reports_each_id_and_ends_with_the_worst(capsys, monkeypatch):
+def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
     asked = []
 
     def check_env(id, *, steps, seed):
@@ -270,9 +270,9 @@ def test_check_reports_each_id_and_ends_with_the_worst(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The script of each shell; the help of each command is printed only once.
+    """The script of each shell, made from one run of each command's help.
 
-    No words are cached: the Python that would print them fails.
+    The cache of words stays empty, because the Python that would fill it is replaced by `false`.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()
@@ -281,7 +281,7 @@ def scripts():
         yield {shell: completion.script(shell) for shell in cli.SHELLS}, known
 
 
-def test_the_words_are_those_of_the_help(scripts):
+def test_words_come_from_the_help(scripts):
     _, known = scripts
     assert list(known) == list(cli.COMMANDS)
     assert {"--gif", "--keys", "--tile-size"} < set(known["play"].options)
@@ -299,14 +299,14 @@ def test_the_words_are_those_of_the_help(scripts):
 
 
 def accepted(name: str) -> set[str]:
-    """Flags of a learner, from its dataclasses."""
+    """Return the flags of a learner from its dataclasses."""
     fields = dataclasses.fields(ALGORITHMS[name].load().Settings)
     names = [field.name for field in (*fields, *dataclasses.fields(options.Options))]
     flags = {"--" + name.replace("_", "-") for name in names}
     return flags | {flag.replace("--", "--no-") for flag in flags}
 
 
-def test_every_completed_flag_of_train_is_one(scripts):
+def test_every_completed_flag_of_train_exists(scripts):
     offered = scripts[1]["train"].options
     known = set().union(*map(accepted, ALGORITHMS)) | {"--help", "--algo", "--ray"}
     assert not set(offered) - known
@@ -319,13 +319,13 @@ def test_every_flag_of_train_is_completed(scripts):
     assert settings - {"--settings", "--id"} <= set(offered)
 
 
-def test_puzzles_to_solve_are_those_that_solve_takes(scripts):
+def test_completed_puzzles_are_those_that_solve_accepts(scripts):
     puzzles = set(scripts[1]["solve"].places[""])
     assert puzzles == {id for id in IDS if isinstance(jaxenvs.make(id), jaxenvs.puzzles.Puzzle)}
     assert not puzzles & {"Puzzle-2048-v0", "Puzzle-Minesweeper-10x10-v0"} and len(puzzles) > 20
 
 
-FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}  # of the folder where the shell is
+FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}  # of the shell's working directory
 DOOR = {"Grid-DoorKey-16x16-v0"}
 COMPLETED = [
     (["ch"], {"check"}),
@@ -361,13 +361,13 @@ COMPLETED = [
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """Where the scripts keep words."""
+    """A separate folder for the scripts' cache of words."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """The folder where the shell is."""
+    """The shell's working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.txt").touch()
     (tmp_path / "myruns").mkdir()
@@ -422,7 +422,7 @@ ASK = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 
 @pytest.fixture(params=ASK)
 def shell(request):
-    """Name of a shell that is here."""
+    """The name of an installed shell."""
     if not shutil.which(request.param):
         pytest.skip(f"no {request.param} here")
     return request.param
@@ -455,28 +455,26 @@ def test_ids_of_a_package_installed_later_are_completed(shell, here, monkeypatch
         (["solve", "La"], {"Late-Puzzle-v0"}),
     ):
         assert ASK[shell](script, words) == fits
-        assert log.read_text() == "-P -m jaxenvs.commands.completion\n"  # once: the words are kept
+        assert log.read_text() == "-P -m jaxenvs.commands.completion\n"  # once, then cached
     later = time.time() + 9
-    os.utime(site, (later, later))  # what an installation does
+    os.utime(site, (later, later))  # as an installation does
     ASK[shell](script, ["list", ""])
     assert log.read_text().count("\n") == 2
 
 
-def test_the_words_that_scripts_keep_are_those_of_the_registry(capsys, monkeypatch):
+def test_cached_words_come_from_the_registry(capsys, monkeypatch):
     for name in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
     jaxenvs.register("Late-Walk-v0", aliases=["Upstream-Walk-v3"])(jaxenvs.grid.doorkey.DoorKey)
     assert completion.main() == 0
     ids, families, puzzles = capsys.readouterr().out.splitlines()
     assert {"Late-Walk-v0", "Upstream-Walk-v3", *IDS} <= {*ids.split()}
-    assert families.split() == ["BabyAI", "Classic", "Craft", "Grid", "Late", "Puzzle", "XLand"]
+    assert families.split() == sorted({*jaxenvs.registry.families(), "Late"})
     assert "Puzzle-Skewb-v0" in puzzles.split() and "Late-Walk-v0" not in puzzles.split()
 
 
-def test_no_word_needs_quotes_in_a_shell(scripts):
+def test_no_word_needs_quoting_in_a_shell(scripts):
     for text in scripts[0].values():
         for kind in completion.KINDS:
-            line = next(
-                line for line in text.splitlines() if f" {kind}" in line and "uzzle" in line
-            )
-            assert not set(line) & set("$`\\'*?[]{}<>|&;")
+            (given,) = re.findall(rf'\b{kind}="([^"]*uzzle[^"]*)"', text)
+            assert not set(given) & set("$`\\'*?[]{}<>|&;")

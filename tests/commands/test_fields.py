@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE`: one grammar, read by every command."""
+"""`--set NAME=VALUE`: one grammar for all commands."""
 
 import pytest
 from hypothesis import given, settings
@@ -34,11 +34,11 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "value"), READ)
-def test_train_and_the_players_read_the_same(text, value, monkeypatch):
+def test_train_and_the_players_parse_values_alike(text, value, monkeypatch):
     pair, made, env = f"size={text}", {}, jaxenvs.make("Grid-v0")
     monkeypatch.setattr(parser.registry, "make", lambda id, **given: made.update(given) or env)
     parser.make_env("Grid-v0", [pair])
-    assert repr(made) == repr(trained((pair,))) == repr({"size": value})  # True is no 1
+    assert repr(made) == repr(trained((pair,))) == repr({"size": value})  # `repr`: True == 1
 
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -52,7 +52,7 @@ SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
         max_leaves=5,
     )
 )
-def test_what_is_written_is_read_again(value):
+def test_written_pairs_are_parsed_to_the_same_value(value):
     assert parse([written("name", value)]) == {"name": value}
 
 
@@ -63,23 +63,23 @@ BAD = [
     ("a=[1, 2", "lacks a ']'; quote it if it is a string"),
     ("a=(1]", r"lacks a '\)'"),
     ("a=(1) 2", "continues after its closing bracket"),
-    ("a='b", "close it with ', or quote all of it"),
+    ("a='b", "close it with ', or quote the whole value"),
     (r"a='\x'", "is not a complete string"),
     ("a={1", "is not a dict; write JSON"),
-    (f"a={'[' * 17}{']' * 17}", "tuples may be 16 deep"),
+    (f"a={'[' * 17}{']' * 17}", "tuples may be nested 16 deep"),
     (f"a={'[' * 9**5}", "lacks a ']'"),
     (f"a={'{' * 9**5}", "is not a dict"),
 ]
 
 
 @pytest.mark.parametrize(("pair", "says"), BAD)
-def test_what_cannot_be_read_says_what_to_write(pair, says):
+def test_errors_state_what_to_write(pair, says):
     with pytest.raises(ValueError, match=says) as caught:
         parse([pair])
     assert str(caught.value).startswith(f"--set {pair}: ")
 
 
-def test_pairs_may_stand_together_apart_and_before_other_arguments():
+def test_pairs_may_share_an_option_or_not_and_precede_other_arguments():
     words = "--set a=1 ID --seed 3 --set b=2 c=3 --set=d=4 --gif e=5.gif"
     rest, pairs = "ID --seed 3 --gif e=5.gif", "--set a=1 b=2 c=3 d=4"
     assert gathered(words.split()) == f"{rest} {pairs}".split()

@@ -1,4 +1,4 @@
-"""`jaxenvs list` and `info`: a page says what the code says, and everything of it."""
+"""`jaxenvs list` and `info`: pages agree with the code and are complete."""
 
 import inspect
 
@@ -30,7 +30,7 @@ IDS = [
 ]
 
 
-# By default the page of one class of a module, whose classes share state and observation.
+# By default only one class of each module, because these share state and observation.
 MODULES = {kind.__module__: kind for kind in reversed(CLASSES)}
 PAGES = [
     pytest.param(
@@ -52,27 +52,27 @@ def printed(capsys, *argv: str) -> str:
 
 
 @pytest.mark.parametrize("env_class", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_class_explains_itself(env_class):
-    said = docstring(env_class)
+def test_every_docstring_has_all_labels_and_no_word_is_lost(env_class):
+    texts = docstring(env_class)
     for label in ("Rules", "Actions", "Observation", "Reward", "Episode ends"):
-        assert said[label], f"{env_class.__name__} does not say: {label}"
+        assert texts[label], f"the docstring of {env_class.__name__} lacks: {label}"
     text = inspect.cleandoc(env_class.__doc__)
-    kept = " ".join(part for parts in said.values() for part in parts).lower().split()
+    kept = " ".join(part for parts in texts.values() for part in parts).lower().split()
     labels = {word.lower() for label in LABELS for word in f"{label} {label}:".split()}
     lost = {word for word in text.lower().split() if word not in kept} - labels
     assert lost <= {"(field", "`obs`):", "`reward`):"}, "words of the docstring that got lost"
 
 
 @pytest.mark.parametrize("env_class", PAGES)
-def test_nothing_of_a_page_is_left_unexplained(env_class):
+def test_every_row_of_a_page_has_a_meaning(env_class):
     sections = {section.title: section.rows for section in page(CLASSES[env_class]).sections}
-    assert "Observation layout" in sections, "write `observation_layout`: what stands where"
+    assert "Observation layout" in sections, "define `observation_layout`: meanings by index"
     for title in ("Observation layout", "State", "Constructor fields", "Params"):
         bare = [name for name, *_, what in sections.get(title, ()) if not what and name != "all"]
-        assert not bare, f"{title} of {CLASSES[env_class]}: write a comment beside {bare}"
+        assert not bare, f"{title} of {CLASSES[env_class]}: add a comment to {bare}"
 
 
-def test_labels_begin_lines_or_follow_sentences():
+def test_labels_start_lines_or_follow_sentences():
     class Example(jaxenvs.Env):
         """Walk: on.
 
@@ -86,21 +86,21 @@ def test_labels_begin_lines_or_follow_sentences():
         Observation (field `obs`): none.
         """
 
-    said = docstring(Example)
-    assert said["Rules"] == ("Walk: on.", "It is about cells.")
-    assert said["Actions"] == ("0 stay, 1 walk.",) and said["Reward"] == ("One.",)
-    assert said["Episode ends"] == ("After 3 * steps.",) and said["Observation"] == ("None.",)
+    texts = docstring(Example)
+    assert texts["Rules"] == ("Walk: on.", "It is about cells.")
+    assert texts["Actions"] == ("0 stay, 1 walk.",) and texts["Reward"] == ("One.",)
+    assert texts["Episode ends"] == ("After 3 * steps.",) and texts["Observation"] == ("None.",)
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_a_page_has_the_bytes_of_the_real_arrays(id, compiled):
+def test_sizes_on_a_page_equal_those_of_the_arrays(id, compiled):
     obs, state = compiled(id).reset(jax.random.key(0), None)
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     table = rows(id, "State")
     assert table[-1][3] == str(size) and ("state", f"{size} bytes") in rows(id, "In short")
     assert sum(int(row[3]) for row in table[:-1]) == size
     arrays = obs if isinstance(obs, dict) else {"": obs}
-    listed = rows(id, "Observation")[: len(arrays)]  # those of the default come first
+    listed = rows(id, "Observation")[: len(arrays)]  # the default observation comes first
     for label, dtype, shape, values, nbytes in listed:
         array = arrays.pop(label.strip("`").split()[-1] if isinstance(obs, dict) else "")
         assert (dtype, nbytes) == (str(array.dtype), str(array.nbytes))
@@ -108,7 +108,7 @@ def test_a_page_has_the_bytes_of_the_real_arrays(id, compiled):
     assert not arrays
 
 
-def test_observations_of_every_kind_are_listed():
+def test_every_value_of_obs_is_listed():
     names = {row[0] for row in rows("Grid-v0", "Observation")}
     kinds = {f"`obs={kind!r}`" for kind in jaxenvs.make("Grid-v0").observations} - {"`obs='dict'`"}
     assert kinds < names and "`obs='dict' mission`" in names
@@ -121,7 +121,7 @@ def test_observations_of_every_kind_are_listed():
     assert "rad" in angle
 
 
-def test_fields_and_params_come_with_their_values_and_comments():
+def test_fields_and_params_have_values_and_comments():
     fields = {row[0]: row[1:] for row in rows("Grid-DoorKey-8x8-v0", "Constructor fields")}
     assert fields["`size`"] == ("`8`", "cells on a side, walls included")
     params = {row[0]: row[1:] for row in rows("Classic-CartPole-v0", "Params")}
@@ -130,15 +130,15 @@ def test_fields_and_params_come_with_their_values_and_comments():
     assert comments(int) == {}
 
 
-def test_comments_are_those_of_the_base_and_of_the_innermost_field():
+def test_comments_are_inherited_and_taken_from_the_innermost_field():
     fields = {row[0]: row[1:] for row in rows("Grid-GoToDoor-5x5-v0", "Constructor fields")}
     assert fields["`size`"] == ("`5`", "cells on a side, walls included")
     state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
-    assert state["`instance.walls`"] == "1 where a wall is"
-    assert state["`board`"] == "what actions change"
+    assert state["`instance.walls`"] == "1 in a wall, else 0"
+    assert state["`board`"] == "the part that actions change"
 
 
-def test_actions_are_named_where_the_environment_names_them():
+def test_actions_have_the_environments_names():
     assert ("1", "`right`", "Right, D") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
     assert ("4", "`drop`", "Q, Left Shift") in rows("Grid-v0", "Actions")
     assert ("7", "`1,2`") in rows("Puzzle-LightsOut-5x5-v0", "Actions")
@@ -161,8 +161,8 @@ def test_references_of_random_play_are_of_registered_ids():
         assert low * most <= row["return"] <= high * most, id
 
 
-def test_what_was_not_recorded_is_said(monkeypatch):
-    """A run on another task, or with a bonus, is no reference for PPO on this one."""
+def test_missing_records_are_marked(monkeypatch):
+    """A run on a changed task or with a bonus is not a reference for PPO on the task."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
@@ -200,7 +200,7 @@ def test_no_name_of_a_table_is_broken_at_80_columns(id):
     assert max(map(len, lines)) <= 80
 
 
-def test_a_last_column_without_room_stands_below_its_rows():
+def test_a_last_column_without_room_goes_below_its_rows():
     rows = (("agent.position", "int32", "row and column"), ("time", "int32", ""))
     table = Section("State", (), ("field", "dtype", "what"), rows)
     wide = ["  field           dtype  what", "  agent.position  int32  row and column"]
@@ -217,10 +217,10 @@ def listed(capsys, *words: str) -> list[str]:
     return [line.split()[0] for line in printed(capsys, "list", *words).splitlines()]
 
 
-def test_list_takes_families_and_words_of_ids_aliases_and_summaries(capsys):
+def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    for family in ("Craft", "grid"):  # a family's ids alone, whatever else has the word
+    for family in ("Craft", "grid"):  # only the family's ids, although others contain the word
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
     assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]  # an alias
@@ -235,9 +235,9 @@ def learned(id: str) -> list[bool]:
     return ["not learned in " not in row[1] for row in table if not row[0].startswith("random")]
 
 
-def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
-    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # 0, as random play
-    assert learned("Grid-DistShift2-v0") == [False, True]  # alone less than random play
+def test_a_run_no_better_than_random_play_is_marked_as_not_learned():
+    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # return 0, as random play
+    assert learned("Grid-DistShift2-v0") == [False, True]  # plain PPO is worse than random play
     assert all(learned("Grid-DoorKey-5x5-v0"))
     assert learned("Craft-Classic-Ids-v0")[0]
     _, alone, more = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")

@@ -1,4 +1,4 @@
-"""When a recorded run has learned: it beats random play, by enough and not by chance."""
+"""Recorded runs count as learned if they beat random play by enough and not by chance."""
 
 import itertools
 
@@ -22,11 +22,11 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
     ("made", "random", "expected"),
     [
         (run(0.003, 1), NEVER, False),  # one success proves nothing
-        (run(0.04, 14), NEVER, False),  # not chance, but too little
+        (run(0.04, 14), NEVER, False),  # significant, but too small
         (run(0.06, 17), NEVER, True),
         (run(0.1, 5, episodes=32), NEVER, True),
-        (run(0.2, 1, episodes=4), NEVER, False),  # much, but by chance
-        (run(0.079, 30), SELDOM, False),  # p < 0.001, but too little
+        (run(0.2, 1, episodes=4), NEVER, False),  # large, but possibly chance
+        (run(0.079, 30), SELDOM, False),  # p < 0.001, but too small
         (run(0.081, 20), SELDOM, True),  # p = 0.008, but four standard errors: faster successes
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002
@@ -57,7 +57,7 @@ def test_the_p_value_is_that_of_fishers_exact_test(episodes, others):
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-12), table
 
 
-def test_every_record_has_what_the_rule_reads():
+def test_every_record_has_the_fields_that_the_rule_reads():
     table = reference()
     for id, random in table["random"].items():
         for record in (random, *table["trained"].get(id, [])):

@@ -1,4 +1,4 @@
-"""Arguments that new users type first, such as `--lr` or 1e5, and the answers of the commands."""
+"""Arguments that new users type first, such as `--lr` or 1e5, and the commands' replies."""
 
 import argparse
 import re
@@ -17,7 +17,7 @@ from jaxenvs.core import registry
 
 
 def refused(capsys, *argv: str) -> str:
-    """The sentence of a command that refuses its arguments."""
+    """Return the error of a command that refuses its arguments."""
     assert cli.main([*argv]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
@@ -33,7 +33,7 @@ def refused(capsys, *argv: str) -> str:
         (["--learning-rat", "1"], "--learning-rate"),
     ],
 )
-def test_train_suggests_the_flag_of_these_initials_or_a_similar_one(typed, meant, capsys):
+def test_train_suggests_the_flag_with_these_initials_or_a_similar_one(typed, meant, capsys):
     err = refused(capsys, "train", "Grid-v0", *typed)
     assert err.startswith(f"jaxenvs train: unrecognized arguments: {' '.join(typed)}; did you mean")
     assert f"did you mean '{meant}'" in err
@@ -56,15 +56,15 @@ def test_a_count_may_have_an_exponent():
 
 
 @pytest.mark.parametrize("text", ["1.5", "1e-1", "x", "inf", "nan", "1e400"])
-def test_a_count_is_whole(text, capsys):
+def test_counts_must_be_whole_numbers(text, capsys):
     with pytest.raises(SystemExit):
         options.parse(["Grid-v0", "--total-steps", text])
-    assert "is no whole number, such as" in " ".join(capsys.readouterr().err.split())
+    assert "is not a whole number, such as" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(argparse.ArgumentTypeError, match="must be a whole number, 1 to 9"):
         parser.number(1, 9)(text)
 
 
-def test_the_help_that_is_named_can_be_called_here(capsys, monkeypatch):
+def test_errors_name_a_help_command_that_can_be_typed(capsys, monkeypatch):
     monkeypatch.setattr(flags, "program", lambda: ".venv/bin/jaxenvs")
     err = refused(capsys, "train", "Grid-v0", "--rate", "1")
     assert "`.venv/bin/jaxenvs train --help` lists the arguments" in err
@@ -80,14 +80,14 @@ SUGGESTED = [
 
 
 @pytest.mark.parametrize(("id", "given", "able", "unable"), SUGGESTED)
-def test_only_learners_that_take_the_id_are_suggested(id, given, able, unable):
+def test_only_learners_that_support_the_id_are_suggested(id, given, able, unable):
     with pytest.raises(ValueError, match="give --algo") as caught:
         check_actions(ALGORITHMS[given], jaxenvs.make(id))
     named = set(re.split(r", | or ", str(caught.value).rpartition("give --algo ")[2]))
     assert able <= named and not unable & named
 
 
-def test_list_shows_ids_that_have_the_word_first(capsys):
+def test_list_shows_ids_that_contain_the_word_first(capsys):
     assert listing.main(["lava"]) == 0
     ids = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     named = ["lava" in id.lower() for id in ids]
@@ -101,15 +101,15 @@ def test_list_without_words_keeps_its_order(capsys):
     assert ids == registry.list()
 
 
-def test_no_row_of_a_page_is_there_twice():
-    """Two files of results may have the same run."""
+def test_pages_have_no_duplicate_rows():
+    """Two files of results may contain the same run."""
     for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
         for section in page(id).sections:
             assert len(set(section.rows)) == len(section.rows), (id, section.title)
 
 
-def test_cartpole_says_what_its_success_is(capsys):
-    """A return of 104 is no failure; few poles stand after 500 steps."""
+def test_cartpole_defines_its_success(capsys):
+    """Success is a pole upright at the time limit, so a return of 104 is not called a failure."""
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])
     played = evaluation.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)

@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxenvs.baselines.storage import checkpoints
 from jaxenvs.baselines.storage.runs import Run
-from jaxenvs.benchmarks import contestants
+from jaxenvs.benchmarks.harness import contestants
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.commands.parser import Parser
 

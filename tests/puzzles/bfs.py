@@ -1,7 +1,6 @@
-"""Breadth-first search in NumPy over the `neighbours` of a puzzle, with which its other parts must
-agree.
+"""Breadth-first search in NumPy over the `neighbours` of a puzzle, as a reference for tests.
 
-Boards are expanded in batches of one size, so that each puzzle compiles once; four million states
+Boards are expanded in batches of one size, so that each puzzle compiles once. Four million states
 take some ten seconds.
 """
 
@@ -16,9 +15,9 @@ BATCH = 1 << 13
 
 
 class Distances(NamedTuple):
-    """Every board that was found, nearest first."""
+    """All boards found, nearest first."""
 
-    words: np.ndarray  # uint32 (states, words), as `pack` writes them
+    words: np.ndarray  # uint32 (states, words), in the format of `pack`
     distance: np.ndarray  # int32 (states,), actions from the start
 
     @property
@@ -27,7 +26,7 @@ class Distances(NamedTuple):
         return np.bincount(self.distance).tolist()
 
     def of(self, words: np.ndarray) -> np.ndarray:
-        """Distances of boards, uint32 (boards, words) -> int32 (boards,); -1 if not found."""
+        """Map boards, uint32 (boards, words), to distances, int32 (boards,); -1 if not found."""
         known = keys(self.words)
         order = np.argsort(known)
         wanted = keys(words)
@@ -43,10 +42,10 @@ def distances(
     batch: int = BATCH,
     canonical: Callable[[np.ndarray], np.ndarray] = lambda words: words,
 ) -> Distances:
-    """Find every board that actions lead to from `board`, or those at most `limit` actions away.
+    """Find every board reachable from `board`, or only those at most `limit` actions away.
 
-    Where every action has an inverse these are the distances to `board` too. `canonical` maps
-    packed boards to one of each class of symmetry; then one of each class is found.
+    If every action has an inverse, these are also the distances to `board`. `canonical` maps
+    packed boards to a representative of their symmetry class; then only these are found.
     """
     expand = _expand(puzzle, batch)
     frontier = np.asarray(_packed(puzzle)(board))[None]
@@ -59,7 +58,7 @@ def distances(
         found, frontier = unique(np.concatenate(parts))
         new = ~_among(found, visited)
         found, frontier = found[new], frontier[new]
-        # Two sorted runs, which a stable sort merges.
+        # A stable sort merges two sorted runs in linear time.
         visited = np.sort(np.concatenate([visited, found]), kind="stable")
         levels.append(frontier)
     levels = [level for level in levels if len(level)]
@@ -80,9 +79,9 @@ def each(
 
 
 def keys(words: np.ndarray) -> np.ndarray:
-    """A uint64 for each board: its words, or a hash if there are more than two.
+    """Return a uint64 per board: its words, or a hash if there are more than two.
 
-    Two of four million hashes are equal with a probability of 4e-7; the counts would show it.
+    Four million hashes have a collision with probability 4e-7, which wrong counts would reveal.
     """
     key = np.zeros(len(words), np.uint64)
     for i in range(words.shape[1]):
@@ -96,7 +95,7 @@ def keys(words: np.ndarray) -> np.ndarray:
 
 
 def unique(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted keys without repetitions, and their words."""
+    """Return sorted unique keys and their words."""
     found, first = np.unique(keys(words), return_index=True)
     return found, words[first]
 
@@ -107,7 +106,7 @@ def _among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _batches(words: np.ndarray, batch: int) -> Any:
-    """Cut into batches of one size, the last padded with its first entry; and the true sizes."""
+    """Yield batches of one size, the last padded with its first entry, and their true sizes."""
     for start in range(0, len(words), batch):
         part = words[start : start + batch]
         padded = np.concatenate([part, np.repeat(part[:1], batch - len(part), axis=0)])

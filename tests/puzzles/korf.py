@@ -1,14 +1,14 @@
 """Ten 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27 (1985).
 
-His boards end with the blank first; these are turned by 180 degrees, with n in the place of 16 - n,
-so that they end with the blank last and are as far from it. The lengths were found again by IDA*.
+Korf's goal has the blank first. These boards are rotated by 180 degrees with n replaced by 16 - n,
+so that the goal has the blank last at the same distance. IDA* confirmed the lengths.
 """
 
 from typing import NamedTuple
 
 
 class Instance(NamedTuple):
-    """A board and what is known of it."""
+    """A board with its known optimum and bound."""
 
     board: tuple[int, ...]  # row by row, 0 the blank
     optimal: int  # length of the shortest solutions

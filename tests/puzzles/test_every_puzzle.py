@@ -1,4 +1,4 @@
-"""What every puzzle promises to a search, on drawn boards, on walks from them and near the goal."""
+"""Properties of every puzzle that a search relies on, on random boards and near the goal."""
 
 import functools
 import zlib
@@ -51,17 +51,17 @@ PUZZLES = {
     "topspin by windows": TopSpin(size=7, moves="window"),
     "tsp": TSP(cities=6),
 }
-# A class that is not above: its smallest id.
+# The smallest id of every class that is not listed above.
 PUZZLES |= {
     ids[0]: jaxenvs.make(ids[0])
     for kind, ids in jaxenvs.registry.classes("Puzzle").items()
     if issubclass(kind, Puzzle) and kind not in {*map(type, PUZZLES.values())}
 }
-# Other classes have their boards' predecessors.
+# All other classes define predecessors.
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# Their files play the same rules by default: `test_twisty.py`, `test_hanoi.py` and so on.
+# The default tests of `test_twisty.py`, `test_hanoi.py` and others already cover these rules.
 MORE = {
     "cube with half turns",
     "cube of all faces",
@@ -84,7 +84,7 @@ every_puzzle = pytest.mark.parametrize(
 
 
 def has(puzzle, method, *args):
-    """Whether the class has an optional method."""
+    """Return whether the class has an optional method."""
     try:
         jax.eval_shape(getattr(puzzle, method), *args)
     except NotImplementedError:
@@ -94,7 +94,7 @@ def has(puzzle, method, *args):
 
 @functools.cache
 def boards_of(name):
-    """Instances and boards: a third as drawn, a third after a walk, a third near the goal."""
+    """Return instances and boards: one third random, one after a walk, one near the goal."""
     puzzle = PUZZLES[name]
 
     @jax.jit
@@ -114,7 +114,7 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Rows of instances in the order of the boards' thirds.
+    # Reorder instances as the boards: third by third.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -130,7 +130,7 @@ def row(tree, index):
 
 @functools.cache
 def at_boards(name):
-    """Everything about each board that the tests below use, as NumPy arrays."""
+    """Return all properties of each board that the tests use, as NumPy arrays."""
     puzzle = PUZZLES[name]
 
     def look(instance, board):
@@ -166,7 +166,7 @@ def at_boards(name):
 
 @functools.cache
 def edges_of(name):
-    """Random valid moves: index of the board, action, and the results on both sides."""
+    """Return random valid moves: index of the board, action, and properties before and after."""
     puzzle = PUZZLES[name]
     rows, actions = np.nonzero(at_boards(name)["moves"].valid)
     chosen = np.random.default_rng(0).integers(len(rows), size=EDGES)
@@ -198,7 +198,7 @@ def edges_of(name):
 
 
 @every_puzzle
-def test_the_mask_says_which_actions_change_the_board(name):
+def test_the_mask_marks_the_actions_that_change_the_board(name):
     seen = at_boards(name)
     changed = (seen["reached"] != seen["words"][:, None]).any(axis=-1)
     np.testing.assert_array_equal(changed, seen["moves"].valid)
@@ -220,7 +220,7 @@ def test_an_action_is_one_of_the_neighbours(name):
 
 @every_puzzle
 def test_packing_is_exact(name):
-    """Boards come back bit by bit, and two boards have the same words only if they are equal."""
+    """Unpacked boards are bit-identical, and different boards have different words."""
     puzzle, seen = PUZZLES[name], at_boards(name)
     for given, back in zip(
         jax.tree.leaves(seen["board"]), jax.tree.leaves(seen["unpacked"]), strict=True
@@ -235,8 +235,8 @@ def test_packing_is_exact(name):
 
 
 @every_puzzle
-def test_another_board_is_another_observation(name):
-    """Otherwise planners would know more than the agent, and `fully_observed` would be wrong."""
+def test_different_boards_have_different_observations(name):
+    """Otherwise `fully_observed` would be wrong, and planners would know more than the agent."""
     puzzle, seen = PUZZLES[name], at_boards(name)
     assert puzzle.fully_observed
     words = seen["reached"].reshape(ROWS * puzzle.num_actions, -1)
@@ -279,7 +279,7 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """It is at most the cost of a move plus its value after it, so it is never too large."""
+    """It is at most the cost of a move plus its value after the move, and thus admissible."""
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()
@@ -288,8 +288,8 @@ def test_the_heuristic_is_consistent(name):
 
 
 @every_puzzle
-def test_the_closed_form_is_the_least_cost(name):
-    """It is 0 at a goal, and elsewhere the cost of the best move plus the rest."""
+def test_the_oracle_is_the_optimal_cost(name):
+    """It is 0 at a goal and satisfies the Bellman equation elsewhere."""
     seen = at_boards(name)
     if "least" not in seen:
         assert type(PUZZLES[name]) not in {LightsOut, Maze}
@@ -301,7 +301,7 @@ def test_the_closed_form_is_the_least_cost(name):
 
 
 @every_puzzle
-def test_the_goal_is_one(name):
+def test_the_goal_is_solved(name):
     puzzle = PUZZLES[name]
     instance, board = row(boards_of(name), 0)
     if not has(puzzle, "goal", instance):
@@ -315,21 +315,21 @@ def test_the_goal_is_one(name):
 
 
 @every_puzzle
-def test_rewards_lie_where_they_should(name):
+def test_rewards_are_in_their_range(name):
     low, high = PUZZLES[name].reward_range
     reward = edges_of(name)[2]["reward"]
     assert reward.dtype == np.float32 and (low <= reward).all() and (reward <= high).all()
 
 
 @every_puzzle
-def test_levels_are_read_as_they_are_written(name):
+def test_read_level_inverts_text(name):
     puzzle, boards = PUZZLES[name], jax.device_get(boards_of(name))
     pack = jax.jit(puzzle.pack)
     for index in (0, 1, ROWS // 2, ROWS - 1):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # in a board that was played on, Sudoku's clues are not known
+        if index < 2:  # Sudoku's text does not distinguish clues from later digits
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):
@@ -338,7 +338,7 @@ def test_levels_are_read_as_they_are_written(name):
 
 
 @every_puzzle
-def test_the_time_limit_is_a_number(name):
+def test_the_time_limit_and_action_names_are_valid(name):
     limit = PUZZLES[name].default_params.max_steps_in_episode
     assert np.asarray(limit).dtype == np.int32 and limit > 0
     assert len(set(PUZZLES[name].action_names)) == PUZZLES[name].num_actions

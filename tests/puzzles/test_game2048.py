@@ -1,4 +1,4 @@
-"""2048: every line in every direction, the tiles that chance brings, masks, ends and large sums."""
+"""2048: every line in every direction, random tiles, masks, ends and large rewards."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from jaxenvs.puzzles.game2048 import LARGEST, Game2048
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
 UP, RIGHT, DOWN, LEFT = range(4)
-TURNS = {UP: 1, RIGHT: 2, DOWN: 3, LEFT: 0}  # quarters that make a direction left
+TURNS = {UP: 1, RIGHT: 2, DOWN: 3, LEFT: 0}  # quarter turns that map a direction to left
 DEAD = [[1, 2, 1, 2], [2, 1, 2, 1], [1, 2, 1, 2], [2, 1, 2, 1]]
 SIGNIFICANT = 37.7  # chi-square of 15 degrees of freedom, p = 1e-3
 
@@ -23,7 +23,7 @@ keys = jax.random.split(jax.random.key(0), 8192)
 
 
 def slid(line):
-    """A line moved to its front, and the sum of the tiles made: one tile after the other."""
+    """Move a line to its front, tile by tile; return it and the sum of the merged tiles."""
     tiles, made, whole = [], 0, []
     for tile in filter(None, line):
         if tiles and tiles[-1] == tile and whole[-1]:
@@ -46,14 +46,14 @@ def begin(board):
 
 @pytest.fixture(scope="module")
 def every_line():
-    """All possible lines of tiles, the lines after a move, and the sums of tiles made."""
+    """Return all possible lines, the lines after a move, and the sums of merged tiles."""
     lines = list(itertools.product(range(LARGEST + 1), repeat=4))
     after, made = zip(*map(slid, lines), strict=True)
     return [np.array(x).reshape(-1, 4, *np.shape(x)[1:]) for x in (lines, after, made)]
 
 
 @pytest.mark.parametrize("action", [UP, RIGHT, DOWN, LEFT])
-def test_every_line_slides_and_joins(every_line, action):
+def test_every_line_slides_and_merges(every_line, action):
     before, after, made = every_line
     back = -TURNS[action]
     turned = np.rot90(before, back, axes=(1, 2)).astype(np.uint8)
@@ -63,7 +63,7 @@ def test_every_line_slides_and_joins(every_line, action):
     np.testing.assert_array_equal(result.valid, (before != after).any(axis=(1, 2)))
 
 
-def test_a_tile_is_joined_only_once_and_first_at_the_wall():
+def test_a_tile_merges_only_once_and_from_the_wall_on():
     board = jnp.array([[1, 1, 1, 1], [1, 1, 2, 3], [0, 1, 1, 1], [2, 0, 0, 2]], jnp.uint8)
     left = env.afterstate(board, jnp.int32(LEFT))
     assert left.board.tolist() == [[2, 2, 0, 0], [2, 2, 3, 0], [2, 1, 0, 0], [3, 0, 0, 0]]
@@ -73,7 +73,7 @@ def test_a_tile_is_joined_only_once_and_first_at_the_wall():
 
 
 def test_the_largest_tiles_are_exact():
-    """Another package had a reward that overflowed."""
+    """The reward of another package overflowed."""
     taken = step(keys[0], begin([[16, 16, 15, 15]] * 4), jnp.int32(LEFT))
     assert taken.reward == 4 * (2**17 + 2**16)
     assert np.asarray(taken.obs)[:, 0].tolist() == [17] * 4
@@ -82,12 +82,12 @@ def test_the_largest_tiles_are_exact():
 
 def random_boards(count, most=5, seed=1):
     rng = np.random.default_rng(seed)
-    full = rng.random((count, 1, 1)) < 0.7  # where moves are few
+    full = rng.random((count, 1, 1)) < 0.7  # few moves are possible
     boards = rng.integers(1, most, (count, 4, 4))
     return np.where(full | (rng.random(boards.shape) < 0.6), boards, 0).astype(np.uint8)
 
 
-def test_the_mask_names_the_moves_that_change_the_board_and_without_one_it_ends():
+def test_the_mask_marks_moves_that_change_the_board_and_without_any_the_game_ends():
     boards = jnp.asarray(random_boards(4096, most=9))
     states = jax.jit(jax.vmap(begun))(boards)
     masks_of = jax.jit(jax.vmap(env.action_mask))
@@ -112,8 +112,8 @@ def test_a_move_that_changes_nothing_spends_a_step():
     assert step(keys[0], begin(DEAD), jnp.int32(LEFT)).terminated
 
 
-def test_the_tile_that_comes_may_end_the_game():
-    """In the only empty cell, below a 4 and beside a 32: a 2 ends it and a 4 does not."""
+def test_the_new_tile_may_end_the_game():
+    """The only empty cell is below a 4 and next to a 32, so a 2 ends the game and a 4 does not."""
     board = [[5, 1, 2, 0], [2, 4, 5, 6], [1, 2, 1, 2], [2, 1, 2, 1]]
     state = begin(np.rot90(board, 2))
     after = [step(key, state, jnp.int32(LEFT)) for key in keys[:60]]
@@ -121,7 +121,7 @@ def test_the_tile_that_comes_may_end_the_game():
     assert ends == {(1, True), (2, False)}
 
 
-def test_chance_comes_from_the_key_alone():
+def test_new_tiles_depend_only_on_the_key_and_the_board():
     state = begin([[1, 1, 0, 0], [0] * 4, [0] * 4, [0] * 4])
     boards = {step(key, state, jnp.int32(LEFT)).obs.tobytes() for key in keys[:50]}
     assert len(boards) > 10
@@ -141,7 +141,7 @@ def chi_square(counts, expected):
     ],
     ids=["15 empty cells", "3 empty cells"],
 )
-def test_a_tile_comes_in_each_empty_cell_as_often_a_four_one_time_in_ten(board):
+def test_new_tiles_are_uniform_over_empty_cells_and_a_tenth_are_fours(board):
     after = env.afterstate(jnp.asarray(board, jnp.uint8), jnp.int32(LEFT))
     state = begin(board)
     many = jax.jit(jax.vmap(env.step, in_axes=(0, None, None)))(keys, state, jnp.int32(LEFT))
@@ -151,7 +151,7 @@ def test_a_tile_comes_in_each_empty_cell_as_often_a_four_one_time_in_ten(board):
     assert not came[:, ~empty].any()
     counts = (came > 0).sum(axis=0)[empty]
     assert chi_square(counts, len(keys) / empty.sum()) < SIGNIFICANT
-    # Among the fours, too: rank and tile are cut from one word.
+    # Also among the fours, because the cell and the tile come from one random word.
     fours = (came == 2).sum(axis=0)[empty]
     assert chi_square(fours, len(keys) / 10 / empty.sum()) < SIGNIFICANT
     assert abs(fours.sum() / len(keys) - 0.1) < 0.012
@@ -160,7 +160,7 @@ def test_a_tile_comes_in_each_empty_cell_as_often_a_four_one_time_in_ten(board):
     assert {board.tobytes() for board in np.asarray(many.obs)} == likely
 
 
-def test_outcomes_are_all_that_chance_may_bring():
+def test_outcomes_are_all_possible_new_tiles():
     board = jnp.asarray([[1, 2, 3, 4], [0, 1, 0, 1], [5, 6, 7, 8], [1, 2, 0, 3]], jnp.uint8)
     outcomes = env.outcomes(board)
     assert outcomes.board.shape == (32, 4, 4) and outcomes.board.dtype == jnp.uint8
@@ -175,7 +175,7 @@ def test_outcomes_are_all_that_chance_may_bring():
     assert full.probability.sum() == 0
 
 
-def test_an_episode_begins_with_two_tiles_anywhere():
+def test_an_episode_begins_with_two_random_tiles():
     boards = np.asarray(jax.jit(jax.vmap(lambda key: env.reset(key).obs))(keys))
     assert ((boards > 0).sum(axis=(1, 2)) == 2).all()
     counts = (boards > 0).sum(axis=0).reshape(-1)
@@ -188,7 +188,7 @@ def test_an_episode_begins_with_two_tiles_anywhere():
     assert abs((boards == 2).sum() / (2 * len(keys)) - 0.1) < 0.01
 
 
-def test_no_game_of_legal_moves_meets_the_time_limit():
+def test_no_game_of_legal_moves_reaches_the_time_limit():
     """Each move adds a tile, so the sum grows by at least 2, and the fullest board has 262,140."""
     most = sum(2**e for e in range(2, LARGEST + 1))
     assert env.default_params.max_steps_in_episode > (most - 4) / 2

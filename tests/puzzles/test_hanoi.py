@@ -1,4 +1,4 @@
-"""Tower of Hanoi: legal moves, known optima, bounds against breadth-first search."""
+"""Tower of Hanoi: legal moves, known optima, and bounds compared with breadth-first search."""
 
 import bfs
 import jax
@@ -68,7 +68,7 @@ def test_frame_stewart_numbers():
 
 
 def boards_of(puzzle, count):
-    """Boards as they are drawn."""
+    """Return random boards."""
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))
     return np.asarray(draw(jax.random.split(jax.random.key(0), count)))
 
@@ -88,7 +88,7 @@ def test_packed_boards(disks, pegs):
     )
 
 
-def test_every_board_is_drawn_and_the_tower_on_request():
+def test_every_board_is_drawn_and_start_may_be_the_tower():
     puzzle = Hanoi(disks=3)
     counts = np.unique(boards_of(puzzle, 1024), axis=0, return_counts=True)[1]
     assert len(counts) == 27 and counts.min() > 15

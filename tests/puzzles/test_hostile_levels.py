@@ -1,4 +1,4 @@
-"""Files of levels from strangers: a level or one `ValueError`, bounded memory, nothing executed."""
+"""Untrusted level files: a level or one `ValueError`, bounded memory, nothing executed."""
 
 import os
 import random
@@ -32,7 +32,7 @@ STRANGE = (
 
 
 def spoilt(text: str, dice: random.Random) -> str:
-    """The text with a few pieces removed, doubled, exchanged, or put in."""
+    """Remove, duplicate, exchange or insert a few pieces of a text."""
     for _ in range(dice.randint(1, 4)):
         a, b = sorted(dice.randrange(len(text) + 1) for _ in range(2))
         text = dice.choice(
@@ -48,7 +48,7 @@ def spoilt(text: str, dice: random.Random) -> str:
 
 
 def spoil(id: str, count: int) -> dict[str, int]:
-    """Read corrupted levels of a puzzle; count those accepted and those refused."""
+    """Parse corrupted levels of a puzzle; return how many are accepted and refused."""
     puzzle, dice = jaxenvs.make(id), random.Random(id)
     level = jax.jit(puzzle.sample_level)(jax.random.key(0))
     whole = puzzle.text(level.instance, level.board)
@@ -60,25 +60,25 @@ def spoil(id: str, count: int) -> dict[str, int]:
             assert str(error)
             found["refused"] += 1
         else:
-            puzzle.reset_to(jax.random.key(0), made)  # a board like any other
+            puzzle.reset_to(jax.random.key(0), made)  # an accepted board can be played
             found["read"] += 1
     return found
 
 
 @pytest.mark.parametrize("id", sorted(PUZZLES))
 @pytest.mark.slow
-def test_spoilt_levels_are_read_or_refused_with_a_value_error(id):
+def test_corrupted_levels_are_read_or_refused_with_a_value_error(id):
     found = spoil(id, 300)
     print(f"\n{id}: {found}")
     assert found["refused"] > 0
 
 
 @pytest.mark.parametrize("id", ["Puzzle-SlidingTile-3x3-v0", "Puzzle-Sudoku-v0"])
-def test_a_few_spoilt_levels(id):
+def test_a_few_corrupted_levels(id):
     assert spoil(id, 40)["refused"] > 0
 
 
-def test_an_instance_that_never_ends_is_refused(tmp_path, capsys):
+def test_an_endless_instance_file_is_refused(tmp_path, capsys):
     pipe = tmp_path / "level.txt"
     os.mkfifo(pipe)
 
@@ -115,7 +115,7 @@ def test_a_message_that_quotes_a_level_is_short(tmp_path, capsys):
         (b"##########\n" * 10**4, "level has 10000 rows"),
     ],
 )
-def test_files_that_hold_something_else_say_so(tmp_path, monkeypatch, content, says):
+def test_files_without_levels_are_refused_with_the_reason(tmp_path, monkeypatch, content, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "levels.txt").write_bytes(content)
     with pytest.raises(ValueError, match=says) as caught:
@@ -124,10 +124,10 @@ def test_files_that_hold_something_else_say_so(tmp_path, monkeypatch, content, s
     assert os.listdir(tmp_path) == ["levels.txt"]
 
 
-def test_more_levels_than_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
+def test_files_larger_than_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
     big = tmp_path / "levels.txt"
     with big.open("wb") as file:
-        file.truncate(2**40)  # a hole: nothing is on the disk
+        file.truncate(2**40)  # a sparse file, which takes no disk space
     with pytest.raises(ValueError, match=r"has 1,099,511,627,776 bytes, more than 268,435,456"):
         sokoban_levels.read(str(tmp_path), 10, 4)
     monkeypatch.setattr(sokoban_levels, "LARGEST", 1000)
@@ -135,7 +135,7 @@ def test_more_levels_than_memory_are_refused_before_they_are_read(tmp_path, monk
         sokoban_levels.read("/dev/zero", 10, 4)
 
 
-def test_a_good_file_is_read_with_windows_line_ends(tmp_path):
+def test_a_valid_file_with_windows_line_endings_is_read(tmp_path):
     rows = ["#" * 10, "#@$.     #", "#  $.    #", "#  $.    #", "#  $.    #"]
     rows += ["#        #"] * 4 + ["#" * 10]
     (tmp_path / "a.txt").write_bytes("\r\n".join(["; 0", *rows, ""]).encode())

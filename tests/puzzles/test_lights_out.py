@@ -1,4 +1,4 @@
-"""Lights Out: what a press switches, solutions against breadth-first search, known optima."""
+"""Lights Out: presses, solutions compared with breadth-first search, known optima."""
 
 import bfs
 import jax
@@ -32,7 +32,7 @@ def test_a_press_reaches_the_second_word():
 
 
 @pytest.mark.parametrize(("size", "most"), [(2, 4), (3, 9), (4, 7)])
-def test_the_oracle_is_the_distance_found_by_search(size, most):
+def test_the_oracle_equals_the_distance_of_breadth_first_search(size, most):
     puzzle = LightsOut(size=size)
     found = bfs.distances(puzzle, (), puzzle.goal(()))
     assert len(found.words) == 2 ** (size**2 - {2: 0, 3: 0, 4: 4}[size])
@@ -42,7 +42,7 @@ def test_the_oracle_is_the_distance_found_by_search(size, most):
     assert (bound <= found.distance).all() and bound.max() == -(-(size**2) // 5)
 
 
-def test_boards_that_search_does_not_reach_have_no_solution():
+def test_boards_that_search_does_not_reach_are_unsolvable():
     puzzle = LightsOut(size=4)
     found = bfs.distances(puzzle, (), puzzle.goal(()))
     every = np.arange(2**16, dtype=np.uint32)[:, None]
@@ -52,7 +52,7 @@ def test_boards_that_search_does_not_reach_have_no_solution():
 
 @pytest.mark.slow
 def test_the_hardest_5x5_takes_15_presses():
-    # Two presses can be left out of every solution: all boards come from the other 23.
+    # The null space has dimension 2, so the other 23 presses reach all solvable boards.
     puzzle = LightsOut(size=5)
     switched = puzzle.tables.presses[:23, 0]
     boards = np.zeros(1, np.uint32)
@@ -66,7 +66,7 @@ def test_the_hardest_5x5_takes_15_presses():
 @pytest.mark.parametrize(
     ("size", "nullity"), [(2, 0), (3, 0), (4, 4), (5, 2), (6, 0), (7, 0), (9, 8), (11, 6), (16, 8)]
 )
-def test_sets_of_presses_that_switch_nothing(size, nullity):
+def test_the_null_space_has_the_known_dimension(size, nullity):
     tables = LightsOut(size=size).tables
     assert len(tables.quiet) == nullity and len(np.unique(tables.every_quiet, axis=0)) == 2**nullity
     bits = np.unpackbits(tables.every_quiet.view(np.uint8), axis=1, bitorder="little")
@@ -75,7 +75,7 @@ def test_sets_of_presses_that_switch_nothing(size, nullity):
 
 
 @pytest.mark.parametrize("size", [6, 7])
-def test_where_no_press_is_superfluous_the_scramble_is_the_distance(size):
+def test_with_a_trivial_null_space_the_scramble_is_the_distance(size):
     for scramble in (1, 20):
         puzzle = LightsOut(size=size, scramble=scramble)
         draw = jax.jit(jax.vmap(lambda key, p=puzzle: p.draw_level(key, p.default_params).board))
@@ -84,7 +84,7 @@ def test_where_no_press_is_superfluous_the_scramble_is_the_distance(size):
         assert (least == scramble).all()
 
 
-def test_levels_are_drawn_uniformly_from_those_that_can_be_solved():
+def test_levels_are_uniform_over_solvable_boards():
     puzzle = LightsOut(size=3)
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board[0]))
     boards = np.asarray(draw(jax.random.split(jax.random.key(1), 1 << 16)))
@@ -109,7 +109,7 @@ def test_read_level_reads_what_text_writes():
 @pytest.mark.parametrize(
     ("drawing", "message"),
     [
-        ("....O\n.....\n.....\n.....\n.....", "no presses put these lamps out; one board in 4"),
+        ("....O\n.....\n.....\n.....\n.....", "this board is unsolvable; one in 4 boards"),
         (".....\n.....", "expected 5 lines, got 2"),
         (".....\n.....\n...\n.....\n.....", "line 3 is '...'; it must be 5 of '.'"),
         (".....\n..x..\n.....\n.....\n.....", "line 2 is '..x..'"),

@@ -1,4 +1,4 @@
-"""Maze: the map is a tree, moves and reward by drawings, distances against a plain search."""
+"""Maze: the map is a tree, moves and rewards in drawings, distances compared with a search."""
 
 import collections
 import functools
@@ -15,7 +15,7 @@ from jaxenvs.puzzles.maze import FAR, divided
 
 SHAPES = [(10, 10), (7, 12), (11, 5), (3, 3)]
 UP, RIGHT, DOWN, LEFT = range(4)
-# Share of maps with a wall in the odd places of a line.
+# Fraction of Jumanji's maps with a wall at the odd places of a line.
 JUMANJI_FIRST_ROW = [0.411, 0.436, 0.441, 0.408, 0.255]
 JUMANJI_FIRST_COLUMN = [0.208, 0.259, 0.284, 0.255, 0.207]
 JUMANJI_ROW_8 = [0.364, 0.402, 0.399, 0.391, 0.264]
@@ -28,7 +28,7 @@ def maps(rows, columns, count=200):
 
 
 def plain_search(walls, start):
-    """Steps from a cell to each free cell, computed without the library."""
+    """Return the steps from a cell to each free cell, computed without the library."""
     rows, columns = walls.shape
     found, queue = {start: 0}, collections.deque([start])
     while queue:
@@ -43,7 +43,7 @@ def plain_search(walls, start):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_map_is_a_tree(shape):
-    """All free cells are connected by one passage fewer than cells: there are no loops."""
+    """All free cells are connected, with one passage fewer than cells: there are no cycles."""
     for walls in maps(*shape):
         free = walls == 0
         passages = (free[1:] & free[:-1]).sum() + (free[:, 1:] & free[:, :-1]).sum()
@@ -53,21 +53,21 @@ def test_a_map_is_a_tree(shape):
         assert not free[1::2, 1::2].any()
 
 
-def test_every_wall_that_can_be_missing_is_somewhere():
+def test_every_optional_wall_occurs():
     share = maps(10, 10).mean(axis=0)
     assert ((share[::2, 1::2] > 0) & (share[::2, 1::2] < 1)).all()
     assert ((share[1::2, ::2] > 0) & (share[1::2, ::2] < 1)).all()
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Shares of 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`) along two of the lines."""
+    """Compare with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`) along two lines."""
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)
     np.testing.assert_allclose(share[1::2, 0], JUMANJI_FIRST_COLUMN, atol=0.04)
     np.testing.assert_allclose(share[8, 1::2], JUMANJI_ROW_8, atol=0.04)
 
 
-def test_start_and_target_are_any_two_free_cells():
+def test_start_and_target_are_uniform_over_free_cells():
     env = Maze(rows=3, columns=3)
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), 4000))
     start, target = np.asarray(levels.board), np.asarray(levels.instance.target)
@@ -122,7 +122,7 @@ def test_the_time_limit_truncates():
 
 
 def test_the_oracle_is_the_distance():
-    """Against a plain search, and against the search over the puzzle's moves."""
+    """Compare with a search on the map and with a search over the puzzle's moves."""
     env = Maze(rows=9, columns=12)
     field = jax.jit(env.distances)
     for seed in range(5):
@@ -142,7 +142,7 @@ def test_the_oracle_is_the_distance():
         assert heuristic[0] == 0
 
 
-def test_the_oracle_says_where_no_way_leads():
+def test_the_oracle_is_infinite_without_a_path():
     env = Maze(rows=3, columns=3)
     level = env.read_level("@# \n##.\n   ")
     assert env.oracle(level.instance, level.board) == np.inf
@@ -170,7 +170,7 @@ def test_a_wrong_size_is_refused():
         Maze(rows=2)
 
 
-def test_text_and_tiles_are_the_level():
+def test_text_and_tiles_show_the_level():
     env = Maze(rows=3, columns=4)
     drawing = "@## \n# # \n   ."
     level = env.read_level(drawing)

@@ -1,4 +1,4 @@
-"""Minesweeper: numbers, rewards and ends on a drawn field, and where the mines are."""
+"""Minesweeper: numbers, rewards and ends on a given field, and the distribution of mines."""
 
 import dataclasses
 
@@ -27,14 +27,14 @@ def begin(field=FIELD):
 
 
 def open_cells(state, *cells):
-    """Steps that open the given (row, column) one after the other."""
+    """Open the given (row, column) cells in order; return the steps."""
     for row, column in cells:
         taken = step(key, state, jnp.int32(4 * row + column))
         yield taken
         state = taken.state
 
 
-def test_a_cell_shows_the_number_of_mines_beside_it():
+def test_an_open_cell_shows_the_number_of_neighbouring_mines():
     for row in range(3):
         for column in range(4):
             (taken,) = open_cells(begin(), (row, column))
@@ -52,12 +52,12 @@ def test_the_whole_field_opened_is_solved():
     assert [bool(one.terminated) for one in taken] == [False] * 8 + [True]
     assert all(one.reward == 1 for one in taken)
     assert taken[-1].info["solved"] and (taken[-1].obs == COVERED).sum() == 3
-    # The last cell but one and then a mine: lost.
+    # A mine instead of the last cell: lost.
     *_, lost = open_cells(begin(), *safe[:-1], (0, 0))
     assert lost.terminated and lost.reward == 0 and not lost.info["solved"]
 
 
-def test_a_cell_that_is_open_already_changes_nothing_and_strictly_ends_the_episode():
+def test_an_open_cell_changes_nothing_but_ends_a_strict_episode():
     first, again = open_cells(begin(), (0, 1), (0, 1))
     assert not again.done and again.reward == 0 and again.state.time == 2
     assert (again.obs == first.obs).all()
@@ -68,20 +68,20 @@ def test_a_cell_that_is_open_already_changes_nothing_and_strictly_ends_the_episo
     assert not strict.step(key, first.state, jnp.int32(2)).terminated
 
 
-def test_the_mask_names_the_covered_cells():
+def test_the_mask_marks_the_covered_cells():
     *_, taken = open_cells(begin(), (0, 1), (2, 3))
     mask = np.asarray(small.action_mask(taken.state)).reshape(3, 4)
     np.testing.assert_array_equal(mask, np.asarray(taken.obs) == COVERED)
 
 
 def test_mines_are_hidden():
-    """The first observation does not depend on where the mines are."""
+    """The first observation does not depend on the mines."""
     other = begin(["....", "....", "***."])
     assert (small.observe(begin()) == small.observe(other)).all()
     assert (small.observe(begin()) == COVERED).all()
 
 
-def test_numbers_of_drawn_fields():
+def test_numbers_of_random_fields():
     mined = np.asarray(jax.vmap(lambda key: env.draw_level(key, None).board)(KEYS))
     states = jax.vmap(lambda board: env.reset_state(key, PuzzleLevel(board=board), None))(mined)
     padded = np.pad(mined, ((0, 0), (1, 1), (1, 1)))
@@ -89,7 +89,7 @@ def test_numbers_of_drawn_fields():
     np.testing.assert_array_equal(states.cells, np.where(mined, MINE, around))
 
 
-def test_each_cell_is_mined_as_often_and_each_pair():
+def test_mines_are_uniform_over_cells_and_pairs():
     mined = np.asarray(jax.jit(jax.vmap(lambda key: env.draw_level(key, None).board))(KEYS))
     mined = mined.reshape(-1, 100).astype(int)
     assert (mined.sum(axis=1) == 10).all() and mined.max() == 1

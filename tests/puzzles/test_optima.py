@@ -1,7 +1,7 @@
 """Searches find the known optima: Korf's instances, exact distances, closed forms.
 
-The default run takes the small ones; `pytest -m slow tests/puzzles/test_optima.py -s` takes all
-and prints what they cost.
+By default only small ones are solved; `pytest -m slow tests/puzzles/test_optima.py -s` solves all
+and prints nodes and times.
 """
 
 import time
@@ -25,7 +25,7 @@ def drawn(puzzle, count, seed=0):
 
 
 def solved(puzzle, levels, **settings):
-    """The result, proven optimal for every level, with a printed line of what it took."""
+    """Solve levels, check that every solution is proven optimal, and print nodes and time."""
     start = time.perf_counter()
     result = jax.block_until_ready(search.astar(puzzle, levels, terminate="optimal", **settings))
     seconds = time.perf_counter() - start
@@ -52,9 +52,9 @@ def test_the_easiest_of_korfs_first_ten():
     assert result.cost == row.optimal == 46
 
 
-# `search/test_search.py` finds exact distances of these by default.
+# By default `search/test_search.py` checks exact distances of 8-puzzles.
 @pytest.mark.parametrize("count", [*with_full(10), pytest.param(100, marks=pytest.mark.slow)])
-def test_random_eight_puzzles_take_their_exact_distance(count):
+def test_random_eight_puzzles_are_solved_at_their_exact_distance(count):
     puzzle = SlidingTile(size=3)
     levels = drawn(puzzle, count)
     result = solved(puzzle, levels, batch_size=256, node_budget=500_000)
@@ -66,7 +66,7 @@ def test_random_eight_puzzles_take_their_exact_distance(count):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turns", ["quarter", "half"])
-def test_a_hundred_random_cubes_take_their_exact_distance(turns):
+def test_a_hundred_random_cubes_are_solved_at_their_exact_distance(turns):
     puzzle = Cube(size=2, turns=turns)
     levels = drawn(puzzle, 100)
     words = np.asarray(jax.vmap(puzzle.pack)(levels.board))
@@ -79,7 +79,7 @@ def test_a_hundred_random_cubes_take_their_exact_distance(turns):
 
 
 @pytest.mark.parametrize("presses", [5, pytest.param(7, marks=pytest.mark.slow)])
-def test_lights_out_7x7_takes_what_linear_algebra_says(presses):
+def test_lights_out_7x7_is_solved_with_the_presses_of_linear_algebra(presses):
     puzzle = LightsOut(size=7, scramble=presses)
     levels = drawn(puzzle, 4)
     result = solved(puzzle, levels, batch_size=1024, node_budget=6_000_000, max_length=16)

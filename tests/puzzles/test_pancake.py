@@ -1,4 +1,4 @@
-"""Pancake sorting: flips, the pancake numbers, the gap heuristic on every stack."""
+"""Pancake sorting: flips, pancake numbers, and the gap heuristic on every stack."""
 
 import math
 
@@ -51,7 +51,7 @@ def test_stacks_are_drawn_uniformly():
     assert len(counts) == 24 and counts.min() > 60 and counts.max() < 145
 
 
-def test_a_scramble_is_as_far_as_its_flips():
+def test_short_scrambles_have_the_distance_of_their_flips():
     puzzle = Pancake(size=6, scramble=2)
     words = np.asarray(jax.vmap(puzzle.pack)(jnp.asarray(_drawn(puzzle, 64))))
     found = bfs.distances(puzzle, (), puzzle.goal(()), limit=2)

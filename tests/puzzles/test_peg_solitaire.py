@@ -1,4 +1,4 @@
-"""Peg solitaire: jumps, numbers of boards by level, what cannot be solved."""
+"""Peg solitaire: jumps, numbers of boards by level, unsolvable boards."""
 
 import bfs
 import jax
@@ -23,14 +23,14 @@ def sets(drawings):
 
 
 def one_of_each_class(words):
-    """The least of a board's eight symmetric images."""
+    """Return the smallest of a board's eight symmetric images."""
     cells = peg_solitaire._cells()
     bits = words[:, 0].astype(np.uint64) | (words[:, 1].astype(np.uint64) << np.uint64(32))
     images = []
     for turned in [np.rot90(grid, k) for grid in (cells, cells.T) for k in range(4)]:
-        goes = turned[cells >= 0].astype(np.uint64)  # hole in the place of each hole
+        goes = turned[cells >= 0].astype(np.uint64)  # image of each hole
         image = np.zeros_like(bits)
-        for first in range(0, 33, 11):  # eleven holes at a time, by a table
+        for first in range(0, 33, 11):  # a lookup table for eleven holes at a time
             number = np.arange(2048, dtype=np.uint64)
             table = np.zeros(2048, np.uint64)
             for i in range(11):
@@ -68,7 +68,7 @@ def test_boards_by_level_up_to_symmetry(levels):
     assert found.counts == CLASSES[:levels]
 
 
-def test_predecessors_are_the_boards_that_jump_here():
+def test_predecessors_jump_to_the_board():
     puzzle = PegSolitaire(scramble=12)
     drawn = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, None).board))(
         jax.random.split(jax.random.key(0), 32)
@@ -84,7 +84,7 @@ def test_predecessors_are_the_boards_that_jump_here():
 
 
 @pytest.mark.parametrize("scramble", [0, 1, 5])
-def test_scrambled_boards_can_be_solved(scramble):
+def test_scrambled_boards_are_solvable(scramble):
     puzzle = PegSolitaire(scramble=scramble)
     heuristic = jax.jit(lambda board: puzzle.heuristic((), board))
     drawn = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, None).board))(
@@ -102,13 +102,13 @@ def test_long_scrambles():
         jax.random.split(jax.random.key(1), 256)
     )
     pegs = np.array([bin(int(b)).count("1") for b in sets(drawn)])
-    assert pegs.mean() > 20 and pegs.max() <= 32  # a few cannot be undone early
-    # What was jumped back can be jumped: the bound is the number of jumps.
+    assert pegs.mean() > 20 and pegs.max() <= 32  # a few get stuck early
+    # The reversed jumps are a solution, so the bound equals their number.
     bound = jax.jit(jax.vmap(lambda b: puzzle.heuristic((), b)))(drawn)
     np.testing.assert_array_equal(bound, pegs - 1)
 
 
-def test_no_jump_raises_a_pagoda_function():
+def test_no_jump_increases_a_pagoda_function():
     tables = peg_solitaire._tables()
     pagodas = peg_solitaire._pagodas()
     assert len(pagodas) == 5
@@ -122,7 +122,7 @@ def test_no_jump_raises_a_pagoda_function():
         assert worth(np.asarray(PegSolitaire().goal(()))) == 1
 
 
-def test_the_bound_tells_some_boards_without_solution():
+def test_the_bound_detects_some_unsolvable_boards():
     puzzle = PegSolitaire()
     lost = puzzle.read_level("  ...\n  ...\n.......\n...O...\nO.....O\n  ...\n  ...")
     assert puzzle.heuristic((), lost.board) >= 32
@@ -155,8 +155,8 @@ def test_the_end():
         ("OOO\nOOO", "expected 7 lines, got 2"),
         (START.replace("OOO.OOO", "OOO.OO"), "line 4 is 'OOO.OO'; it must be 7 of"),
         (START.replace("OOO.OOO", "OOOxOOO"), "line 4 is 'OOOxOOO'"),
-        (START.replace("OOO.OOO", "OO.OOOO"), "no jumps from here leave one peg"),
-        (START.replace(".", "O"), "no jumps from here leave one peg"),
+        (START.replace("OOO.OOO", "OO.OOOO"), "this board is unsolvable"),
+        (START.replace(".", "O"), "this board is unsolvable"),
     ],
 )
 def test_boards_that_cannot_be_read(drawing, message):
@@ -164,7 +164,7 @@ def test_boards_that_cannot_be_read(drawing, message):
         PegSolitaire().read_level(drawing)
 
 
-def test_every_board_that_is_reached_can_be_read():
+def test_every_reachable_board_can_be_read():
     puzzle = PegSolitaire()
     found = bfs.distances(puzzle, (), central_game(puzzle), limit=4)
     for words in found.words[::20]:

@@ -1,4 +1,4 @@
-"""2048, Minesweeper and Rubik's cube beside the real packages `jumanji` and `pgx`.
+"""2048, Minesweeper and Rubik's cube compared with the real packages `jumanji` and `pgx`.
 
 Both sides get the same boards; random outcomes are taken from the package.
 """
@@ -15,19 +15,19 @@ from jaxenvs.puzzles import Cube, Game2048, Minesweeper, PuzzleLevel
 from jaxenvs.puzzles.minesweeper import COVERED, MINE
 
 BOARDS = 2048
-ACTIONS = {"jumanji": (0, 1, 2, 3), "pgx": (1, 2, 3, 0)}  # theirs of up, right, down, left
+ACTIONS = {"jumanji": (0, 1, 2, 3), "pgx": (1, 2, 3, 0)}  # their numbers of up, right, down, left
 VERSIONS = {"jumanji": "1.1.2", "pgx": "2.6.0"}
 
 
 def package(name, module):
-    """A module of a package, or a skipped test where the package is not installed."""
+    """Import a module of a package; skip the test if the package is not installed."""
     pytest.importorskip(name, reason=f"{name} is not installed (.ci/setup installs it)")
     assert version(name) == VERSIONS[name], f"the rules are stated for {name} {VERSIONS[name]}"
     return importlib.import_module(module)
 
 
 def loosely(function):
-    """Compile a function of a package: it is not written for strict promotion of dtypes."""
+    """Compile a package's function without strict dtype promotion, which it does not support."""
 
     @jax.jit
     def call(*args):
@@ -41,7 +41,7 @@ def loosely(function):
 
 
 def random_boards(seed):
-    """Boards of all kinds: sparse and full, low tiles that often meet, high ones up to 65536."""
+    """Draw sparse and full boards, with low tiles that often merge and high ones up to 65536."""
     rng = np.random.default_rng(seed)
     most = rng.choice([3, 4, 6, 12, 17], (BOARDS, 1, 1))
     boards = rng.integers(1, most, (BOARDS, 4, 4))
@@ -50,7 +50,7 @@ def random_boards(seed):
 
 
 def jumanji_2048():
-    """(boards, mask, action, keys) -> boards, reward, mask and end after a step."""
+    """Return a function (boards, mask, action, keys) -> boards, reward, mask, end after a step."""
     environments = package("jumanji", "jumanji.environments")
     types = package("jumanji", "jumanji.environments.logic.game_2048.types")
     env = environments.Game2048()
@@ -70,12 +70,12 @@ def jumanji_2048():
 
 
 def pgx_2048():
-    """As `jumanji_2048`."""
+    """Return the same function as `jumanji_2048`, for pgx."""
     module = package("pgx", "pgx.play2048")
     env = module.Play2048()
 
     def step(board, mask, action, key):
-        # The mask by their order of actions, so that they know what is legal.
+        # pgx needs the legal actions, in its order.
         theirs = mask[jnp.array([3, 0, 1, 2])]
         cells = board.astype(jnp.int32).reshape(16)
         state = module.State(_board=cells, legal_action_mask=theirs)
@@ -103,13 +103,13 @@ def test_2048_moves_rewards_masks_and_ends(name):
         after, reward, mask, end = map(np.asarray, step(boards, before, jnp.int32(theirs), keys))
         legal = np.asarray(ours.valid)
         came = after[legal] - np.asarray(ours.board, int)[legal]
-        # But for the one tile that came in an empty cell.
+        # Ignore the one new tile in an empty cell.
         assert ((came != 0).sum(axis=(1, 2)) == 1).all() and set(np.unique(came)) <= {0, 1, 2}
         assert not came[np.asarray(ours.board)[legal] > 0].any()
         np.testing.assert_array_equal(np.asarray(ours.reward)[legal], reward[legal])
         again = np.asarray(masks(begin(after.astype(np.uint8))))
         np.testing.assert_array_equal(~again.any(axis=1)[legal], end[legal])
-        going = legal & ~end  # pgx allows everything once a game has ended
+        going = legal & ~end  # pgx's mask is all true after the end
         np.testing.assert_array_equal(again[going], mask[going])
         ended += end[legal].sum()
     assert ended > 20 and (~before).sum() > 500, "games that end, and moves that are not legal"
@@ -119,7 +119,7 @@ def test_2048_moves_rewards_masks_and_ends(name):
 
 
 def safe_cells_mostly(rng, level, steps):
-    """Cells to open: the safe ones in any order, sometimes a mine or one that is open."""
+    """Draw cells to open: safe ones in random order, sometimes a mine or an open cell."""
     cells = np.flatnonzero(level.ravel() == 0)
     rng.shuffle(cells)
     actions = np.resize(cells, steps)
@@ -163,11 +163,11 @@ def test_minesweeper_numbers_rewards_and_ends():
     board, their_reward, their_end = map(
         np.asarray, loosely(jax.vmap(play_theirs))(keys, mines, actions)
     )
-    alive = np.cumsum(their_end, axis=1) - their_end == 0  # up to the step that ends it
+    alive = np.cumsum(their_end, axis=1) - their_end == 0  # up to and including the last step
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])
     shown = np.where(board < 0, COVERED, board)
-    exploded = obs == MINE  # there theirs shows a number
+    exploded = obs == MINE  # Jumanji shows a number instead
     np.testing.assert_array_equal(np.where(exploded, shown, obs)[alive], shown[alive])
     assert (exploded.any(axis=(2, 3)) <= end)[alive].all()
     lost = (end & ~solved)[alive].sum()
@@ -179,11 +179,11 @@ def test_minesweeper_numbers_rewards_and_ends():
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_cube_stickers(size):
-    """The same turns from the solved cube, all stickers after every turn."""
+    """Make the same turns from the solved cube and compare all stickers after every turn."""
     package("jumanji", "jumanji")
     utils = package("jumanji", "jumanji.environments.logic.rubiks_cube.utils")
     cube = Cube(size=size, turns="half", all_faces=True)
-    names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]  # by their numbers
+    names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]  # in Jumanji's order
     rng = np.random.default_rng(size)
     theirs = rng.integers(0, len(names), 300)
     ours = np.array([cube.action_names.index(names[turn]) for turn in theirs])
@@ -199,7 +199,7 @@ def test_cube_stickers(size):
 
     start = utils.make_solved_cube(size)
     assert (np.asarray(cube.observe_board((), cube.goal(()))) == np.asarray(start)).all()
-    # Back to the solved cube at the end.
+    # The sequence ends at the solved cube.
     undo = cube.inverse[ours[::-1]]
     back = np.array([names.index(cube.action_names[action]) for action in undo])
     ours, theirs = (np.concatenate(x).astype(np.int32) for x in ((ours, undo), (theirs, back)))

@@ -1,11 +1,11 @@
-"""The puzzles' sprites: one for each tile number, all different."""
+"""The puzzles' sprites: one per tile number, all different."""
 
 import numpy as np
 import pytest
 
 from jaxenvs.puzzles import digits, sprites
 
-ATLASES = {  # the sprites that each function promises, and those that are meant to look alike
+ATLASES = {  # the function of each atlas, and its number of sprites
     "numbered_tiles": (lambda size: sprites.numbered_tiles(4, size), 16),
     "stickers": (sprites.stickers, 7),
     "game2048": (sprites.game2048, 18),
@@ -32,13 +32,13 @@ def test_every_sprite_looks_different(name):
 
 
 @pytest.mark.parametrize("name", ATLASES)
-def test_the_smallest_tiles_are_drawn_too(name):
+def test_sprites_have_the_smallest_size_too(name):
     make, count = ATLASES[name]
     assert make(4).shape == (count, 4, 4, 3)
 
 
-def test_a_disk_is_whole_across_its_tiles():
-    # The left end, the middle and the right end of a row meet without a seam.
+def test_a_disk_has_no_seams_between_tiles():
+    # Left end, middle and right end meet without a seam.
     for first in (3 + 4 * 3, 3 + 4 * 4):
         left, middle, right = sprites.hanoi(16, 5)[first : first + 3]
         np.testing.assert_array_equal(left[:, -1], middle[:, 0])
@@ -46,14 +46,14 @@ def test_a_disk_is_whole_across_its_tiles():
         np.testing.assert_array_equal(left, right[:, ::-1])
 
 
-def test_half_a_tile_more_for_the_next_disk():
+def test_each_disk_is_half_a_tile_wider_on_each_side_than_the_next_smaller():
     atlas = sprites.hanoi(16, 5)
     covered = [(tile != sprites.NIGHT).any(axis=(0, 2)).sum() for tile in atlas[[7, 11]]]
     assert covered == [7, 15]
 
 
 @pytest.mark.parametrize("value", [1, 25, 131072])
-def test_a_number_lies_in_the_middle_and_inside(value):
+def test_a_number_is_centred_and_inside_its_tile(value):
     shape = digits.number(value, 0.5)
     at = (np.arange(200) + 0.5) / 200
     inside = shape(at[None, :], at[:, None])

@@ -1,4 +1,4 @@
-"""Sliding tiles: every board of the 8-puzzle, the first levels of larger ones, known instances."""
+"""Sliding tiles: every board of the 8-puzzle, boards near the goal of larger ones, instances."""
 
 import functools
 
@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.puzzles import SlidingTile
 
 UP, RIGHT, DOWN, LEFT = range(4)
-# Boards by their distance; OEIS A089473, A089484 and A090031.
+# Number of boards at each distance; OEIS A089473, A089484 and A090031.
 LEVELS = {
     3: [1, 2, 4, 8, 16, 20, 39, 62, 116, 152, 286, 396, 748, 1024, 1893, 2512, 4485, 5638, 9529,
         10878, 16993, 17110, 23952, 20224, 24047, 15578, 14560, 6274, 3910, 760, 221, 2],
@@ -27,13 +27,13 @@ GOAL_8 = "1 2 3\n4 5 6\n7 8 ."
 
 @functools.cache
 def every_board():
-    """All boards of the 8-puzzle and their distances."""
+    """Return all boards of the 8-puzzle with their distances."""
     puzzle = SlidingTile(size=3)
     return bfs.distances(puzzle, (), puzzle.goal(()))
 
 
 def drawn(puzzle, count, seed=0):
-    """Numbers of drawn boards, (count, cells)."""
+    """Return the numbers of random boards, (count, cells)."""
     keys = jax.random.split(jax.random.key(seed), count)
 
     def draw(key):
@@ -42,14 +42,14 @@ def drawn(puzzle, count, seed=0):
     return np.asarray(jax.jit(jax.vmap(draw))(keys))
 
 
-def test_there_are_as_many_8_puzzles_at_each_distance_as_is_known():
+def test_the_number_of_8_puzzles_at_each_distance_is_the_known_one():
     found = every_board()
     assert found.counts == LEVELS[3] and len(found.words) == 181_440
     assert round(found.distance.mean(), 3) == 21.972
 
 
 @pytest.mark.parametrize("size", [4, 5])
-def test_the_first_levels_of_larger_puzzles_are_known(size):
+def test_numbers_of_near_boards_of_larger_puzzles_are_the_known_ones(size):
     puzzle = SlidingTile(size=size)
     found = bfs.distances(puzzle, (), puzzle.goal(()), limit=len(LEVELS[size]) - 1)
     assert found.counts == LEVELS[size]
@@ -102,7 +102,7 @@ def test_the_blank_moves(action, before, after):
 
 
 REWARDS = [
-    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # 6 comes home, and all is solved
+    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # 6 reaches its place, which solves the board
     (LEFT, GOAL_8, 0.0, -1.0),
     (UP, "1 . 3\n4 2 6\n7 5 8", 0.0, 0.0),  # no move
     (UP, "1 2 3\n4 5 6\n7 . 8", 0.0, -1.0),  # 5 leaves its place
@@ -122,8 +122,8 @@ def test_rewards(action, before, sparse, dense):
 
 
 @pytest.mark.parametrize("size", [3, *with_full(2, 4)])
-def test_boards_are_drawn_uniformly(size):
-    """The blank and the tile of the first cell are uniformly placed; all boards are solvable."""
+def test_random_boards_are_uniform(size):
+    """The blank's cell and the first cell's tile are uniform; all boards are solvable."""
     puzzle = SlidingTile(size=size)
     boards, cells = drawn(puzzle, 6000), size * size
     assert (np.sort(boards, axis=1) == np.arange(cells)).all()
@@ -134,17 +134,17 @@ def test_boards_are_drawn_uniformly(size):
         expected = len(boards) / cells
         assert ((counts - expected) ** 2 / expected).sum() < 3 * cells + 12
     for board in boards[:100]:
-        puzzle.level(board)  # refuses what cannot be solved
+        puzzle.level(board)  # raises for unsolvable boards
 
 
 def test_every_board_of_the_smallest_is_drawn():
     """There are 12, equally likely."""
     counts = np.unique(drawn(SlidingTile(size=2), 6000), axis=0, return_counts=True)[1]
     assert len(counts) == 12
-    assert ((counts - 500) ** 2 / 500).sum() < 31.3  # one in a thousand is beyond
+    assert ((counts - 500) ** 2 / 500).sum() < 31.3  # chi-square of 11 degrees of freedom, p = 1e-3
 
 
-def test_drawn_8_puzzles_are_as_far_as_all_are():
+def test_distances_of_random_8_puzzles_have_the_distribution_of_all():
     puzzle = SlidingTile(size=3)
     keys = jax.random.split(jax.random.key(1), 4000)
     words = np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
@@ -153,16 +153,16 @@ def test_drawn_8_puzzles_are_as_far_as_all_are():
 
 
 @pytest.mark.parametrize("moves", [0, 1, 5])
-def test_a_scramble_is_no_further_than_its_moves(moves):
+def test_a_scramble_is_at_most_its_moves_away(moves):
     puzzle = SlidingTile(size=3, scramble=moves)
     keys = jax.random.split(jax.random.key(2), 64)
     words = np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
-    # No board is reached twice in five moves without a step back.
+    # Five moves without a step back reach no board twice.
     assert (every_board().of(words) == moves).all()
 
 
 REFUSED = [
-    ("1 2 3\n4 5 6\n8 7 .", "cannot be solved", "exchange two tiles"),
+    ("1 2 3\n4 5 6\n8 7 .", "is unsolvable", "exchange two tiles"),
     ("1 2 3\n4 5 6\n7 8", "expected 9 numbers (3 rows of 3), found 8"),
     ("1 2 3\n4 five 6\n7 8 .", "line 2: 'five' is not the number"),
     ("1 2 3\n4 5 -6\n7 8 .", "line 2: '-6' is not the number"),

@@ -1,4 +1,4 @@
-"""Sokoban: pushes by drawings, predecessors, drawn levels and their solutions, files of levels."""
+"""Sokoban: pushes in drawings, predecessors, generated levels and their solutions."""
 
 import functools
 
@@ -24,7 +24,7 @@ def jitted(env, name):
 
 @functools.cache
 def drawn(env, count, seed=0):
-    """Levels, one after the other in every leaf."""
+    """Stack levels along a first axis."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.device_get(jax.jit(jax.vmap(env.sample_level))(keys))
 
@@ -34,13 +34,13 @@ def nth(tree, index):
 
 
 def field(drawing):
-    """A drawing of one row inside the walls, or of several, as a whole field of 6 x 6."""
+    """Complete the drawing of one or more rows to a field of 6 x 6 with walls."""
     rows = drawing.split("/")
     rows = ["#" + row.ljust(4, "#") + "#" for row in rows]
     return "\n".join((["######", *rows] + ["######"] * 5)[:6])
 
 
-# One row inside the walls; the action; the row after it, the reward in tenths.
+# One row inside the walls, action, the row after it, reward in tenths.
 MOVES = [
     ("@ $.", RIGHT, " @$.", -1),
     ("@$ .", RIGHT, " @$.", -1),
@@ -68,13 +68,13 @@ def test_one_box(before, action, after, tenths):
     assert bool(env.action_mask(state)[action]) == (before != after)
 
 
-# Fields with two boxes; the actions; the field after them, the sum of rewards in tenths.
+# Fields with two boxes, actions, the field after them, sum of rewards in tenths.
 PLAYS = [
     ("@$$ /  ..", [RIGHT], "@$$ /  ..", -1),
     ("@$  /$   / .. ", [RIGHT, LEFT, DOWN], "  $ /@   /$.. ", -3),
     ("@$  / $. / .  ", [RIGHT, LEFT, DOWN, RIGHT], "  $ / @* / .  ", 6),
     ("@$$./ .  ", [RIGHT], "@$$./ .  ", -1),
-    ("@*. / $  ", [RIGHT], " +* / $  ", -1),  # from a target onto the next
+    ("@*. / $  ", [RIGHT], " +* / $  ", -1),  # from one target onto the next
     (" @  /.$$ / .  ", [LEFT, DOWN, RIGHT], "    /+$$ / .  ", -3),
     (" @  / $$ / .. ", [DOWN, UP, RIGHT, DOWN], "    /  @ / ** ", 10 + 110 - 4),
 ]
@@ -125,7 +125,7 @@ def walls_and_targets(instance, size):
 
 
 def predecessors_of(env, instance, words):
-    """Packed boards before each board, (boards, 8, words), with their actions and flags."""
+    """Return packed predecessors of each board, (boards, 8, words), with actions and flags."""
 
     def back(instance, board):
         found = env.predecessors(instance, board)
@@ -135,8 +135,8 @@ def predecessors_of(env, instance, words):
 
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
-def test_predecessors_are_all_and_only_the_true_ones(env):
-    """Every edge of a part of the state space, forwards and backwards."""
+def test_predecessors_are_complete_and_correct(env):
+    """Compare every edge of a part of the state space, forwards and backwards."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)
@@ -156,7 +156,7 @@ def test_predecessors_are_all_and_only_the_true_ones(env):
         ]
         assert len(set(backwards)) == len(backwards), "none twice"
         assert forwards <= set(backwards), "none is missing"
-        # And each is true: a board where nobody stands on a box, and its action leads here.
+        # Each is correct: the player is not on a box, and the action leads here.
         boards = each(env, lambda _, board: board, back[real], level.instance, batch=256)
         assert (boards.player[:, None] != boards.boxes).all()
         assert (np.asarray(level.instance)[boards.player] != WALL).all()
@@ -172,7 +172,7 @@ def _packed_moves(env, instance, board):
 
 
 def solution_length(env, level):
-    """Least number of actions to a solved board, with all boards and their distances."""
+    """Return the fewest actions to a solved board, and all boards with their distances."""
     states = distances(env, level.instance, level.board, batch=1024)
     goal = each(env, env.is_goal, states.words, level.instance, batch=1024)
     return (int(states.distance[goal].min()) if goal.any() else None), states, goal
@@ -204,8 +204,8 @@ def test_more_levels_have_a_solution(env, count):
     "env",
     [Sokoban(), Sokoban(size=5, boxes=2, pulls=1), *with_full(SMALL, Sokoban(size=5, boxes=1))],
 )
-def test_drawn_levels_are_well_made(env):
-    """No level is solved, boxes are apart and on the floor, walls are around, all is connected."""
+def test_generated_levels_are_well_formed(env):
+    """No level is solved, boxes are distinct and on the floor, and the floor is connected."""
     levels, size, count = drawn(env, 500), env.size, 500
     cells, boxes = np.asarray(levels.instance), np.asarray(levels.board.boxes).astype(int)
     player = np.asarray(levels.board.player).astype(int)
@@ -242,8 +242,8 @@ def test_levels_differ_and_rooms_fill_the_field():
     assert share.max() < 0.95
 
 
-def test_push_distances_are_those_of_a_lone_box():
-    """Against a search of a single box with the player anywhere."""
+def test_push_distances_are_those_of_a_single_box():
+    """Compare with a search over a single box with the player anywhere."""
     env = Sokoban()
     levels = drawn(env, 500)
     for i in range(10):
@@ -273,7 +273,7 @@ def test_dead_squares_in_a_drawing():
     np.testing.assert_array_equal(cells, wanted)
 
 
-def test_dead_ends_end_the_episode_if_asked_for():
+def test_dead_ends_end_the_episode_if_the_field_is_set():
     drawing = field("    / @  / $. ")
     for asked in (False, True):
         env = Sokoban(size=6, boxes=1, dead_ends=asked)
@@ -288,8 +288,8 @@ def test_dead_ends_end_the_episode_if_asked_for():
         np.testing.assert_allclose(out.reward, -0.1)
 
 
-def test_a_dead_board_has_no_solution_and_h_is_a_lower_bound():
-    """On all boards of small levels, from distances that run backwards from the solved ones."""
+def test_dead_boards_are_unsolvable_and_the_heuristic_is_a_lower_bound():
+    """Check all boards of small levels, with distances by backward search from solved boards."""
     env = Sokoban(size=6, boxes=2, pulls=8, dead_ends=True)
     dead_boards = 0
     for i in range(12):

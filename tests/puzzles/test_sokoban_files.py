@@ -1,4 +1,4 @@
-"""Files of Sokoban levels: valid ones are read, errors name the line."""
+"""Files of Sokoban levels: valid ones are read, and errors name the line."""
 
 import dataclasses
 
@@ -56,7 +56,7 @@ def test_levels_of_a_file(tmp_path):
     assert jax.eval_shape(make_vec(folder, 4).reset, jax.random.key(0)).obs.shape == (4, 6, 6)
 
 
-def test_drawn_levels_have_no_numbers():
+def test_generated_levels_have_no_numbers():
     with pytest.raises(ValueError, match="give the path of a file as levels"):
         Sokoban().level(0)
     assert Sokoban().level_count == 0
@@ -90,5 +90,5 @@ def test_a_file_without_levels_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"has no \.txt file"):
         Sokoban(levels=str(tmp_path))
     (tmp_path / "a.txt").write_text("; nothing\n\n")
-    with pytest.raises(ValueError, match="has no level"):
+    with pytest.raises(ValueError, match="contains no level"):
         Sokoban(levels=str(tmp_path))

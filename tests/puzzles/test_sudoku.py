@@ -1,4 +1,4 @@
-"""Sudoku: placements against sets of digits, levels that all can be solved, text, dead ends."""
+"""Sudoku: placements compared with sets of digits, solvable levels, text and dead ends."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ SOLUTION = "53467891267219534819834256785976142342685379171392485696153728428741
 
 
 def allowed(board):
-    """Digits that each empty cell may take, as sets; none where there is one."""
+    """Return the sets of digits allowed in each cell; empty sets for filled cells."""
     found = {}
     for row, column in np.ndindex(9, 9):
         r, c = row // 3 * 3, column // 3 * 3
@@ -47,7 +47,7 @@ def tightest(board, digits):
 
 
 def solution(board):
-    """Fill a grid by backtracking, the tightest cell first; None if that is impossible."""
+    """Fill a grid by backtracking, the cell with fewest candidates first; None if impossible."""
     digits = allowed(board)
     cell = tightest(board, digits)
     if board[cell]:
@@ -75,7 +75,7 @@ def levels():
 
 @pytest.fixture(scope="module")
 def played():
-    """Boards along episodes of random placements, full and dead ones among them."""
+    """Return boards of episodes of random placements, including full and dead ones."""
     rng, boards = np.random.default_rng(0), []
     for seed in range(6):
         level = Sudoku(blanks=(2, 30, 40, 60, 75, 81)[seed]).sample_level(jax.random.key(seed))
@@ -90,7 +90,7 @@ def played():
     return boards
 
 
-def test_the_mask_names_what_row_column_and_box_allow(played):
+def test_the_mask_marks_the_digits_that_row_column_and_box_allow(played):
     masks = jax.jit(lambda state: (env.action_mask(state), guided.action_mask(state)))
     moves = jax.jit(env.neighbours)
     for board in played:
@@ -111,7 +111,7 @@ def test_the_mask_names_what_row_column_and_box_allow(played):
             assert reached[action].ravel()[action // 9] == action % 9 + 1
 
 
-def test_guided_moves_fill_the_tightest_cell(played):
+def test_guided_moves_fill_the_cell_with_the_fewest_candidates(played):
     moves = jax.jit(guided.neighbours)
     for board in played[::5]:
         after, digits = moves(NO_CLUES, jnp.asarray(board)), allowed(board)
@@ -134,13 +134,15 @@ def test_ends(played):
         )
         found.append((is_full(board), without))
     assert {(False, False), (False, True), (True, True)} <= set(found)
-    wrong = np.tile(np.arange(1, 10, dtype=np.uint8), (9, 1))  # each row is right
+    wrong = np.tile(
+        np.arange(1, 10, dtype=np.uint8), (9, 1)
+    )  # each row is valid, but the columns are not
     for board in (wrong, wrong.T):
         assert not goal(NO_CLUES, board) and not is_full(board)
 
 
 def drawn(count, seed=4, blanks=1):
-    """Boards of levels; by default full grids except for one cell."""
+    """Return boards of levels; by default full grids except for one cell."""
     draw = jax.jit(jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board))
     return np.asarray(draw(jax.random.split(jax.random.key(seed), count)))
 
@@ -157,14 +159,14 @@ def test_levels_come_from_full_grids(levels):
 
 
 @pytest.mark.parametrize("blanks", [40, *with_full(55)])
-def test_every_level_can_be_solved(blanks):
+def test_every_level_is_solvable(blanks):
     for board in drawn(25, seed=3, blanks=blanks):
         full = solution(board.copy())
         assert full is not None and is_full(full) and (full == board)[board > 0].all()
 
 
 def test_all_symmetries_are_drawn():
-    """The digit of the first cell appears in the other rows wherever the rules allow it."""
+    """The digit of the first cell occurs in the other rows wherever the rules allow it."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
@@ -175,8 +177,8 @@ def test_all_symmetries_are_drawn():
     assert abs(digits - LEVELS / 9).max() < 6 * (LEVELS / 9) ** 0.5
 
 
-def test_digits_are_exchanged_freely():
-    """1 and 2 share a box of the first row as often as any two: in one of four grids."""
+def test_digits_are_permuted_uniformly():
+    """1 and 2 share a box of the first row as often as any pair: in a quarter of the grids."""
     first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]
     together = np.argmax(whole == 1, axis=1) // 3 == np.argmax(whole == 2, axis=1) // 3
@@ -184,7 +186,7 @@ def test_digits_are_exchanged_freely():
 
 
 def test_half_of_the_grids_are_transposed():
-    """The rows of the boxes are nine sets of digits and their columns three, or the reverse."""
+    """The boxes' rows are nine different sets of digits and their columns three, or vice versa."""
     sets = []
     for grid in drawn(200):
         if (full := solution(grid)) is not None:
@@ -195,7 +197,7 @@ def test_half_of_the_grids_are_transposed():
     assert 60 < sets.count((9, 3)) < 140
 
 
-def test_predecessors_erase_what_was_placed(played):
+def test_predecessors_erase_one_placed_digit(played):
     for puzzle in (env, guided):
         predecessors, moves = jax.jit(puzzle.predecessors), jax.jit(puzzle.neighbours)
         forward = jax.jit(jax.vmap(puzzle.apply, in_axes=(None, 0, 0)))
@@ -217,7 +219,7 @@ def test_predecessors_erase_what_was_placed(played):
             np.testing.assert_array_equal(back.valid, leads & (before > 0).ravel())
 
 
-def test_text_goes_round():
+def test_read_level_inverts_text():
     level = env.read_level(EXAMPLE)
     line = "".join(c for c in EXAMPLE if c in "123456789.")
     for text in (line, line.replace(".", "0"), env.text(level.instance, level.board)):
@@ -225,7 +227,7 @@ def test_text_goes_round():
         assert (again.board == level.board).all() and (again.instance == level.instance).all()
 
 
-def test_the_example_played_to_its_only_solution():
+def test_the_example_has_its_known_unique_solution():
     level = env.read_level(EXAMPLE)
     board, state = np.asarray(level.board).ravel(), env.reset_to(key, level).state
     step = jax.jit(env.step)
@@ -248,7 +250,7 @@ def test_the_example_played_to_its_only_solution():
         (EXAMPLE.replace("53. |", "53 |"), "line 2 has 8 cells"),
         (EXAMPLE[: EXAMPLE.rindex("...")], "has 8 lines|has 3 cells"),
         ("", "has 0 lines"),
-        (EXAMPLE.replace("53.", "533"), "line 2, column 2: the digit 3 is twice in its row"),
+        (EXAMPLE.replace("53.", "533"), "line 2, column 2: the digit 3 occurs twice in its row"),
         (EXAMPLE.replace("4.. | 8", "5.. | 8"), "line 2, column 1: .* its column"),
         (EXAMPLE.replace("6.. | 1", "6.5 | 1"), "line 2, column 1: the digit 5 .* in its box"),
     ],

@@ -1,4 +1,4 @@
-"""TopSpin: turns, what can be reached and how far, bounds on every ring."""
+"""TopSpin: turns, reachable rings and their distances, and bounds on every ring."""
 
 import math
 
@@ -53,7 +53,7 @@ def test_every_ring(moves, size):
 
 @pytest.mark.parametrize("moves", ["ring", "window"])
 @pytest.mark.parametrize("size", [5, 6, 9, 12])
-def test_parity_is_all_that_is_kept(moves, size):
+def test_parity_is_the_only_invariant(moves, size):
     for window in range(2, size - 1, 2):
         puzzle = TopSpin(size=size, window=window, moves=moves)
         order = groups.chain(np.argsort(puzzle.source, axis=1)).order
@@ -61,7 +61,7 @@ def test_parity_is_all_that_is_kept(moves, size):
 
 
 @pytest.mark.parametrize(("moves", "size"), [("ring", 6), ("ring", 5), ("window", 6)])
-def test_rings_are_drawn_uniformly_from_those_that_can_be_sorted(moves, size):
+def test_random_rings_are_uniform_over_reachable_ones(moves, size):
     puzzle = TopSpin(size=size, window=2 if size == 5 else 4, moves=moves)
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))
     boards = draw(jax.random.split(jax.random.key(0), 1 << 14))
@@ -71,7 +71,7 @@ def test_rings_are_drawn_uniformly_from_those_that_can_be_sorted(moves, size):
     assert count.max() < 2.2 * count.mean()
 
 
-def test_a_scramble_is_no_farther_than_its_actions():
+def test_a_scramble_is_at_most_its_actions_away():
     puzzle = TopSpin(scramble=3)
     draw = jax.jit(jax.vmap(lambda key: puzzle.pack(puzzle.draw_level(key, None).board)))
     words = np.asarray(draw(jax.random.split(jax.random.key(0), 64)))
@@ -91,7 +91,7 @@ def test_read_level_reads_what_text_writes():
     [
         ("0 1 2 3 4 5", "give the tokens 0 to 6, each once"),
         ("0 1 2 3 4 5 5", "give the tokens 0 to 6, each once"),
-        ("1 0 2 3 4 5 6", "no actions sort this ring"),
+        ("1 0 2 3 4 5 6", "this ring is unsolvable"),
     ],
 )
 def test_rings_that_cannot_be_read(text, message):

@@ -1,4 +1,4 @@
-"""TSP: lengths of the way, least trips against Held and Karp, the heuristic on every board."""
+"""TSP: lengths of trips, optima compared with Held-Karp, and the heuristic on every board."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def level_of(env, seed):
 
 
 def rest_of_trips(places):
-    """Least length from each (visited, city) through all other cities and home.
+    """Return the optimal length from each (visited, city) through all other cities and home.
 
     Held and Karp's recursion in double precision, without the library.
     """
@@ -52,12 +52,12 @@ def test_a_trip_around_the_square():
     step = jax.jit(env.step)
     root = 2**0.5
     plan = [
-        (0, 0.0, board(0)),  # home was visited
+        (0, 0.0, board(0)),  # home is already visited
         (2, -root, board(2)),
         (2, 0.0, board(2)),
         (3, -1.0, board(3, 2)),
         (0, 0.0, board(3, 2)),
-        (1, -root - 1, env.goal(level.instance)),  # and home
+        (1, -root - 1, env.goal(level.instance)),  # the last city and home
     ]
     for number, (action, reward, after) in enumerate(plan, 1):
         out = step(jax.random.key(0), state, jnp.int32(action))
@@ -79,7 +79,7 @@ def test_the_range_of_rewards_is_reached():
     np.testing.assert_allclose(reward, low, rtol=1e-6)
 
 
-def test_the_mask_is_what_was_not_visited():
+def test_the_mask_marks_unvisited_cities():
     env = TSP(cities=5)
     level = level_of(env, 0)
     state = env.reset_to(jax.random.key(0), level).state.replace(board=board(3, 1))
@@ -87,8 +87,8 @@ def test_the_mask_is_what_was_not_visited():
 
 
 @pytest.mark.parametrize("cities", [2, 6, *with_full(3, 8)])
-def test_least_trips_and_the_heuristic_on_every_board(cities):
-    """h is at most the least length and consistent; some order of visits has that length."""
+def test_optimal_trips_and_the_heuristic_on_every_board(cities):
+    """h is admissible and consistent, and some order of visits has the optimal length."""
     env = TSP(cities=cities)
     for seed in range(4):
         level = level_of(env, seed)
@@ -117,11 +117,11 @@ def test_least_trips_and_the_heuristic_on_every_board(cities):
         assert np.isinf(best[goal]).all()
 
 
-def test_the_tree_is_worth_more_than_the_way_home():
+def test_the_spanning_tree_exceeds_the_distance_home():
     env = TSP(cities=10)
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), 64))
     tree = jax.jit(jax.vmap(env.heuristic))(levels.instance, levels.board)
-    assert 1.5 < tree.mean() < 2.7  # about 0.65 * sqrt(10), and more at the borders
+    assert 1.5 < tree.mean() < 2.7  # about 0.65 * sqrt(10), more near the borders
 
 
 def test_the_tree_of_a_square():
@@ -158,7 +158,7 @@ def test_packed_boards(cities):
         assert bool(env.is_goal(places, some)) == (int(some.visited) == (1 << cities) - 1)
 
 
-def test_levels_are_read_as_written():
+def test_read_level_inverts_text():
     env = TSP(cities=5)
     level = level_of(env, 3)
     for some in (level.board, board(3, 1), env.goal(level.instance)):
@@ -177,9 +177,9 @@ def test_levels_are_read_as_written():
         ("0 0\n1 nan\n0 1", "x and y must be from 0 to 1"),
         ("0 0\n1 1 gone\n0 1", "there may be 'visited' or 'here'"),
         ("0 0\n1 1 here here\n0 1", "there may be 'visited' or 'here'"),
-        ("0 0\n1 1 here\n0 1 here", "more than one line says 'here'"),
-        ("0 0\n1 1 visited\n0 1", "the traveller is at home"),
-        ("0 0\n1 1 visited\n0 1 here", "the traveller is at home"),
+        ("0 0\n1 1 here\n0 1 here", "more than one line ends with 'here'"),
+        ("0 0\n1 1 visited\n0 1", "the traveller must be at home"),
+        ("0 0\n1 1 visited\n0 1 here", "the traveller must be at home"),
     ],
 )
 def test_a_malformed_level_is_refused(text, message):

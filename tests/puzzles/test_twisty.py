@@ -1,4 +1,4 @@
-"""Twisty puzzles: orders of their groups, every board of the small ones, what is no puzzle."""
+"""Twisty puzzles: group orders, every board of the small ones, unreachable boards."""
 
 import functools
 import re
@@ -21,7 +21,7 @@ ORDERS = [
     (Pyraminx(), 933_120),
     (Skewb(), 3_149_280),
 ]
-# Boards by their distance; the small ones whole.
+# Number of boards at each distance; all distances for the small puzzles.
 LEVELS = {
     Cube(size=2): [1, 6, 27, 120, 534, 2256, 8969, 33058, 114149, 360508, 930588, 1350852, 782536,
                    90280, 276],
@@ -32,16 +32,16 @@ LEVELS = {
     Pyraminx(): [1, 8, 48, 288, 1728, 9896, 51808, 220111, 480467, 166276, 2457, 32],
     Skewb(): [1, 8, 48, 288, 1728, 10248, 59304, 315198, 1225483, 1455856, 81028, 90],
 }  # fmt: skip
-DEEPEST = 5000  # levels of more boards are among the long proofs
+DEEPEST = 5000  # distances with more boards are only checked by the slow tests
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
-# Turns by a half and all faces are rows of the same tables.
+# Half turns and turns of all faces use the same tables.
 OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Parameters with names; those not in `default` run with `full`, if it is given."""
+    """Return named parameters; those not in `default` get the mark `full`, if it is given."""
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]
@@ -51,7 +51,7 @@ def named(puzzles, default=None):
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Boards up to `levels` turns away."""
+    """Return the boards at most `levels` turns away."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 
@@ -62,15 +62,15 @@ def drawn(puzzle, count, seed=0):
 
 
 def around(puzzle, face, place):
-    """Faces of the other stickers of a corner piece, in the order of the faces."""
-    beside, each = puzzle.tables.beside, puzzle.tables.goal.size // puzzle.shape[0]
+    """Return the faces of the other stickers of a corner piece, in the order of the faces."""
+    beside, each = puzzle.tables.next_on_piece, puzzle.tables.goal.size // puzzle.shape[0]
     sticker = beside[face * each + place]
     return sorted((sticker // each, beside[sticker] // each))
 
 
 @pytest.mark.parametrize("puzzle", [Cube(size=2), Cube(size=3), Skewb()], ids=str)
-def test_the_layout_of_a_cube_says_which_way_up_its_faces_are(puzzle):
-    """The upper left corner of a face lies on the two faces that are said to be there."""
+def test_the_layout_of_a_cube_describes_the_orientation_of_its_faces(puzzle):
+    """The upper left corner of a face lies on the two faces that the layout names."""
     layout = dict(puzzle.observation_layout)
     for face, name in enumerate("UFRBLD"):
         meaning = layout[f"`[{face}]`"]
@@ -79,8 +79,8 @@ def test_the_layout_of_a_cube_says_which_way_up_its_faces_are(puzzle):
         assert around(puzzle, face, upper_left) == sorted(map("UFRBLD".index, above + left))
 
 
-def test_the_layout_of_a_pyraminx_says_where_its_stickers_are():
-    puzzle, beside = Pyraminx(), Pyraminx().tables.beside
+def test_the_layout_of_a_pyraminx_describes_the_order_of_its_stickers():
+    puzzle, beside = Pyraminx(), Pyraminx().tables.next_on_piece
     layout = dict(puzzle.observation_layout)
     for face in range(4):
         axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
@@ -104,7 +104,7 @@ def test_another_package_finds_the_same_orders(puzzle, order):
 
 
 @pytest.mark.parametrize("puzzle", named(((p,) for p in LEVELS), default=OF_EACH_CLASS))
-def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
+def test_the_number_of_boards_at_each_distance_is_the_known_one(puzzle):
     counts = LEVELS[puzzle]
     levels = sum(count < DEEPEST for count in counts[:7])
     found = nearest(puzzle, levels - 1)
@@ -116,7 +116,7 @@ def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
 @pytest.mark.slow
 @pytest.mark.parametrize("puzzle", LEVELS, ids=str)
 def test_every_board_of_the_small_puzzles(puzzle):
-    """And the heuristic is a lower bound on all nine million boards of the four small puzzles."""
+    """The heuristic is a lower bound on all nine million boards of the four small puzzles."""
     counts = LEVELS[puzzle]
     found = nearest(puzzle, None if puzzle in SMALL else len(counts) - 1)
     assert found.counts == counts
@@ -127,7 +127,7 @@ def test_every_board_of_the_small_puzzles(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
 def test_turns_have_their_periods(puzzle, order):
-    """Four quarter turns of a cube, or three thirds of the others, do nothing; a half is two."""
+    """Turns have order 4 on a cube and 3 on the others; a half turn is two quarter turns."""
     tables, stickers = puzzle.tables, np.arange(puzzle.tables.goal.size)
     period = 4 if isinstance(puzzle, Cube) else 3
     for action, name in enumerate(puzzle.action_names):
@@ -144,15 +144,15 @@ def test_turns_have_their_periods(puzzle, order):
             np.testing.assert_array_equal(quarter[quarter], source)
 
 
-def test_a_turn_of_the_front_is_as_everybody_knows():
-    """White below left and right of the front's turn: U's lower row goes to R's left column."""
+def test_a_turn_of_the_front_follows_the_standard_notation():
+    """F moves the lower row of U to the left column of R."""
     board = Cube(size=3).read_level("F").board
     assert Cube(size=3).text((), board).split() == [
         "WWWWWWOOO", "GGGGGGGGG", "WRRWRRWRR", "BBBBBBBBB", "OOYOOYOOY", "RRRYYYYYY"
     ]  # fmt: skip
 
 
-def test_thirds_of_turns_are_clockwise():
+def test_120_degree_turns_are_clockwise():
     """Pyraminx: U takes the front's tip (the face without B) to the left (the face without R).
     Skewb: R, about the corner of U, R and F, takes U's centre to R."""
     assert Pyraminx().read_level("U").board.reshape(4, 6)[2, 0] == 3
@@ -169,29 +169,29 @@ SEQUENCES = [
 
 
 @pytest.mark.parametrize(("puzzle", "turns", "period"), SEQUENCES)
-def test_sequences_come_back_when_they_should(puzzle, turns, period):
+def test_sequences_have_their_known_orders(puzzle, turns, period):
     for times in range(1, period):
         assert not puzzle.is_goal((), puzzle.read_level(" ".join([turns] * times)).board)
     assert puzzle.is_goal((), puzzle.read_level(" ".join([turns] * period)).board)
 
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS, default=OF_EACH_CLASS))
-def test_drawn_boards_can_be_reached(puzzle, order):
+def test_random_boards_are_reachable(puzzle, order):
     for board in drawn(puzzle, 2400)[:40]:
         level = puzzle.read_level(puzzle.text((), board.reshape(-1)))
         np.testing.assert_array_equal(level.board, board)
 
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS, default=OF_EACH_CLASS))
-def test_boards_are_drawn_uniformly(puzzle, order):
-    """A sticker is uniform over its places, and another over those that the first leaves."""
+def test_random_boards_are_uniform(puzzle, order):
+    """A sticker is uniform over its places, and another one over the remaining places."""
     tables, boards = puzzle.tables, drawn(puzzle, 2400)
     for kind in np.unique(tables.kind):
         turned = (tables.source != np.arange(tables.goal.size)).any(axis=0)
         places = np.flatnonzero((tables.kind == kind) & turned)
         if not places.size:
             continue
-        beside = tables.beside
+        beside = tables.next_on_piece
         for sticker in places[[0, places.size // 2]]:
             here = boards[:, places] == tables.goal[sticker]
             here &= boards[:, beside[places]] == tables.goal[beside[sticker]]
@@ -212,8 +212,8 @@ def _can_go(puzzle, sticker, place):
 
 
 @pytest.mark.parametrize("puzzle", named(((p,) for p in SMALL), default=OF_EACH_CLASS))
-def test_a_scramble_is_no_further_than_its_turns(puzzle):
-    """Distances of all boards up to four turns; the first turns of a scramble are never undone."""
+def test_a_scramble_is_at_most_its_turns_away(puzzle):
+    """Compare with all boards up to four turns away; no turn undoes the previous one."""
     pack = jax.jit(jax.vmap(puzzle.pack))
     for turns in (0, 1, 4):
         scrambled = type(puzzle)(**_fields(puzzle), scramble=turns)
@@ -229,7 +229,7 @@ def _fields(puzzle):
 
 
 def swapped(puzzle, *pairs):
-    """The text of the solved puzzle with colours exchanged."""
+    """Return the text of the solved puzzle with stickers exchanged."""
     board = puzzle.tables.goal.copy()
     for a, b in pairs:
         board[[a, b]] = board[[b, a]]
@@ -237,13 +237,13 @@ def swapped(puzzle, *pairs):
 
 
 def corner_of(puzzle, sticker):
-    """The three stickers of a piece, clockwise."""
-    beside = puzzle.tables.beside
+    """Return the three stickers of a piece, clockwise."""
+    beside = puzzle.tables.next_on_piece
     return sticker, int(beside[sticker]), int(beside[beside[sticker]])
 
 
 def twisted(puzzle, sticker):
-    """The solved puzzle with one corner twisted."""
+    """Return the text of the solved puzzle with one corner twisted."""
     a, b, c = corner_of(puzzle, sticker)
     return swapped(puzzle, (a, b), (b, c))
 
@@ -252,19 +252,19 @@ def twisted(puzzle, sticker):
 CUBE = Cube(size=3)
 UNREACHABLE = [
     (CUBE, twisted(CUBE, 8)),  # a corner
-    (CUBE, swapped(CUBE, (7, 10))),  # an edge turned over
+    (CUBE, swapped(CUBE, (7, 10))),  # a flipped edge
     (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # two edges exchanged
     (CUBE, swapped(CUBE, (4, 13))),  # two centres
     (CUBE, swapped(CUBE, (0, 9))),  # colours that no piece has
     (Cube(size=2), twisted(Cube(size=2), 3)),
-    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # an edge; the axial pieces turn freely
+    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # a flipped edge; axial pieces turn freely
     (Skewb(), swapped(Skewb(), (0, 5))),
 ]
 
 
 @pytest.mark.parametrize(("puzzle", "text"), UNREACHABLE)
-def test_boards_that_no_turns_reach_are_refused(puzzle, text):
-    with pytest.raises(ValueError, match="no turns lead to these stickers") as raised:
+def test_unreachable_boards_are_refused(puzzle, text):
+    with pytest.raises(ValueError, match="this board is unreachable") as raised:
         puzzle.read_level(text)
     assert "check the colours" in str(raised.value)
 
@@ -291,8 +291,8 @@ def test_small_letters_and_spaces_are_read():
     assert CUBE.is_goal((), CUBE.read_level(text.lower().replace("w", " w")).board)
 
 
-def test_a_cube_of_all_faces_is_solved_in_any_of_24_positions():
-    """Turning two opposite faces alike turns the whole cube."""
+def test_a_cube_of_all_faces_is_solved_in_any_of_24_orientations():
+    """Turning two opposite faces in the same direction turns the whole cube."""
     puzzle, held = Cube(size=2, all_faces=True), Cube(size=2)
     source = dict(zip(puzzle.action_names, puzzle.tables.source, strict=True))
     seen, new = set(), [puzzle.tables.goal]

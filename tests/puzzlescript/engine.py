@@ -1,7 +1,7 @@
-"""The original engine in Node, and its tables in the form of the loader's.
+"""Run the original engine in Node, and convert its tables to the loader's format.
 
-`python tests/puzzlescript/engine.py` writes `tables.json`: digests of the engine's tables of the
-games in `games/`. JAXENVS_PUZZLESCRIPT names the folder of a checkout of increpare/PuzzleScript.
+`python tests/puzzlescript/engine.py` writes `tables.json`: digests of the engine's tables for the
+games in `games/`. JAXENVS_PUZZLESCRIPT is the path of a checkout of increpare/PuzzleScript.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ KINDS = {"all": 1, "some": 0, "no": -1}
 
 
 class Engine:
-    """A process that answers one request at a time, see engine.js."""
+    """An engine process that answers one request at a time, see engine.js."""
 
     def __init__(self) -> None:
         command = ["node", str(HERE / "engine.js"), CHECKOUT]
@@ -30,7 +30,7 @@ class Engine:
         self.process = subprocess.Popen(command, text=True, **pipes)
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Return the answer to a request."""
+        """Send a request and return the answer."""
         pipe = self.process
         assert pipe.stdin and pipe.stdout
         pipe.stdin.write(json.dumps(request) + "\n")
@@ -38,14 +38,14 @@ class Engine:
         return json.loads(pipe.stdout.readline())
 
     def tables(self, source: str) -> dict[str, Any]:
-        """The engine's tables of a game without errors."""
+        """Return the engine's tables of a game without errors."""
         answer = self.ask(source=source)
         assert answer["count"] == 0, answer["errors"]
         return of_engine(answer["tables"])
 
 
 def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
-    """The engine's tables without what only its viewer uses, masks as decimal numbers."""
+    """Normalise the engine's tables: no viewer data, masks as decimal numbers."""
     found = {k: v for k, v in tables.items() if k not in ("metadata", "sprites")}
     everything = (1 << 32 * -(-len(found["ids"]) // 32)) - 1
     for rule in (rule for kind in ("rules", "late") for group in found[kind] for rule in group):
@@ -60,13 +60,13 @@ def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_layers(mask: str) -> str:
-    """A mask of random directions, of which the engine marks some bits only, as whole layers."""
+    """Extend a mask of random directions to whole layers; the engine sets only some bits."""
     layers = {place // BITS for place, bit in enumerate(reversed(f"{int(mask):b}")) if bit == "1"}
     return str(sum(ANY << BITS * layer for layer in layers))
 
 
 def of_loader(game: puzzlescript.Game) -> dict[str, Any]:
-    """The loader's tables in the same form."""
+    """Convert the loader's tables to the same format."""
     return {
         "ids": list(game.objects),
         "layers": game.layers,
@@ -117,7 +117,7 @@ def _level(level: Any) -> dict[str, Any]:
 
 
 def digests(tables: dict[str, Any]) -> dict[str, str]:
-    """A digest of each table."""
+    """Return a digest of each table."""
     return {
         name: hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
         for name, table in tables.items()

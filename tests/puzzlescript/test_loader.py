@@ -1,4 +1,4 @@
-"""The loader of PuzzleScript games: tables as the engine's, and errors that name the line."""
+"""The PuzzleScript loader: tables equal the engine's, and errors name the line."""
 
 import json
 import random
@@ -16,20 +16,20 @@ RECORDED = json.loads(engine.TABLES.read_text("utf-8"))
 
 
 def parsed(rule: str, legend: str = "", **options):
-    """The minimal game with another rule and more lines in its legend."""
+    """Parse the minimal game with another rule and additional legend lines."""
     before, after = MINIMAL.split("[ > Player | Crate ] -> [ > Player | > Crate ]")
     before = before.replace("SOUNDS", f"{legend}\nSOUNDS") if legend else before
     return puzzlescript.parse(before + rule + after, **options)
 
 
 @pytest.mark.parametrize("path", engine.GAMES, ids=lambda path: path.stem)
-def test_tables_are_those_that_the_engine_makes(path):
+def test_tables_equal_the_recorded_ones_of_the_engine(path):
     found = engine.digests(engine.of_loader(puzzlescript.load(path)))
     assert found == RECORDED[path.stem]
 
 
 @pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT names no checkout")
-def test_tables_of_its_own_demo_games_are_the_engines():
+def test_tables_of_the_engines_demo_games_equal_the_engines():
     node, checked = engine.Engine(), 0
     for path in sorted(engine.Path(engine.CHECKOUT, "src", "demo").glob("*.txt")):
         source = path.read_text("utf-8")
@@ -52,7 +52,7 @@ def test_a_rule_becomes_one_rule_for_each_direction():
     assert game.player == player and game.wins[0].kind == "all"
 
 
-def test_movements_of_two_cells_run_with_the_first_fastest():
+def test_in_rules_of_two_movements_the_first_varies_fastest():
     rules = parsed("right [ moving Player | moving Crate ] -> again").main.rules[0]
     layer = 5 * 2
     moves = [tuple(cell.mp >> layer for cell in rule.rows[0]) for rule in rules]
@@ -60,7 +60,7 @@ def test_movements_of_two_cells_run_with_the_first_fastest():
     assert moves == [(first, second) for second in ways for first in ways]
 
 
-def test_an_object_that_appears_has_no_movement():
+def test_a_created_object_has_no_movement():
     (rule,) = parsed("right [ > Player | ] -> [ | Crate ]").main.rules[0]
     assert rule.rows[0][1].replacement.mc == 31 << 5 * 2
     (rule,) = parsed("late right [ Player | ] -> [ | Crate ]").late.rules[0]
@@ -79,15 +79,15 @@ def test_levels_repeat_the_last_glyph_and_get_a_background():
 MISTAKES = [
     ("[ > Player | Crate ] -> [ > Player ]", "brackets on both sides"),
     ("[ > Player | Create ] -> [ > Player | ]", "CREATE is not defined"),
-    ("> [ Player ] -> [ ]", "a rule's own direction is up, down"),
-    ("[ Player > ] -> [ ]", "`>` needs an object behind it"),
+    ("> [ Player ] -> [ ]", "the direction of a rule is up, down"),
+    ("[ Player > ] -> [ ]", "`>` needs an object after it"),
     ("[ > > Player ] -> [ ]", "one modifier at a time"),
     ("late [ > Player ] -> [ ]", "a late rule has no movements"),
-    ("[ Player | Crate ]", "a rule has an arrow"),
-    ("[ Player ] -> [ ] boom", "`boom` is no command; there are cancel, restart"),
+    ("[ Player | Crate ]", "a rule needs an arrow"),
+    ("[ Player ] -> [ ] boom", "`boom` is not a command; use cancel, restart"),
     ("[ Player Crate ] -> [ ]", "PLAYER and CRATE are on one layer"),
-    ("[ ... | Player ] -> [ ... | ]", "`...` stands between two cells"),
-    ("+ [ Player ] -> [ ]", "`+` joins a rule to the one before"),
+    ("[ ... | Player ] -> [ ... | ]", "`...` must be between two cells"),
+    ("+ [ Player ] -> [ ]", "`+` joins a rule to the previous one"),
     ("startloop", "STARTLOOP without ENDLOOP"),
     ("endloop", "ENDLOOP outside of a loop"),
     ("[ Player ] -> [ Thing ]", "THING on the right: the left does not tell which of goal"),
@@ -97,7 +97,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("rule", "message"), MISTAKES)
-def test_a_mistake_in_a_rule_names_its_line(rule, message):
+def test_an_error_in_a_rule_names_its_line(rule, message):
     line = MINIMAL[: MINIMAL.index("[ >")].count("\n") + 1
     with pytest.raises(GameError) as error:
         parsed(rule, "Thing = Goal or Crate\nBoth = Goal and Crate")
@@ -107,7 +107,7 @@ def test_a_mistake_in_a_rule_names_its_line(rule, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("Crate\nBrown", "Crate\nBrawn", "game:7: 'brawn' is no colour of CRATE"),
+        ("Crate\nBrown", "Crate\nBrawn", "game:7: CRATE: 'brawn' is not a colour"),
         ("Goal\nYellow", "Goal\nYellow\n00200", "game:10: colour 2 does not exist: GOAL has 1"),
         ("Goal\nYellow", "Crate\nYellow", "CRATE is already defined"),
         (". = Background", ". = Ground", "game:11: GROUND is not defined"),
@@ -121,30 +121,30 @@ def test_a_mistake_in_a_rule_names_its_line(rule, message):
         ),
         ("All Goal on Crate", "Every Goal", "a win condition is `all X on Y`"),
         ("P*O", "P*X", "game:25: `x` is not defined; add it to the legend"),
-        ("P*O", "", "no levels; a game has at least one"),
+        ("P*O", "", "no levels; a game needs at least one"),
         ("LEGEND\n", "", "section SOUNDS must follow section LEGEND"),
         ("Player\nWhite", "Hero\nWhite", "no object is called player"),
         ("SOUNDS", "SOUNDS\nCrate bang 12", "CRATE needs a verb: move"),
-        ("OBJECTS", "zoom 3\nOBJECTS", "game:1: 'zoom' is no option; there are title"),
-        ("OBJECTS", "color_palette 99\nOBJECTS", "palette '99': there are mastersystem"),
+        ("OBJECTS", "zoom 3\nOBJECTS", "game:1: 'zoom' is not an option; use title"),
+        ("OBJECTS", "color_palette 99\nOBJECTS", "palette '99': use mastersystem"),
     ],
 )
-def test_a_mistake_elsewhere_names_its_line(old, new, message):
+def test_an_error_in_another_section_names_its_line(old, new, message):
     assert old in MINIMAL
     with pytest.raises(GameError) as error:
         puzzlescript.parse(MINIMAL.replace(old, new, 1))
     assert message in str(error.value)
 
 
-def test_a_game_with_errors_loads_if_asked_as_in_the_engine():
+def test_a_game_with_errors_loads_as_in_the_engine_on_request():
     source = MINIMAL.replace("Goal\nYellow", "Goal\nYellow Yallow", 1)
     game = puzzlescript.parse(source, "mine.txt", on_error="engine")
-    assert game.errors == ("mine.txt:9: 'yallow' is no colour of GOAL; give names or #rrggbb",)
+    assert game.errors == ("mine.txt:9: GOAL: 'yallow' is not a colour; give names or #rrggbb",)
     with pytest.raises(ValueError, match="on_error='skip'"):
         puzzlescript.parse(source, on_error="skip")
 
 
-def test_files_that_are_no_text_are_refused(tmp_path):
+def test_files_that_are_not_text_are_refused(tmp_path):
     path = tmp_path / "game.txt"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(GameError, match="not UTF-8"):
@@ -154,7 +154,7 @@ def test_files_that_are_no_text_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_damaged_sources_raise_documented_errors_only(seed):
+def test_corrupted_sources_raise_only_documented_errors(seed):
     draw = random.Random(seed)
     pieces = [
         "[",

@@ -1,6 +1,6 @@
-"""A scripted player of Craft that presses keys as a person would and follows the tech tree.
+"""A scripted player of Craft that presses keys and follows the tech tree to all achievements.
 
-It plays until it has all achievements, and prints its keys for `test_craft.py`:
+Record its keys for `test_craft.py` by
 `python tests/render/craft_player.py > tests/render/craft_keys.txt`
 """
 
@@ -16,20 +16,19 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-Deeds = Iterator[
-    tuple[str, Callable[[], bool]]
-]  # achievement, and the function that presses a key towards it if it can
+# An achievement, and the function that presses a key towards it; False if it cannot.
+Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FREE = {Block.GRASS, Block.SAND, Block.PATH}
-TOOLS = {  # tool needed to dig through it
+TOOLS = {  # tool needed to dig through a block
     Block.TREE: None,
     Block.STONE: "wood_pickaxe",
     Block.COAL: "wood_pickaxe",
     Block.IRON: "stone_pickaxe",
 }
-DIG, BRIDGE = 3, 12  # cost of such a step, in steps
-EVENING, MORNING = 120, 280  # steps of a day
+DIG, BRIDGE = 3, 12  # cost of a step through stone, or over water
+EVENING, MORNING = 120, 280  # steps of a 300-step day
 SEEDS = range(50)
 
 
@@ -38,7 +37,7 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 
 
 class Player:
-    """A player at the keys of a controller. Its verbs press one key, or return that they cannot."""
+    """A player at the keys of a controller; each verb presses one key or returns False."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller, self.keys = controller, []
@@ -69,7 +68,7 @@ class Player:
         self.look()
         return True
 
-    # What is where.
+    # Queries of the map.
 
     def block(self, cell: Cell) -> Block:
         inside = all(0 <= c < side for c, side in zip(cell, self.map.shape, strict=True))
@@ -90,7 +89,7 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Cells that could still be walked to if one were closed; counted up to five."""
+        """Count the cells reachable without passing `closed`, up to five."""
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -104,7 +103,7 @@ class Player:
     # Paths.
 
     def way(self, goals: Collection[Cell]) -> Cell | None:
-        """The first step of the cheapest path to a goal, also through stone and over water."""
+        """Return the first step of the cheapest path to a goal, also through stone and water."""
         goals = set(goals) - {self.at}
         heap: list[tuple[int, Cell, Cell | None]] = [(0, self.at, None)] if goals else []
         seen = set()
@@ -123,7 +122,7 @@ class Player:
         return None
 
     def price(self, cell: Cell) -> int:
-        """Return the cost of a step onto a cell; 0 where it is impossible."""
+        """Return the cost of a step onto a cell; 0 if it is impossible."""
         block = self.block(cell)
         distance = abs(cell[0] - self.at[0]) + abs(cell[1] - self.at[1])
         if block in FREE:
@@ -137,7 +136,7 @@ class Player:
         return self._go(goals, at_goal=True)
 
     def walk(self, goals: Collection[Cell]) -> bool:
-        """Go onto a goal, or beside it if it is solid."""
+        """Go onto a goal, or next to it if it is solid."""
         return self._go(goals, at_goal=False)
 
     def _go(self, goals: Collection[Cell], at_goal: bool) -> bool:
@@ -153,7 +152,7 @@ class Player:
         return self.press("r" if over_water else "space")
 
     def place(self, key: str, on: Collection[Block]) -> bool:
-        """Place something ahead, or take a step to where that may be possible."""
+        """Place something ahead, or step towards a place where that may be possible."""
         cell = beyond(self.at, self.ahead)
         if self.block(cell) in on and cell not in self.taken:
             return self.press(key)
@@ -185,7 +184,10 @@ class Player:
         return self.press(KEYS[step]) if self.at == inner else None
 
     def find_burrow(self) -> tuple[Cell, Cell, Cell, Cell] | None:
-        """Return an open cell, two of stone behind it between solid ones, and the direction."""
+        """Find an open cell in front of two enclosed stone cells; return the three, and the step.
+
+        The order is open cell, inner cell, innermost cell, direction.
+        """
         open_or_wet = {*FREE, Block.WATER, Block.OUT_OF_BOUNDS}
         stones = self.all_of(Block.STONE)
         nearest = sorted(stones, key=lambda c: abs(c[0] - self.at[0]) + abs(c[1] - self.at[1]))
@@ -200,7 +202,7 @@ class Player:
                     return outside, inner, innermost, step
         return None
 
-    # What to do next: the first possible of these.
+    # Plans in order of priority; the first feasible one acts.
 
     def play(self) -> None:
         """Press one key."""
@@ -245,7 +247,7 @@ class Player:
         return bool(self.dark and stone and weak and self.shelter())
 
     def achieve(self) -> bool:
-        """Press the next key towards the first missing achievement within reach."""
+        """Press the next key towards the first missing achievement that is feasible."""
         parts = (self.beginnings, self.crafts, self.ends)
         return any(name not in self.done and deed() for part in parts for name, deed in part())
 
@@ -273,7 +275,7 @@ class Player:
         yield "defeat_zombie", lambda: self.act_on(self.mobs["melee"])
         yield "defeat_skeleton", lambda: self.act_on(self.mobs["ranged"])
         yield "defeat_skeleton", lambda: self.walk(self.tunnels())
-        yield "a stock", lambda: self.gather(stone=6)
+        yield "a stock", lambda: self.gather(stone=6)  # stones for shelter and bridges
         if not self.near(Block.PLANT):
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
@@ -292,7 +294,7 @@ class Player:
             yield self.press(keys[made.index(0)])
 
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
-        """Items needed for the tools; away from a table, also a stock for later ones."""
+        """Return the items needed for the tools; away from a table, with a stock for later."""
         if material == "wood":
             return {"wood": count}
         if material == "stone":
@@ -300,7 +302,7 @@ class Player:
         return dict.fromkeys(("wood", "stone", "coal", "iron"), count)
 
     def gather(self, **wanted: int) -> bool:
-        """Gather the first item that is short."""
+        """Gather the first item of which there are too few."""
         blocks = {"wood": Block.TREE}
         return any(
             self.has[name] < count
@@ -309,7 +311,7 @@ class Player:
         )
 
     def tunnels(self) -> set[Cell]:
-        """Cells of path amid others, within walking distance: skeletons appear there."""
+        """Return distant path cells surrounded by path, where skeletons spawn."""
         path = self.map == Block.PATH
         around = np.lib.stride_tricks.sliding_window_view(np.pad(path, 4), (9, 9)).sum((2, 3))
         far = np.abs(np.indices(path.shape) - np.array(self.at)[:, None, None]).sum(0) > 2
@@ -317,12 +319,12 @@ class Player:
 
 
 def begun(seed: int) -> Controller:
-    """Return a controller at the beginning of a game."""
+    """Return a controller at the start of a game."""
     return Controller(Session(jaxenvs.make("Craft-Classic-Ids-v0"), seed=seed), "", "play")
 
 
 def main() -> None:
-    """Print a seed and the keys of the first game in which all is achieved."""
+    """Print the seed and keys of the first game that earns all achievements."""
     for seed in SEEDS:
         player = Player(begun(seed))
         while not player.controller.session.is_over() and len(player.done) < len(player.names):

@@ -1,4 +1,4 @@
-"""Helpers that open a window, and wait for its background jobs."""
+"""Open a window in a test, and wait for its background jobs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ def opened(prepare: Callable[[], Controller]) -> Window:
 
 
 def settle(window: Window, seconds: float = 0.0) -> None:
-    """Let time pass until the window shows the result."""
+    """Run the event loop until the window shows the result of all events."""
     window.pump(seconds)
     while window.open and window.busy:
         window.pump(0.0)

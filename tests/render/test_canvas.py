@@ -1,4 +1,4 @@
-"""Words on a canvas: their letters are where the face has them, at every size."""
+"""Text on a canvas: letters are evenly spaced at every size."""
 
 import numpy as np
 import pygame
@@ -7,8 +7,8 @@ import pytest
 from jaxenvs.render.canvas import Canvas
 
 WORDS = "defeat skeleton, make iron pickaxe, 0 / 10000, Backspace undo"
-SIZE = 12  # points of the smallest words of the panel
-LARGE = 16  # times as large, where a letter's place is known to a fraction of a pixel
+SIZE = 12  # points: the smallest text of the panel
+LARGE = 16  # reference scale, at which a letter's position has sub-pixel precision
 
 
 @pytest.fixture(autouse=True)
@@ -17,20 +17,20 @@ def fonts(dummy_display):
 
 
 def ends(scale: float) -> np.ndarray:
-    """The right ends of the letters of a line, in pixels."""
+    """Return the right ends of the letters of a line, in pixels."""
     canvas = Canvas(pygame.Surface((1, 1)), scale)
     return scale * np.array([canvas.width(WORDS[: i + 1], SIZE) for i in range(len(WORDS))])
 
 
 @pytest.mark.parametrize("scale", [0.7, 0.8, 0.9, 1.0, 1.25])
-def test_letters_of_small_words_are_where_those_of_large_words_are(scale):
+def test_letters_of_small_text_have_the_positions_of_large_text(scale):
     small, large = ends(scale), ends(scale * LARGE)
     large *= small[-1] / large[-1]
     assert np.abs(small - large).max() < 0.7  # pixels
 
 
 @pytest.mark.parametrize("scale", [0.7, 1.0])
-def test_words_are_drawn_where_their_width_says(scale):
+def test_text_is_as_wide_as_width_returns(scale):
     surface = pygame.Surface((500, 20))
     canvas = Canvas(surface, scale)
     for words in ("defeat", "defeat skeleton", WORDS):

@@ -1,4 +1,4 @@
-"""`jaxenvs play` and `jaxenvs watch` without a window: files, and bad input."""
+"""`jaxenvs play` and `jaxenvs watch` without a window: output files and invalid input."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def frames_of(path) -> int:
 
 
 class Policy(NamedTuple):
-    """Stands in for what `load_policy` returns."""
+    """A stand-in for the policy that `load_policy` returns."""
 
     env_id: str
     env: jaxenvs.Env
@@ -40,7 +40,7 @@ class Policy(NamedTuple):
 
 
 class RunError(ValueError):
-    """Stands in for the exception of `runs.py`."""
+    """A stand-in for the exception of `runs.py`."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def runs(monkeypatch, tmp_path):
     return str(tmp_path / "run")
 
 
-def test_watch_random_writes_a_gif_of_as_many_pictures(tmp_path, capsys):
+def test_watch_random_writes_a_gif_of_the_requested_length(tmp_path, capsys):
     path = tmp_path / "out.gif"
     assert watch.main(["--random", ID, "--gif", str(path), "--frames", "17"]) == 0
     assert frames_of(path) == 17
@@ -85,7 +85,7 @@ def test_watch_a_run_as_gif_screenshot_and_wall(tmp_path, runs):
         assert image.size[0] > 500 and len(np.unique(np.asarray(image.convert("RGB")))) > 50
 
 
-def test_play_by_given_keys(tmp_path):
+def test_play_with_given_keys(tmp_path):
     path = tmp_path / "walk.gif"
     assert play.main([ID, "--keys", "up up right up up r", "--gif", str(path)]) == 0
     assert frames_of(path) == 7
@@ -111,8 +111,8 @@ BAD = [
     ("watch", ["--random", ID], "--gif out.gif"),
     ("watch", [], "name a run folder, or --random ID"),
     ("watch", [ID], "--gif out.gif"),
-    ("watch", [ID, "--html", "no/a.html"], "there is no folder no"),
-    ("watch", ["missing", "--gif", "a.gif"], "there is no run folder missing"),
+    ("watch", [ID, "--html", "no/a.html"], "no folder no; create it first"),
+    ("watch", ["missing", "--gif", "a.gif"], "no run folder missing"),
     ("watch", ["--random", "--gif", "a.gif"], "name one environment"),
     ("watch", ["--random", ID, "--greedy", "--gif", "a.gif"], "--greedy needs a run"),
     ("watch", ["--random", ID, "--run-seed", "1", "--gif", "a.gif"], "follow --seed"),
@@ -120,14 +120,14 @@ BAD = [
     ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "x"], "a whole number, 1 to"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--envs", "65"], "a whole number, 1 to 64"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--seed", "-1"], "a whole number, 0 to"),
-    ("watch", ["--random", ID, "--gif", "no/a.gif"], "there is no folder no"),
+    ("watch", ["--random", ID, "--gif", "no/a.gif"], "no folder no; create it first"),
     ("watch", ["--random", ID, "--gif", "."], "name a file"),
-    ("watch", ["--random", ID, "--frames", "5"], "--frames needs --gif"),
+    ("watch", ["--random", ID, "--frames", "5"], "--frames needs a file: add --gif"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size=4"], "view_size=4 must be odd"),
     ("play", [ID, "--gif", "a.gif", "--set", "colour=1"], "has no field or param 'colour'"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size"], "write NAME=VALUE"),
-    ("play", [ID, "--keys", "up"], "--keys needs"),
-    ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' does nothing here"),
+    ("play", [ID, "--keys", "up"], "--keys needs a file: add --gif"),
+    ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' has no action here"),
     ("play", [ID, "--gif", "a.gif", "--wide"], "--wide"),
 ]
 
@@ -170,18 +170,18 @@ def test_special_files_stay_and_links_are_followed(option, tmp_path, capsys):
     assert os.listdir(file.parent) == ["file"]
 
 
-def test_a_writer_leaves_special_files(tmp_path):
+def test_replacing_refuses_special_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="pipe is not a regular file"), replacing(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_run_that_does_not_load_says_why(runs, capsys):
+def test_a_run_that_does_not_load_gives_the_reason(runs, capsys):
     assert watch.main([runs, "--run-seed", "9", "--screenshot", "x.png"]) == 2
     assert "has no seed 9" in capsys.readouterr().err
     assert watch.main([runs, "--set", "view_size=5", "--screenshot", "x.png"]) == 2
-    assert "a run brings its own environment" in capsys.readouterr().err
+    assert "a run has its own environment" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch, capsys):
@@ -200,7 +200,7 @@ def test_help_has_examples(capsys):
         assert "examples:\n  jaxenvs " in capsys.readouterr().out
 
 
-def test_without_a_display_a_fresh_process_says_one_sentence_and_ends_with_2():
+def test_without_a_display_a_fresh_process_prints_one_sentence_and_exits_with_2():
     done = subprocess.run(
         [sys.executable, "-m", "jaxenvs.cli", "watch", "--random", ID],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Keys, as a person presses them, without a window."""
+"""Key presses on a controller, without a window."""
 
 import jax
 import jax.numpy as jnp
@@ -84,10 +84,10 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "w")
     assert session.human and session.cursor == 3 and session.at_end
     assert session.now.action[0] == Action.FORWARD
-    press(controller, "left right")  # arrows are time, also for a person
+    press(controller, "left right")  # arrows move in time, also after a takeover
     assert session.cursor == 3 and session.human
     press(controller, "right")
-    assert session.cursor == 3  # and no pilot moves for the person
+    assert session.cursor == 3  # the pilot does not act for the person
     press(controller, "space")
     assert not session.human and not session.paused
     speed = session.speed
@@ -97,7 +97,7 @@ def test_watching_pause_steps_takeover_and_back():
     assert session.speed < speed
 
 
-def test_a_wall_is_looked_at_board_by_board():
+def test_boards_of_a_wall_open_one_by_one():
     controller = watching(3)
     assert controller.is_wall and not controller.press("w")
     press(controller, "tab tab return")
@@ -113,7 +113,7 @@ def test_a_wall_is_looked_at_board_by_board():
     assert not controller.open
 
 
-def test_help_hides_at_any_key_without_doing_it():
+def test_any_key_hides_the_help_and_does_nothing_else():
     controller = press(playing(), "h")
     assert controller.help_shown
     press(controller, "up")
@@ -136,10 +136,10 @@ def test_scrubbing_reaches_both_ends():
     assert controller.session.cursor == 4
 
 
-def test_saving_shows_what_was_done():
+def test_saving_shows_a_notice_until_the_next_key():
     controller = playing()
     press(controller, "g")
-    assert controller.notice == ""  # nothing offers it
+    assert controller.notice == ""  # the viewer does not support saving
     controller.save = lambda: "saved"
     press(controller, "g")
     assert controller.notice == "saved"
@@ -162,12 +162,12 @@ class Other(jaxenvs.Env):
 def test_an_unknown_family_has_number_keys_or_is_refused():
     rows = playable(Other()).actions
     assert rows[3].keys == ("3",) and rows[3].name == "action 3" and rows[11].keys == ()
-    with pytest.raises(ValueError, match="cannot be played by keys"):
+    with pytest.raises(ValueError, match="has no keys: its action space is"):
         playable(Other(continuous=True))
 
 
 @pytest.mark.parametrize("command", [play, watch])
-def test_one_without_tiles_or_image_is_not_drawn(command, monkeypatch, capsys):
+def test_an_environment_without_tiles_or_image_is_refused(command, monkeypatch, capsys):
     monkeypatch.setattr(command, "make_env", lambda *_: Other())
     asked = ["Mine-v0"] if command is play else ["--random", "Mine-v0"]
     assert command.main([*asked, "--screenshot", "mine.png"]) == 2

@@ -1,4 +1,4 @@
-"""Craft in the window: keys, the panel, and the marks of what was achieved on the bar."""
+"""Craft in the window: keys, panel, and achievement marks on the history bar."""
 
 from pathlib import Path
 
@@ -68,10 +68,10 @@ def test_r_places_a_stone_and_n_begins_a_new_level(playing):
     assert playing.session.now.episode[0] == 1
 
 
-def test_a_session_keeps_what_was_achieved(playing):
+def test_a_session_stores_achievements(playing):
     session = playing.session
     assert not session.now.earned.any()
-    for _ in range(80):  # a sapling comes with one blow at grass in ten
+    for _ in range(80):  # hitting grass gives a sapling with probability 0.1
         playing.press("space")
         if session.now.earned.any():
             break
@@ -84,7 +84,7 @@ def test_a_session_keeps_what_was_achieved(playing):
 
 
 def achieving(controller: Controller, *numbers: int) -> Controller:
-    """Play on, and mark achievements in the last moment."""
+    """Take four steps, and add achievements to the last moment."""
     for key in ["a", "a", "a", "a"]:
         controller.press(key)
     session = controller.session
@@ -99,18 +99,18 @@ def count(controller: Controller, colour: tuple[int, int, int]) -> int:
     return int((picture == colour).all(axis=-1).sum())
 
 
-def test_marks_are_on_the_bar_and_tell_their_names(playing):
+def test_achievements_are_marked_and_labelled_on_the_bar(playing):
     plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    told = count(playing, canvas.CUT)  # at the moment itself
+    labelled = count(playing, canvas.CUT)  # the cursor is at the mark
     playing.press("backspace")
-    untold = count(playing, canvas.CUT)
-    assert plain < untold < told - 1000
+    unlabelled = count(playing, canvas.CUT)
+    assert plain < unlabelled < labelled - 1000
     playing.pointed = 1.0
-    assert count(playing, canvas.CUT) > untold + 1000
+    assert count(playing, canvas.CUT) > unlabelled + 1000
     playing.pointed = 0.2
-    assert count(playing, canvas.CUT) == untold
+    assert count(playing, canvas.CUT) == unlabelled
 
 
 def test_the_mouse_points_at_marks(playing, dummy_display):
@@ -135,7 +135,7 @@ def test_the_panel_ticks_achievements(playing):
     assert count(playing, canvas.GOOD) > before + 3 * 50
 
 
-def test_the_panel_shows_body_and_belongings(playing):
+def test_the_panel_shows_vitals(playing):
     session = playing.session
     world = ENV.world(session.state())
     whole = count(playing, COLOURS["health"])
@@ -152,11 +152,11 @@ def test_the_panel_shows_body_and_belongings(playing):
     ("step", "name"),
     [(0, "morning"), (90, "afternoon"), (150, "dusk"), (210, "night"), (280, "dawn")],
 )
-def test_hours_have_names(step, name):
+def test_times_of_day_have_names(step, name):
     assert hour(step / 300 % 1, float(sight.light(jnp.int32(step), 300))) == name
 
 
-def test_boards_are_pictures_by_the_hour():
+def test_boards_are_darker_at_night():
     hours = np.array([60, 210], np.int32)
     states = jax.tree.map(
         lambda leaf: hours if leaf.ndim == 1 else leaf.repeat(2, axis=0),
@@ -191,10 +191,10 @@ def test_a_person_can_achieve_everything():
         assert controller.press(key)
     session = controller.session
     assert session.now.earned.all() and len(session.history) == len(keys) + 1
-    told = [name for names in bar.marks(session, 0).values() for name in names]
-    assert sorted(told) == sorted(name.replace("_", " ") for name in ENV.achievements)
+    marked = [name for names in bar.marks(session, 0).values() for name in names]
+    assert sorted(marked) == sorted(name.replace("_", " ") for name in ENV.achievements)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_size_shows_body_belongings_and_achievements(playing, size):
+def test_every_size_shows_vitals_inventory_and_achievements(playing, size):
     assert_whole(playing, size)

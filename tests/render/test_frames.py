@@ -1,4 +1,4 @@
-"""The compositor and the painters on it."""
+"""The tile compositor and its painters."""
 
 import functools
 
@@ -33,7 +33,7 @@ def test_compose_equals_the_loop_over_tiles(rows, columns, size):
 
 @functools.cache
 def valid_sprites() -> np.ndarray:
-    """Indices of the sprites that do not mark an error."""
+    """Return the indices of all sprites except the error sprite."""
     atlas = SPRITES.atlas(8)
     unknown = atlas[int(SPRITES.sprite(0x0F, 0, 0))]
     return np.flatnonzero((atlas != unknown).any(axis=(1, 2, 3)))
@@ -47,10 +47,10 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    for seed in range(4):  # in the shapes of the golden traces, which are compiled in any case
+    for seed in range(4):  # reuses the compiled rollout of the golden traces
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
-        played = np.cumsum(done) - done == 0  # until the end and with it
+        played = np.cumsum(done) - done == 0  # up to and including the end
         board, view = (np.asarray(tiles)[played] for tiles in draw(steps.state))
         assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()
 
@@ -71,7 +71,7 @@ def test_the_view_is_the_rgb_observation():
     np.testing.assert_array_equal(frames.view_painter(env, env.tile_size)(batch)[0], obs)
 
 
-def test_a_wall_leaves_gaps_and_fills_its_rest():
+def test_a_wall_has_gaps_and_fills_empty_places_with_the_background():
     pictures = np.stack([np.full((2, 3, 3), 100 + i, np.uint8) for i in range(3)])
     wall = frames.mosaic(pictures, 2)
     assert wall.shape == (4 + frames.GAP, 6 + frames.GAP, 3)
@@ -80,10 +80,10 @@ def test_a_wall_leaves_gaps_and_fills_its_rest():
 
 
 @pytest.mark.parametrize(("boards", "columns"), [(1, 1), (2, 1), (4, 2), (9, 3), (16, 4), (64, 8)])
-def test_walls_are_about_square(boards, columns):
+def test_walls_are_nearly_square(boards, columns):
     assert frames.wall_columns(boards) == columns
 
 
 @pytest.mark.parametrize(("pixels", "tile_size"), [(5, 4), (47, 8), (69, 12), (81, 16), (900, 64)])
-def test_tile_sizes_are_crisp(pixels, tile_size):
+def test_tile_sizes_are_multiples_of_four(pixels, tile_size):
     assert drawing.fitting_tile_size((5, 5), pixels, pixels) == tile_size

@@ -1,4 +1,4 @@
-"""GIFs: exact pictures, one frame for each, and an older file that survives a failure."""
+"""GIFs: exact pictures, one frame per picture, and older files that survive a failure."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_new_colours_may_come_later(tmp_path):
     np.testing.assert_array_equal(again[2], first)
 
 
-def test_equal_pictures_stay_frames_of_their_own(tmp_path):
+def test_equal_pictures_stay_separate_frames(tmp_path):
     picture = noise(1, 9)[0]
     gif.write(tmp_path / "a.gif", [(picture, 0.125)] * 5)
     again, durations = read(tmp_path / "a.gif")
@@ -59,7 +59,7 @@ def test_equal_pictures_stay_frames_of_their_own(tmp_path):
     assert b"NETSCAPE2.0\x03\x01\x00\x00" in (tmp_path / "a.gif").read_bytes()  # endless
 
 
-def test_too_many_colours_are_reduced_to_near_ones(tmp_path):
+def test_too_many_colours_are_quantised(tmp_path):
     ramp = np.zeros((32, 32, 3), np.uint8)
     ramp[..., 0] = np.arange(32)[:, None] * 8
     ramp[..., 1] = np.arange(32)[None, :] * 8
@@ -77,7 +77,7 @@ def test_small_changes_make_small_frames(tmp_path):
 
 
 @pytest.mark.parametrize("old", [None, b"precious"])
-def test_a_failure_harms_no_older_file_and_leaves_no_rest(tmp_path, old):
+def test_a_failure_harms_no_older_file_and_leaves_no_temporary_file(tmp_path, old):
     path = tmp_path / "a.gif"
     if old:
         path.write_bytes(old)
@@ -90,7 +90,7 @@ def test_a_failure_harms_no_older_file_and_leaves_no_rest(tmp_path, old):
         gif.write(path, pictures())
     with pytest.raises(ValueError, match="at least one picture"):
         gif.write(path, [])
-    with pytest.raises(ValueError, match="pixels"):
+    with pytest.raises(ValueError, match="all pictures must have shape"):
         gif.write(path, [(noise(1, 4)[0], 0.1), (np.zeros((2, 2, 3), np.uint8), 0.1)])
     assert [p.name for p in tmp_path.iterdir()] == (["a.gif"] if old else [])
     assert not old or path.read_bytes() == old

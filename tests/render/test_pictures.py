@@ -1,4 +1,4 @@
-"""`jaxenvs.render` and `jaxenvs.animate`: pictures of states given in any form."""
+"""`jaxenvs.render` and `jaxenvs.animate`: every accepted form of states, and errors."""
 
 import base64
 import importlib
@@ -47,7 +47,7 @@ def gif_frames(content: bytes) -> np.ndarray:
     return np.stack(shown)
 
 
-def test_a_picture_is_the_compositors_in_an_array_that_shows_itself(played):
+def test_a_picture_equals_the_compositors_and_displays_in_notebooks(played):
     env, states = played
     picture = jaxenvs.render(env, at(states, 0), tile_size=8)
     wanted = frames.board_painter(env, 8)(at(states, slice(1)))[0]
@@ -59,7 +59,7 @@ def test_a_picture_is_the_compositors_in_an_array_that_shows_itself(played):
     assert Image.open(io.BytesIO(cut._repr_png_())).size == (37, 9)
     assert picture[..., 0]._repr_png_() is None and picture[:0]._repr_png_() is None
     assert isinstance(picture.mean(), float) and type(picture / 255) is np.ndarray
-    assert max(jaxenvs.render(env, at(states, 0)).shape) <= frames.FILM_SIZE
+    assert max(jaxenvs.render(env, at(states, 0)).shape) <= frames.ANIMATION_SIZE
     assert type(pickle.loads(pickle.dumps(picture))) is Picture
 
 
@@ -74,7 +74,7 @@ def test_a_png_has_the_exact_colours(colours):
         np.testing.assert_array_equal(np.asarray(image.convert("RGB")), picture)
 
 
-def test_the_package_is_called_and_imported_from():
+def test_the_package_is_callable_and_importable():
     import jaxenvs.render as package
 
     assert package is jaxenvs.render is sys.modules["jaxenvs.render"] and callable(package)
@@ -84,7 +84,7 @@ def test_the_package_is_called_and_imported_from():
     assert {"render", "animate"} <= set(dir(jaxenvs))
 
 
-def test_nothing_beyond_the_core_is_needed_for_pictures_and_replays(played, monkeypatch, tmp_path):
+def test_pictures_and_replays_need_only_the_core_packages(played, monkeypatch, tmp_path):
     env, states = played
     for name in ("PIL", "imageio", "imageio_ffmpeg", "pygame"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
@@ -99,8 +99,8 @@ def test_nothing_beyond_the_core_is_needed_for_pictures_and_replays(played, monk
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
 
 
-def test_states_come_in_every_form(played, tmp_path):
-    """A list, a tuple, a generator and a stack give the same film, in a notebook and in a file."""
+def test_states_may_have_every_form(played, tmp_path):
+    """A list, a tuple, a generator and stacked states give the same animation."""
     env, states = played
     single = [at(states, i) for i in range(TIMES)]
     wanted = np.stack([jaxenvs.render(env, state) for state in single])
@@ -124,18 +124,18 @@ def test_a_batch_is_a_wall(played):
     pictures = frames.board_painter(env, 8)(at(states, slice(4)))
     wanted = frames.mosaic(pictures, 2)
     for given, of in ((whole, batch), (rows, env), (whole, env)):
-        film = jaxenvs.animate(of, given, tile_size=8)
-        np.testing.assert_array_equal(gif_frames(_gif(film)), [wanted, wanted])
+        animation = jaxenvs.animate(of, given, tile_size=8)
+        np.testing.assert_array_equal(gif_frames(_gif(animation)), [wanted, wanted])
         np.testing.assert_array_equal(jaxenvs.render(of, at(given, 0), tile_size=8), wanted)
     first = jaxenvs.render(batch, at(whole, 0), tile_size=8, boards=1)
     np.testing.assert_array_equal(first, pictures[0])
 
 
-def _gif(film) -> bytes:
-    return base64.b64decode(film._repr_html_().split("base64,")[1].removesuffix('">'))
+def _gif(animation) -> bytes:
+    return base64.b64decode(animation._repr_html_().split("base64,")[1].removesuffix('">'))
 
 
-def test_the_last_state_of_an_episode_stays(played, tmp_path):
+def test_the_last_state_of_an_episode_is_shown_longer(played, tmp_path):
     env, states = played
     twice = jax.tree.map(lambda leaf: np.concatenate([leaf[:2], leaf[:3]]), states)
     with Image.open(jaxenvs.animate(env, twice, tmp_path / "a.gif", fps=10)) as image:
@@ -146,7 +146,7 @@ def test_the_last_state_of_an_episode_stays(played, tmp_path):
     assert seconds == [0.1, 0.8, 0.1, 0.1, 0.8]
 
 
-def test_params_change_what_is_drawn(monkeypatch, played):
+def test_params_reach_the_painter(monkeypatch, played):
     env, states = played
 
     def lit(self, state, tile_size, params=None):
@@ -154,7 +154,7 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         return jnp.full((4, 4, 3), bright).astype(jnp.uint8)
 
     class Lit(type(env)):
-        """DoorKey, drawn brighter the longer its episodes may be."""
+        """DoorKey whose brightness encodes `max_steps_in_episode`."""
 
         picture = lit
 
@@ -169,13 +169,13 @@ def test_params_change_what_is_drawn(monkeypatch, played):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda e, s: jaxenvs.render(3, s), TypeError, "needs an environment of make.*got int 3"),
+        (lambda e, s: jaxenvs.render(3, s), TypeError, "expected an environment.*got int 3"),
         (lambda e, s: jaxenvs.render("Grid-v0", s), TypeError, "got str 'Grid-v0'"),
         (lambda e, s: jaxenvs.render(e, (s, s)), TypeError, "must be a GridState"),
-        (lambda e, s: jaxenvs.render(e, at(s, None)), TypeError, "animate draws states over time"),
+        (lambda e, s: jaxenvs.render(e, at(s, None)), TypeError, "animate for states over time"),
         (lambda e, s: jaxenvs.render(e, at(s, slice(0))), ValueError, "no states to draw"),
         (lambda e, s: jaxenvs.render(e, at(s, 0), boards=0), ValueError, "boards=0 is out of"),
-        (lambda e, s: jaxenvs.animate(e, at(s, 0)), TypeError, "jaxenvs.render draws one state"),
+        (lambda e, s: jaxenvs.animate(e, at(s, 0)), TypeError, "jaxenvs.render for one state"),
         (lambda e, s: jaxenvs.animate(e, []), ValueError, "no states to draw"),
         (lambda e, s: jaxenvs.animate(e, [at(s, 0), 3]), TypeError, "got int 3"),
         (lambda e, s: jaxenvs.animate(e, s, fps=0), ValueError, "fps=0 is out of range"),
@@ -185,11 +185,11 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         (lambda e, s: jaxenvs.render(e, at(s, 0), tile_size=0), ValueError, "tile_size=0 is out"),
         (lambda e, s: jaxenvs.render(e, at(s, 0), params=3), TypeError, "params must be like"),
         (lambda e, s: jaxenvs.animate(e, s, params=3), TypeError, "animate: params must be like"),
-        (lambda e, s: jaxenvs.animate(e, [at(s, 0), s]), TypeError, "state 1 has another number"),
+        (lambda e, s: jaxenvs.animate(e, [at(s, 0), s]), TypeError, "state 1 has another batch"),
         (lambda e, s: jaxenvs.animate(e, s, "a.avi"), ValueError, "a.avi must end in .gif, .mp4"),
         (lambda e, s: jaxenvs.animate(e, s, "/no/a.gif"), OSError, "'/no/a.gif'"),
     ],
 )
-def test_mistakes_are_named(call, error, words, played):
+def test_errors_name_the_mistake(call, error, words, played):
     with pytest.raises(error, match=words):
         call(*played)

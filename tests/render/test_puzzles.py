@@ -1,4 +1,4 @@
-"""Puzzles played by a person: keys, places pointed at, animated turns."""
+"""Puzzles played by a person: keys, clicks and animated turns."""
 
 import jax
 import numpy as np
@@ -14,13 +14,13 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The smallest of each class, and those with other actions.
+# The smallest id of each class, and ids with other actions.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
 
 class Still(Session):
-    """A session in which nothing is played, so that nothing is compiled."""
+    """A session that is never stepped, so that nothing is compiled."""
 
     def __init__(self, env: jaxenvs.Env) -> None:
         self.env, self.boards = env, 1
@@ -75,7 +75,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
         ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
         ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
-        # The same kinds as above: a key for each action, one place, two places.
+        # The same kinds of controls as above: a key per action, one place, two places.
         *with_full(
             ("Puzzle-SlidingTile-3x3-v0", "d", 1),
             ("Puzzle-Pyraminx-v0", "B", "B'"),
@@ -115,24 +115,24 @@ def test_a_click_means_the_nearest_city():
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state
     nearest = env.controls.pointing.action
-    assert nearest(state, (3, 7)) == 4  # beside (0.4, 0.2) and (0.5, 0.7)
+    assert nearest(state, (3, 7)) == 4  # between (0.4, 0.2) and (0.5, 0.7)
     assert nearest(state, (11, 8)) == 5
 
 
-def test_a_success_is_green_though_its_reward_is_a_cost():
+def test_a_success_is_green_although_its_reward_is_negative():
     session = Session(jaxenvs.make("Puzzle-TSP-10-v0", cities=3))
     assert session.act(1) and panel.end_colour(session, 0) is None
     assert session.act(2) and session.now.reward[0] < 0
     assert panel.end_colour(session, 0) == canvas.GOOD
 
 
-def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():
+def test_in_watch_mode_arrows_move_in_time_and_letters_move_the_cursor():
     watching = controller("Puzzle-LightsOut-5x5-v0", "watch")
     press(watching, "s d e")
     assert watching.session.now.action[0] == 6 and watching.session.human
 
 
-def test_a_letter_with_shift_is_the_letter_where_it_means_nothing():
+def test_shift_is_ignored_for_letters_without_a_shifted_binding():
     playing = controller("Puzzle-Maze-10x10-v0")
     assert playing.press("W") and playing.session.now.action[0] == 0
 
@@ -150,7 +150,7 @@ def test_a_click_acts_on_the_place_under_it():
 
 
 @pytest.mark.usefixtures("dummy_display")
-def test_a_turn_is_shown_on_its_way_in_the_window():
+def test_the_window_shows_in_between_pictures_of_a_turn():
     window = opened(lambda: controller("Puzzle-Cube-2x2-v0"))
     event = pygame.event.Event(pygame.KEYDOWN, key=pygame.K_u, mod=pygame.KMOD_LSHIFT)
     pygame.event.post(event)
@@ -190,13 +190,13 @@ def test_a_turn_ends_where_the_rules_put_the_stickers(size):
         ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
         wanted = np.asarray(draw(after)).astype(int)
         for solid in (np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]):
-            # Rounding of corners may move an edge by a point.
+            # Rounding of corners may move an edge by a pixel.
             assert (abs(ended[solid] - wanted[solid]).max(axis=-1) > 64).mean() < 0.01, action
         started = np.asarray(env.picture_between(state, action, 0.0, 8))
         np.testing.assert_array_equal(started, before)
 
 
-def test_every_sticker_of_a_cube_is_seen_from_one_of_two_sides():
+def test_each_sticker_of_a_cube_is_in_exactly_one_of_two_views():
     front, back = pictures.solids(3, 16)
     assert set(np.unique(front)) | set(np.unique(back)) == set(range(2 + 54))
     assert not set(np.unique(front)) & set(np.unique(back)) - {0, 1}
@@ -222,12 +222,7 @@ def test_a_tour_draws_its_route():
     plain = frames.board_painter(env, 16)(session.now.state)
     np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no step was taken yet
     lengths = []
-    for city in (
-        2,
-        2,
-        1,
-        3,
-    ):  # the second step goes nowhere; the last one also returns to the start
+    for city in (2, 2, 1, 3):  # the second step is no move; the last one also closes the tour
         session.act(city)
         plain = frames.board_painter(env, 16)(session.now.state)
         drawn = boards.pictures(session, 16)

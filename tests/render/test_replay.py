@@ -1,4 +1,4 @@
-"""Replays: the file holds what the compositor draws, and a browser shows it."""
+"""Replays: the file contains the compositor's frames, and a browser shows them."""
 
 import base64
 import functools
@@ -28,7 +28,7 @@ GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update"
-WINDOW = (1280, 800)  # pixels of the page
+WINDOW = (1280, 800)  # size of the page in pixels
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
 MOMENTS = 12
 
@@ -37,32 +37,32 @@ in_a_browser = pytest.mark.skipif(
 )
 
 
-def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
-    """Write a replay of random play, and return the boards' pictures of every moment."""
-    content, pictures, session = filmed(id, boards, tile_size, speed)
+def record(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
+    """Write a replay of random play; return the boards' pictures of every moment."""
+    content, pictures, session = recorded(id, boards, tile_size, speed)
     path.write_bytes(content)
     return pictures, session
 
 
 @functools.cache
-def filmed(id: str, boards: int, tile_size: int | None, speed: float):
-    """The replay file, the pictures, and the session."""
+def recorded(id: str, boards: int, tile_size: int | None, speed: float):
+    """Return the replay file, the pictures and the session."""
     env = jaxenvs.make(id)
     session = Session(env, RANDOM, boards, speed=speed)
-    reel = replay.Reel(env, boards, tile_size)
+    writer = replay.ReplayWriter(env, boards, tile_size)
     pictures = []
     for i in range(MOMENTS):
         if i == 5:
             session.new_level()  # a second episode
         elif i:
             session.forward()
-        reel.add(session)
+        writer.add(session)
         tile = replay_tile(env) if tile_size is None else tile_size
         pictures.append(frames.board_painter(env, tile)(session.now.state))
     names = [row.name for row in env.controls.actions]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "film.html"
-        reel.write(path, id, names, session.pilot.name, session.speed)
+        path = Path(folder) / "replay.html"
+        writer.write(path, id, names, session.pilot.name, session.speed)
         return path.read_bytes(), np.stack(pictures, axis=1), session
 
 
@@ -72,12 +72,12 @@ def replay_tile(env) -> int:
 
 
 def content(path) -> dict:
-    """The content of the file."""
+    """Return the JSON content of a replay."""
     return json.loads(re.search(r'"application/json">(.*?)</script>', path.read_text())[1])
 
 
 def decoded(held: dict) -> np.ndarray:
-    """All frames, decoded without a browser."""
+    """Decode all frames without a browser."""
     size, rows, columns = held["tile"], held["rows"], held["columns"]
     words = np.frombuffer(zlib.decompress(base64.b64decode(held["frames"])), "<u4")
     tiles = np.cumsum(words.reshape(-1, rows, columns), axis=0, dtype=np.uint32)
@@ -94,12 +94,12 @@ OTHERS = ("Craft-Classic-Pixels-v0", "Puzzle-Pyraminx-v0", "Puzzle-Sudoku-v0", "
 
 @pytest.mark.parametrize("id", [GRID, *(pytest.param(id, marks=pytest.mark.slow) for id in OTHERS)])
 def test_every_frame_is_the_compositors(tmp_path, id):
-    pictures, _ = film(tmp_path / "a.html", id)
+    pictures, _ = record(tmp_path / "a.html", id)
     np.testing.assert_array_equal(decoded(content(tmp_path / "a.html")), pictures[0])
 
 
 def test_states_alone_are_a_replay_without_actions(tmp_path):
-    pictures, session = film(tmp_path / "a.html", GRID)
+    pictures, session = record(tmp_path / "a.html", GRID)
     states = [jax.tree.map(lambda leaf: leaf[0], moment.state) for moment in session.history]
     held = content(jaxenvs.animate(session.env, states, tmp_path / "b.html", fps=3))
     np.testing.assert_array_equal(decoded(held), pictures[0])
@@ -112,22 +112,22 @@ def test_states_alone_are_a_replay_without_actions(tmp_path):
 
 
 @in_a_browser
-def test_what_states_do_not_tell_is_not_shown(tmp_path):
-    _, session = film(tmp_path / "a.html", GRID)
+def test_a_replay_of_states_hides_actions_and_returns(tmp_path):
+    _, session = record(tmp_path / "a.html", GRID)
     jaxenvs.animate(session.env, [session.state()] * 3, tmp_path / "b.html")
     do = 'note({hidden: ["step", "action", "return"].map(i => look(i).offsetParent === null)});'
     (noted,) = probed(tmp_path, tmp_path / "b.html", do)
     assert noted["hidden"] == [False, True, True] and noted["step"] == "0 of 0"
 
 
-def test_a_picture_that_is_not_made_of_whole_tiles_is_padded(tmp_path):
-    reel = replay.Reel(jaxenvs.make(GRID), 1, 8)
-    numbers, shape = reel._cut(np.full((9, 20, 3), 7, np.uint8))
+def test_a_picture_is_padded_to_whole_tiles(tmp_path):
+    writer = replay.ReplayWriter(jaxenvs.make(GRID), 1, 8)
+    numbers, shape = writer._cut(np.full((9, 20, 3), 7, np.uint8))
     assert shape == (2, 3) and len(set(numbers.tolist())) == 4
 
 
-def test_boards_follow_one_another_and_episodes_begin_where_they_do(tmp_path):
-    pictures, session = film(tmp_path / "a.html", GRID, boards=2, tile_size=8)
+def test_boards_are_stored_in_order_with_the_first_frame_of_each_episode(tmp_path):
+    pictures, session = record(tmp_path / "a.html", GRID, boards=2, tile_size=8)
     held = content(tmp_path / "a.html")
     np.testing.assert_array_equal(decoded(held), np.concatenate(pictures))
     assert [row["first"] for row in held["episodes"]] == [0, 5, 12, 17]
@@ -141,7 +141,7 @@ def test_boards_follow_one_another_and_episodes_begin_where_they_do(tmp_path):
     assert held["player"] == "random" and held["actions"][2] == "forward"
 
 
-def test_an_end_and_its_return_are_told(tmp_path):
+def test_an_episodes_end_and_return_are_stored(tmp_path):
     path = tmp_path / "a.html"
     assert (
         solve.main(["Puzzle-SlidingTile-3x3-v0", "--set", "scramble=3", "--html", str(path)]) == 0
@@ -157,9 +157,9 @@ def test_nan_and_infinity_become_null():
 
 def test_names_cannot_become_markup(tmp_path):
     session = Session(jaxenvs.make(GRID), RANDOM)
-    reel = replay.Reel(session.env, 1, 8)
-    reel.add(session)
-    reel.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
+    writer = replay.ReplayWriter(session.env, 1, 8)
+    writer.add(session)
+    writer.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
     text = (tmp_path / "a.html").read_text()
     assert text.count("<script") == text.count("</script") == 2 and "<img" not in text
     assert content(tmp_path / "a.html")["title"] == HOSTILE
@@ -167,13 +167,13 @@ def test_names_cannot_become_markup(tmp_path):
 
 
 def test_nothing_is_loaded(tmp_path):
-    film(tmp_path / "a.html", GRID)
+    record(tmp_path / "a.html", GRID)
     text = (tmp_path / "a.html").read_text()
     assert "default-src 'none'" in text
     assert not re.search(r"https?:|//[a-z]+\.|\bfetch\b|XMLHttp|import\s*\(|<link|@import", text)
 
 
-def test_the_command_writes_a_replay_beside_a_gif(tmp_path, capsys):
+def test_the_command_writes_a_replay_together_with_a_gif(tmp_path, capsys):
     page, gif = tmp_path / "a.html", tmp_path / "a.gif"
     assert watch.main([GRID, "--html", str(page), "--gif", str(gif), "--frames", "7"]) == 0
     said = capsys.readouterr().out
@@ -183,7 +183,7 @@ def test_the_command_writes_a_replay_beside_a_gif(tmp_path, capsys):
         assert image.n_frames == 7
 
 
-# In a browser: the page with a script that acts like a person and records what it sees.
+# A script for the page in a browser: it acts like a person and records the page's state.
 PROBE = """
 <script>
 (async () => {
@@ -203,7 +203,7 @@ PROBE = """
                 episode: look("episode").selectedIndex, images: document.images.length,
                 speed: look("speed").value, ...more});
   }
-  // Whether the browser may do what it does with the key.
+  // Return whether the browser's default action for the key remains.
   const press = (key, target = document) => target.dispatchEvent(
       new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
   function set(id, name, value) {
@@ -221,13 +221,13 @@ PROBE = """
 
 
 def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[dict]:
-    """What the script records in a browser, with pixels as arrays."""
+    """Run the script in a browser; return its records with pixels as arrays."""
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     size = "--window-size={},{}".format(*window)
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
-    for seconds in (30, 300):  # by the page's clock, which lags on a busy machine
+    for seconds in (30, 300):  # of the page's clock, which lags on a busy machine
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -245,7 +245,7 @@ def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[di
 @in_a_browser
 @pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0", "Classic-Pendulum-v0"])
 def test_a_browser_shows_the_compositors_frames(tmp_path, id):
-    pictures, session = film(tmp_path / "a.html", id, tile_size=16)
+    pictures, session = record(tmp_path / "a.html", id, tile_size=16)
     do = """
       for (let episode = 0; episode < 2; episode++) {
         set("episode", "selectedIndex", episode);
@@ -266,9 +266,9 @@ def test_a_browser_shows_the_compositors_frames(tmp_path, id):
     assert [row["done"] for row in noted[3:6]] == ["no", replay.NO_END, "no"]
 
 
-def test_it_holds_missions_and_what_the_agent_sees(tmp_path):
+def test_it_contains_missions_and_the_agents_views(tmp_path):
     id = "Grid-Fetch-5x5-N2-v0"
-    _, session = film(tmp_path / "a.html", id, 2, 8)
+    _, session = record(tmp_path / "a.html", id, 2, 8)
     held = content(tmp_path / "a.html")
     states = [moment.state for moment in session.history]
 
@@ -286,8 +286,8 @@ def test_it_holds_missions_and_what_the_agent_sees(tmp_path):
 
 
 @in_a_browser
-def test_a_browser_shows_the_mission_and_what_the_agent_sees(tmp_path):
-    _, session = film(tmp_path / "a.html", GRID, tile_size=8)
+def test_a_browser_shows_the_mission_and_the_agents_view(tmp_path):
+    _, session = record(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       press("ArrowRight");
       const view = look("view"), pen = view.getContext("2d");
@@ -303,8 +303,8 @@ def test_a_browser_shows_the_mission_and_what_the_agent_sees(tmp_path):
 
 @in_a_browser
 @pytest.mark.parametrize("window", [WINDOW, (1000, 600)])
-def test_the_controls_are_in_sight(tmp_path, window):
-    film(tmp_path / "a.html", GRID)
+def test_the_controls_are_visible_without_scrolling(tmp_path, window):
+    record(tmp_path / "a.html", GRID)
     do = """
       const of = part => { const {left, top, right, bottom} = part.getBoundingClientRect();
                            return [left, top, innerWidth - right, innerHeight - bottom]; };
@@ -320,14 +320,14 @@ def test_the_controls_are_in_sight(tmp_path, window):
 
 @in_a_browser
 def test_keys_and_time(tmp_path):
-    film(tmp_path / "a.html", GRID, tile_size=8)
+    record(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       press("ArrowRight"); note();
       press("End"); note();
       press("PageDown"); note();
       press("ArrowLeft"); note();
       press(" "); note();
-      await pause(2000);  // 6 steps at 8 a second, the pause at the end, and on from the start
+      await pause(2000);  // 6 steps at 8 per second, the pause at the end, then from the start
       note();
       press(" "); note();
       await pause(3000); note();"""
@@ -340,7 +340,7 @@ def test_keys_and_time(tmp_path):
 
 @in_a_browser
 def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
-    film(tmp_path / "a.html", GRID, tile_size=8)
+    record(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       const keys = [" ", "ArrowUp", "ArrowDown", "ArrowRight", "Home", "End", "PageDown"];
       const free = ["episode", "speed"].map(id => keys.map(key => press(key, look(id)))).flat();
@@ -354,8 +354,8 @@ def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
 
 
 @in_a_browser
-def test_every_part_has_a_name_and_the_slider_says_its_step(tmp_path):
-    film(tmp_path / "a.html", GRID, tile_size=8)
+def test_every_part_has_an_accessible_name_and_the_slider_a_value(tmp_path):
+    record(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       press("ArrowRight");
       note({named: [...document.querySelectorAll("canvas, nav *")].map(part => part.ariaLabel),
@@ -377,8 +377,8 @@ def test_every_part_has_a_name_and_the_slider_says_its_step(tmp_path):
 
 @in_a_browser
 @pytest.mark.parametrize(("speed", "after"), [(10, "15 steps/s"), (0.5, "1 steps/s")])
-def test_the_speed_that_was_asked_for_is_in_the_list(tmp_path, speed, after):
-    film(tmp_path / "a.html", GRID, tile_size=8, speed=speed)
+def test_the_list_of_speeds_contains_the_given_one(tmp_path, speed, after):
+    record(tmp_path / "a.html", GRID, tile_size=8, speed=speed)
     given, faster = probed(tmp_path, tmp_path / "a.html", 'note(); press("ArrowUp"); note();')
     assert (given["speed"], faster["speed"]) == (f"{speed} steps/s", after)
 
@@ -386,10 +386,10 @@ def test_the_speed_that_was_asked_for_is_in_the_list(tmp_path, speed, after):
 @in_a_browser
 def test_hostile_names_stay_text_in_a_browser(tmp_path):
     session = Session(jaxenvs.make(GRID), RANDOM)
-    reel = replay.Reel(session.env, 1, 8)
+    writer = replay.ReplayWriter(session.env, 1, 8)
     for _ in range(2):
-        reel.add(session)
+        writer.add(session)
         session.forward()
-    reel.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
+    writer.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
     (noted,) = probed(tmp_path, tmp_path / "a.html", 'press("End"); note();')
     assert noted["title"] == noted["action"] == HOSTILE and noted["images"] == 0

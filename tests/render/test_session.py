@@ -1,4 +1,4 @@
-"""The session without a display: history, cursor, branches, episodes, time."""
+"""The session without a display: history, cursor, branches, episodes and clock."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxenvs.render import session as sessions
 from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
 from jaxenvs.render.session import NO_ACTION, Moment, Session, action_name, board_moment
 
-ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner, looking along the wall
+ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner and faces along a wall
 TO_GOAL = [Action.FORWARD] * 2 + [Action.RIGHT] + [Action.FORWARD] * 2
 
 
@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_history_and_another_one_does_not():
     assert not all(map(same, a.history, c.history))
 
 
-def test_a_board_does_not_depend_on_how_many_there_are():
+def test_a_board_does_not_depend_on_the_number_of_boards():
     one, three = forward(session(1), 12), forward(session(3), 12)
     for a, b in zip(one.history, three.history, strict=True):
         assert same(a, jax.tree.map(lambda leaf: leaf[:1], b))
@@ -67,8 +67,8 @@ def test_a_person_acting_in_the_past_begins_a_branch():
     assert s.act(Action.LEFT)
     assert s.human and s.at_end and len(s.history) == 7
     assert s.now.action[0] == Action.LEFT
-    assert not s.tick(10.0)  # it waits for the person
-    s.toggle_pause()  # and goes on by the pilot
+    assert not s.tick(10.0)  # waits for the person
+    s.toggle_pause()  # the pilot continues
     assert s.tick(0.13) and len(s.history) == 8
 
 
@@ -82,7 +82,7 @@ def test_a_branch_that_repeats_the_past_is_the_past():
     s.toggle_pause()
     s.history = s.history[:3]
     forward(s, 10)
-    assert all(map(same, past, s.history))  # the pilot draws the same, too
+    assert all(map(same, past, s.history))  # the pilot's random actions repeat, too
 
 
 def test_undo_takes_back_a_move():
@@ -98,15 +98,13 @@ def test_an_episode_ends_and_the_next_one_begins():
     s = play(session(pilot=None), TO_GOAL)
     assert s.is_over() and s.now.terminated[0] and not s.now.truncated[0]
     assert s.now.score[0] == s.now.reward[0] == pytest.approx(1 - 0.9 * 5 / 100)
-    assert (
-        not s.act(Action.FORWARD) and len(s.history) == 6
-    )  # the end stays until a new level is asked for
+    assert not s.act(Action.FORWARD) and len(s.history) == 6  # only `new_level` leaves the end
     s.new_level()
     assert s.now.action[0] == NO_ACTION and s.now.score[0] == 0 and s.now.reward[0] == 0
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # and a new level can be undone
+    assert s.is_over()  # a new level can be undone
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():
@@ -121,7 +119,7 @@ def test_the_pilot_begins_the_next_episode_by_itself():
     assert s.history[-1].finished[0] == len(ends)
 
 
-def test_levels_do_not_depend_on_how_the_episodes_before_went():
+def test_levels_do_not_depend_on_earlier_episodes():
     env = jaxenvs.make("Grid-Empty-Random-5x5-v0")
     slow, quick = Session(env, RANDOM), Session(env, RANDOM)
     play(slow, [Action.DONE] * 7)
@@ -148,7 +146,7 @@ def test_acting_on_one_board_moves_the_others_by_the_pilot():
     ]
 
 
-def test_time_makes_steps_at_the_speed():
+def test_the_clock_makes_steps_at_the_speed():
     s = session(speed=4)
     assert not s.tick(0.2) and s.cursor == 0
     assert s.tick(0.06) and s.cursor == 1
@@ -156,10 +154,10 @@ def test_time_makes_steps_at_the_speed():
     s.toggle_pause()
     assert not s.tick(5.0) and s.paused
     s.toggle_pause()
-    assert s.tick(60.0) and s.cursor < 10  # a long stall is not made up for
+    assert s.tick(60.0) and s.cursor < 10  # no catching up after a long stall
 
 
-def test_an_end_stays_for_a_while():
+def test_the_end_of_an_episode_is_shown_for_end_pause():
     s = play(session(pilot=RANDOM, speed=60), TO_GOAL)
     s.toggle_pause()
     assert s.delay == sessions.END_PAUSE and not s.tick(0.5) and s.tick(0.4)
@@ -178,7 +176,7 @@ def test_speeds_stay_in_their_range():
     assert s.speed == sessions.SPEEDS[0]
 
 
-def test_the_history_is_bounded_and_goes_on(monkeypatch):
+def test_a_full_history_drops_the_oldest_moments(monkeypatch):
     s = session(seed=3)
     s.capacity = 10
     whole = forward(session(seed=3), 25)
@@ -189,7 +187,7 @@ def test_the_history_is_bounded_and_goes_on(monkeypatch):
     assert same(s.now, whole.history[16])
 
 
-def test_memory_of_a_full_history_is_some_megabytes():
+def test_a_full_history_stays_below_max_bytes():
     for boards in (1, 64):
         s = session(boards)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(s.now))
@@ -198,7 +196,7 @@ def test_memory_of_a_full_history_is_some_megabytes():
 
 
 class Stubborn:
-    """A policy that likes to go forward, and remembers nothing."""
+    """A policy without recurrent state that prefers to go forward."""
 
     begin = tuple
 
@@ -207,7 +205,7 @@ class Stubborn:
 
 
 class Counting:
-    """A policy that counts the observations it has seen; the count is its value."""
+    """A recurrent policy that counts its observations; the count is its value."""
 
     def begin(self):
         return jnp.int32(0)
@@ -216,34 +214,34 @@ class Counting:
         return memory + 1, jnp.zeros(7), (memory + 1).astype(jnp.float32)
 
 
-def test_policies_choose_greedily_or_by_chance_and_say_what_they_think():
+def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
     greedy = forward(session(pilot=of_policy(Stubborn(), greedy=True)), 6)
     assert {int(moment.action[0]) for moment in greedy.history[1:]} == {Action.FORWARD}
     drawn = forward(session(pilot=of_policy(Stubborn())), 60)
     actions = [int(moment.action[0]) for moment in drawn.history[1:]]
     assert len(set(actions)) > 1 and actions.count(Action.FORWARD) > 40
-    probabilities, value = sessions.opinion(greedy, 0)
+    probabilities, value = sessions.policy_output(greedy, 0)
     assert value == 0.5 and probabilities.sum() == pytest.approx(1)
     assert probabilities[Action.FORWARD] == pytest.approx(np.exp(4) / (np.exp(4) + 6))
-    assert np.isnan(sessions.opinion(session(), 0)[1])
+    assert np.isnan(sessions.policy_output(session(), 0)[1])
 
 
-def test_a_policy_remembers_until_the_episode_ends():
+def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    assert sessions.opinion(s, 0)[1] == 5.0  # four before, whoever acted, and this one
+    assert sessions.policy_output(s, 0)[1] == 5.0  # four steps by a person, and this observation
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
     s.toggle_pause()
     forward(s, 1)  # a new episode of board 0
-    assert [sessions.opinion(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
+    assert [sessions.policy_output(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.opinion(s, 0)[1] == 3.0  # the count at that time
+    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at that time
 
 
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
 
 
-def test_a_key_gives_real_numbers_and_a_pilot_any():
+def test_keys_and_pilots_give_continuous_actions():
     s = Session(PENDULUM, None, seed=3)
     assert s.now.action[0] == NO_ACTION and action_name(PENDULUM, board_moment(s.now, 0)) == ""
     left = [row.name for row in PENDULUM.controls.actions].index("full counter-clockwise")
@@ -257,18 +255,18 @@ def test_a_key_gives_real_numbers_and_a_pilot_any():
     assert not plain.info["invalid_action"]
 
 
-def test_a_policy_of_real_numbers_says_its_likeliest_action():
+def test_a_policy_of_continuous_actions_reports_its_mode():
     class Fixed:
         begin = staticmethod(tuple)
 
         @staticmethod
         def think(memory, obs, mask):
             assert mask is None
-            return memory, jnp.float32([0.5, -20.0]), obs[0]  # mean before tanh, and no spread
+            return memory, jnp.float32([0.5, -20.0]), obs[0]  # mean before tanh, log std
 
     s = Session(PENDULUM, of_policy(Fixed(), greedy=True))
     forward(s, 2)
-    likeliest, value = sessions.opinion(s, 0)
+    likeliest, value = sessions.policy_output(s, 0)
     np.testing.assert_allclose(likeliest, [2 * np.tanh(0.5)], rtol=1e-6)
     np.testing.assert_allclose(s.now.taken[0], likeliest, rtol=1e-6)
     assert value == pytest.approx(np.cos(s.state().angle), abs=1e-6)

@@ -1,4 +1,4 @@
-"""Sprites: all tiles look different, also without colour and at 8 pixels."""
+"""Grid sprites: all tiles look different, also in grey and at 8 pixels."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ from jaxenvs.grid.tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
 
 VALID_CODES = tuple(SPRITES.names)
 
-UNKNOWN = 0x0F  # kind 15 does not exist
+UNKNOWN = 0x0F  # kind 15, which does not exist
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def grey(code: int, **where: int) -> np.ndarray:
     return picture(code, **where).mean(axis=-1)
 
 
-def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
+def test_valid_codes_are_all_that_the_engine_writes_into_a_grid():
     coloured = (
         Kind.FLOOR,
         Kind.DOOR,
@@ -42,7 +42,7 @@ def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
     assert set(VALID_CODES) == wanted
 
 
-def test_invalid_bytes_are_conspicuous_and_tiles_are_not():
+def test_invalid_codes_have_a_magenta_sprite_and_valid_ones_do_not():
     unknown = picture(UNKNOWN)
     assert tuple(unknown[0, -1]) == (255, 0, 255)
     for code in range(NUM_CODES):
@@ -66,7 +66,7 @@ def test_a_box_does_not_show_the_key_in_it():
 
 
 @pytest.mark.parametrize("colour", Colour)
-def test_doors_and_things_of_one_colour_differ_by_shape(colour):
+def test_doors_and_objects_of_one_colour_differ_by_shape(colour):
     kinds = (
         Kind.DOOR,
         Kind.CLOSED_DOOR,
@@ -82,7 +82,7 @@ def test_doors_and_things_of_one_colour_differ_by_shape(colour):
 
 
 @pytest.mark.parametrize("code", VALID_CODES)
-def test_a_cell_in_sight_is_lighter(code):
+def test_a_visible_cell_is_lighter(code):
     assert picture(code, lit=1).mean() > picture(code, lit=0).mean() + 2
 
 
@@ -93,7 +93,7 @@ def test_the_four_directions_differ(code):
         assert np.abs(a - b).max() > 60
 
 
-def test_hands_show_what_they_carry():
+def test_the_agent_shows_the_object_that_it_carries():
     carried = [k | c << 4 for k in (Kind.KEY, Kind.BALL, Kind.BOX) for c in Colour]
     pictures = [picture(code, agent=4) for code in (EMPTY, *carried)]
     for a, b in itertools.combinations(pictures, 2):
@@ -110,7 +110,7 @@ def test_the_agent_points_where_it_faces():
     rows, columns = np.mgrid[:32, :32]
     for direction, (across, down) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
         body = np.abs(picture(EMPTY, agent=1 + direction, size=32) - white).max(axis=-1) < 30
-        # An arrowhead is wide at its tail: its mass lies behind the middle of its extent.
+        # An arrowhead is widest at its tail, so its centre of mass is behind its midpoint.
         along = (columns * across + rows * down)[body]
         assert along.mean() < (along.min() + along.max()) / 2
 
@@ -126,12 +126,12 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", *with_full("Craft-Classic-Ids-v0")])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """Run in a separate process, as for users: type checks would take four times as long."""
+    """Time it in a separate process without the tests' type checks, which make it 4x slower."""
     command = [sys.executable, "-c", DRAW, id]
     assert float(subprocess.check_output(command, timeout=300)) < 2.0  # 0.5 s
 
 
-def test_the_atlas_is_read_only_and_kept():
+def test_the_atlas_is_read_only_and_cached():
     atlas = SPRITES.atlas(32)
     assert atlas.shape == (2 * looks.NUM_AGENTS * NUM_CODES, 32, 32, 3) and atlas.dtype == np.uint8
     assert SPRITES.atlas(32) is SPRITES.atlas(32)

@@ -1,4 +1,4 @@
-"""`jaxenvs play ID --text`: games in a pipe, without a display and without pygame."""
+"""`jaxenvs play ID --text`: games through a pipe, without a display and without pygame."""
 
 import ast
 import io
@@ -17,7 +17,7 @@ NAMES = ["turn left", "turn right", "U", "U'", "7"]
 
 @pytest.fixture
 def typed(monkeypatch, capsys, no_display):
-    """Play with lines of input; return the exit code and the output."""
+    """Return a function that plays with lines of input and returns exit code and output."""
 
     def run(*lines: str, args: tuple[str, ...] = ()) -> tuple[int, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
@@ -27,7 +27,7 @@ def typed(monkeypatch, capsys, no_display):
     return run
 
 
-def test_a_game_is_won_by_words(typed):
+def test_a_game_is_won_by_typed_actions(typed):
     code, out = typed("forward", "fo", "1", "Forward", "2")
     assert code == 0 and out.count("> ") == 6  # the last is the end of the input
     assert "Mission: get to the green goal square." in out and "> Forward" in out
@@ -35,11 +35,11 @@ def test_a_game_is_won_by_words(typed):
     assert "Step 4 of at most 100" in out and "The episode ends here with the return 0.955." in out
 
 
-def test_what_is_wrong_is_told_with_what_is_allowed(typed):
+def test_errors_list_the_allowed_actions(typed):
     _, out = typed("forwrd", "99", "d")
     assert "There is no action 'forwrd'; did you mean 'forward'?" in out
     assert "There is no action '99'" in out and "Legal now: 0 left, 1 right, 2 forward" in out
-    assert "'d' is the beginning of 2 actions: 4 drop, 6 done." in out
+    assert "'d' matches 2 actions: 4 drop, 6 done." in out
     assert "Step 1 " not in out
 
 
@@ -50,7 +50,7 @@ def test_commands(typed):
     assert "> forward" not in out  # nothing is read after `quit`
 
 
-def test_nothing_happens_after_the_end_but_undo_and_new(typed):
+def test_after_the_end_only_undo_and_new_work(typed):
     wins = ("forward", "forward", "right", "forward", "forward")
     _, out = typed(*wins, "left", "undo", "new")
     assert "The episode is over. Type `new` for the next level" in out
@@ -68,7 +68,7 @@ def test_control_c_ends_the_game(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("more", [("--keys", "up"), ("--gif", "a.gif"), ("--screenshot", "a.png")])
-def test_text_goes_without_files_and_keys(more, capsys):
+def test_text_excludes_files_and_keys(more, capsys):
     assert play.main([ID, "--text", *more]) == 2
     assert "--text plays in the terminal" in capsys.readouterr().err
 
@@ -86,40 +86,37 @@ def test_text_goes_without_files_and_keys(more, capsys):
         ("undo", text.Choice(command="undo")),
     ],
 )
-def test_how_a_line_is_read(line, choice):
+def test_lines_are_parsed_as_actions_and_commands(line, choice):
     assert text.chosen(line, NAMES, [0, 1, 2, 3, 4], ["left", "right"]) == choice
 
 
 def test_an_illegal_action_is_refused_with_the_legal_ones():
     problem = text.chosen("U", NAMES, [0, 4]).problem
-    assert problem == "'U' is not legal now; these are: 0 turn left, 7."
+    assert problem == "'U' is not legal now; legal actions: 0 turn left, 7."
     assert text.chosen("1", NAMES, [0, 4]).problem.startswith("'turn right' is not legal")
 
 
-def test_the_beginning_of_an_illegal_action_is_no_unknown_one():
+def test_a_prefix_of_illegal_actions_is_reported_as_illegal():
     assert text.chosen("TURN r", NAMES, [0, 4]).action == -1
     assert text.chosen("TURN r", NAMES, [0, 4]).problem.startswith("'turn right' is not legal now")
     problem = text.chosen("turn", NAMES, [2, 4]).problem
-    assert (
-        problem
-        == "'turn' is the beginning of 2 actions, none of them legal now; these are: 2 U, 7."
-    )
+    assert problem == "'turn' matches 2 actions, none of them legal now; legal actions: 2 U, 7."
 
 
-def test_a_question_ends_in_one_mark():
+def test_a_suggestion_ends_in_one_question_mark():
     problem = text.chosen("turn lefd", NAMES, [0, 1]).problem
     assert "or 'undo'? Legal now: 0 turn left" in problem
 
 
-def test_a_line_of_any_length_is_answered_shortly():
-    for line in ("9" * 5000, "a" * 100_000):  # Python reads no number of over 4300 digits
+def test_long_lines_are_quoted_in_part():
+    for line in ("9" * 5000, "a" * 100_000):  # `int` refuses more than 4300 digits
         problem = text.chosen(line, NAMES, [0]).problem
         assert problem.startswith(f"There is no action '{line[0] * 57}...'. Legal now:")
         assert len(problem) < 200
 
 
 @pytest.mark.parametrize("code", ["ascii", "utf-8"])
-def test_bytes_that_the_terminal_cannot_read_or_write(monkeypatch, no_display, code):
+def test_bytes_outside_the_terminals_encoding_are_accepted(monkeypatch, no_display, code):
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"n\xc3\xa9\xff\nquit\n"), code))
     monkeypatch.setattr("sys.stdout", out)
@@ -134,7 +131,7 @@ def test_a_closed_input_ends_the_game(monkeypatch, capsys, no_display):
     assert "Actions: 0 left" in capsys.readouterr().out
 
 
-def test_of_many_actions_the_first_are_listed():
+def test_only_the_first_of_many_actions_are_listed():
     class Many(Session):
         def __init__(self) -> None:
             self.env = jaxenvs.make("Puzzle-LightsOut-7x7-v0")
@@ -147,7 +144,7 @@ def test_of_many_actions_the_first_are_listed():
 
 
 def test_it_needs_neither_pygame_nor_pillow():
-    """No module that `play` imports at its start imports them at its start."""
+    """No module that `play` imports at module level imports them at module level."""
     folder = Path(render.__file__).parent
     waiting, seen = ["play"], set()
     while waiting:

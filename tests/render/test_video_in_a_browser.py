@@ -1,4 +1,4 @@
-"""A browser plays a video that `jaxenvs watch` writes: it decodes the video to its end."""
+"""A browser plays a video of `jaxenvs watch` to its end."""
 
 import functools
 import http.server
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from jaxenvs.render import film, watch
+from jaxenvs.render import animation, watch
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
@@ -61,7 +61,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 
 def played(path, profile) -> dict:
-    """What the browser's video element reports at the end of the video."""
+    """Return the report of the browser's video element at the end of the video."""
     told: queue.Queue = queue.Queue()
     kind = f"video/{path.suffix[1:]}"
     pages = functools.partial(Pages, kind, path.read_bytes(), told)
@@ -70,7 +70,7 @@ def played(path, profile) -> dict:
         address = f"http://127.0.0.1:{server.server_port}/"
         autoplay = "--autoplay-policy=no-user-gesture-required"
         words = [BROWSER, *ALONE.split(), autoplay, f"--user-data-dir={profile}"]
-        words += ["--remote-debugging-port=0", address]  # without it, it leaves after loading
+        words += ["--remote-debugging-port=0", address]  # keeps the browser open after loading
         with subprocess.Popen(
             words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as browser:
@@ -81,7 +81,7 @@ def played(path, profile) -> dict:
                 server.shutdown()
 
 
-@pytest.mark.parametrize("suffix", film.VIDEOS)
+@pytest.mark.parametrize("suffix", animation.VIDEOS)
 def test_a_browser_plays_the_video(tmp_path, suffix):
     path = tmp_path / f"watch{suffix}"
     shot = f"--random Grid-Empty-5x5-v0 --frames 8 --fps 16 --tile-size 16 --gif {path}"
@@ -92,7 +92,7 @@ def test_a_browser_plays_the_video(tmp_path, suffix):
     assert told["frames"] >= 1 and (told["width"], told["height"]) == (80, 80)
 
 
-def test_a_damaged_video_is_seen_to_fail(tmp_path):
+def test_a_damaged_video_fails(tmp_path):
     path = tmp_path / "damaged.mp4"
     path.write_bytes(bytes(4096))
     assert "error" in played(path, tmp_path / "profile")

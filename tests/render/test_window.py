@@ -1,4 +1,4 @@
-"""The window on SDL's dummy display, driven by events like those of a real display."""
+"""The window on SDL's dummy display, driven by synthetic events."""
 
 import threading
 import time
@@ -95,7 +95,7 @@ def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
     first = shown(window)
     window.display.fill((9, 9, 9))
     settle(window, 1.0)
-    assert set(shown(window)) == {9}  # nothing happened, nothing is drawn
+    assert set(shown(window)) == {9}  # no event, so nothing is drawn
     keys(window, "right")
     assert shown(window) not in (first, set())
     keys(window, "back")
@@ -116,7 +116,7 @@ def test_the_bar_scrubs(window):
     keys(window, "up", "left", "left", "left")
     session, bar = window.controller.session, layout(window).bar
     mouse(window, pygame.MOUSEMOTION, bar.center)
-    assert session.cursor == 4  # no button is down
+    assert session.cursor == 4  # no button is pressed
     mouse(window, pygame.MOUSEBUTTONDOWN, (bar.left, bar.centery), button=1)
     assert session.cursor == 0
     mouse(window, pygame.MOUSEMOTION, bar.center)
@@ -128,7 +128,7 @@ def test_the_bar_scrubs(window):
     assert session.cursor == 4
 
 
-def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
+def test_time_plays_and_a_click_opens_a_board_of_the_wall(wall):
     settle(wall, 0.13)
     assert wall.controller.session.cursor == 1
     rect = layout(wall).boards[2]
@@ -141,7 +141,7 @@ def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
 
 
 @pytest.mark.parametrize("size", [(300, 200), (640, 480), (1400, 900)])
-def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
+def test_boards_fill_a_window_of_any_size_with_whole_tiles(window, size):
     window.display = pygame.display.set_mode(size, pygame.RESIZABLE)
     window.handle(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
     settle(window)
@@ -157,7 +157,7 @@ def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
 def test_every_size_shows_everything(window, size):
     where = assert_whole(window.controller, size)
     is_narrow = size == NARROW
-    assert (where.panel.top >= where.whole.bottom) == is_narrow  # else it is beside the board
+    assert (where.panel.top >= where.whole.bottom) == is_narrow  # else right of the board
     assert (where.scale >= 2) == (size[1] > 1500)
 
 
@@ -181,7 +181,7 @@ def test_a_new_window_takes_a_good_share_of_its_display(display, least, most):
     assert least <= width * height / (display[0] * display[1]) <= most
 
 
-def test_words_grow_with_the_window(window):
+def test_text_scales_with_the_window(window):
     def bright(scale: float) -> int:
         surface = pygame.Surface((round(312 * scale), round(500 * scale)))
         panel.draw(surface, window.controller, surface.get_rect(), scale)
@@ -190,7 +190,7 @@ def test_words_grow_with_the_window(window):
     assert bright(2.0) > 3 * bright(1.0)
 
 
-def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
+def test_saving_writes_a_gif_and_shows_a_notice(window, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys(window, "up", "left", "g")
     assert "3 pictures" in window.controller.notice
@@ -209,7 +209,7 @@ def test_it_opens_runs_and_closes_without_sound():
 
 @pytest.fixture
 def slow():
-    """A window whose session is ready only after `set` is called."""
+    """A window whose session is ready only after `ready.set()`."""
     ready = threading.Event()
 
     def prepare() -> Controller:
@@ -225,7 +225,7 @@ def slow():
 
 def test_it_opens_at_once_with_a_spinner(slow):
     first = shown(slow)
-    assert len(set(first)) > 10  # a word and dots
+    assert len(set(first)) > 10  # colours of a word and dots
     time.sleep(0.2)
     slow.pump(0.0)
     assert shown(slow) != first and slow.controller is None
@@ -262,7 +262,7 @@ def test_it_closes_while_it_compiles(slow):
     slow.pump(0.0)
     assert not slow.open and time.monotonic() - began < 1
     slow.close()
-    assert background.is_busy()  # so the command leaves at once
+    assert background.is_busy()  # thus the command exits at once
 
 
 def test_escape_closes_it_while_it_compiles(slow):
@@ -271,7 +271,7 @@ def test_escape_closes_it_while_it_compiles(slow):
     assert not slow.open
 
 
-def test_a_long_step_is_said_over_the_picture(window, monkeypatch):
+def test_a_long_step_shows_the_busy_word_over_the_picture(window, monkeypatch):
     go_on = threading.Event()
     after = window.controller.session._after
     monkeypatch.setattr(
@@ -282,7 +282,7 @@ def test_a_long_step_is_said_over_the_picture(window, monkeypatch):
     until = time.monotonic() + 60
     while shown(window) == still and time.monotonic() < until:
         window.pump(0.0)
-    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]  # a word in the corner
+    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]  # word in the corner
     go_on.set()
     settle(window)
     assert window.controller.session.cursor == 1
@@ -290,7 +290,7 @@ def test_a_long_step_is_said_over_the_picture(window, monkeypatch):
     assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
 
 
-def test_what_goes_wrong_in_the_background_is_raised():
+def test_errors_of_the_background_thread_are_raised():
     def prepare() -> Controller:
         raise OSError("no such run")
 
@@ -299,7 +299,7 @@ def test_what_goes_wrong_in_the_background_is_raised():
     assert not pygame.display.get_init()
 
 
-def test_a_wall_shows_what_its_agents_carry():
+def test_a_wall_shows_the_objects_that_agents_carry():
     env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
     controller = Controller(Session(env, RANDOM, 2), ID, "watch")
     size = (800, 600)
@@ -319,7 +319,7 @@ def test_a_wall_shows_what_its_agents_carry():
     assert after[0] == before[0] and after[1] != before[1]
 
 
-def test_a_long_value_takes_further_lines_and_never_covers_its_label():
+def test_a_long_value_wraps_and_never_covers_its_label():
     pygame.font.init()
     surface = pygame.Surface((240, 120))
     pen = Pen(Canvas(surface), 240)
@@ -327,7 +327,7 @@ def test_a_long_value_takes_further_lines_and_never_covers_its_label():
     written = pygame.surfarray.array3d(surface).any(axis=2)  # columns, then rows
     label = pen.canvas.width("enchanted", 15) + pen.left
     assert pen.top > 21 and pen.top % 21 == 0
-    assert written[: int(label) + 1, 21:].sum() == 0  # below the label is nothing
+    assert written[: int(label) + 1, 21:].sum() == 0  # nothing is below the label
     assert written[:, 21:42].any() and not written[int(label) + 1 : int(label) + 9].any()
     pen.row("floor", "2")
     assert pen.top % 21 == 0

@@ -1,4 +1,4 @@
-"""Checks that a window shows everything, large enough."""
+"""Check that a window shows everything at a sufficient size."""
 
 from jaxenvs.render import panel, screen
 from jaxenvs.render.controls import Controller
@@ -9,7 +9,7 @@ SIZES = [(500, 900), (760, 520), (800, 600), (930, 640), (1400, 900), (2350, 162
 
 
 def assert_whole(controller: Controller, size: tuple[int, int]) -> screen.Layout:
-    """Check that the panel shows all blocks, nothing overlaps, and boards take a good share."""
+    """Check that the panel shows all blocks, nothing overlaps, and boards are large enough."""
     where = screen.layout(controller, size)
     blocks, scale = panel.heights(controller), where.scale
     places = panel.columns(blocks, where.panel.height / scale - MARGIN - panel.FOOTER)

@@ -114,7 +114,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Puzzle-2048-v0"], "cannot be searched: a search needs an environment without chance"),
+        (["Puzzle-2048-v0"], "cannot be searched: choose a deterministic puzzle"),
         (["Grid-DoorKey-8x8-v0"], "cannot be searched"),
         (["Puzzle-SlidingTile-v0"], "Puzzle-SlidingTile-"),
         (["Puzzle-SlidingTile-3x3-v0", "--instance", "nowhere.txt"], "nowhere.txt: No such file"),

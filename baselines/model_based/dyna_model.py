@@ -1,0 +1,246 @@
+"""Training of Dyna's model on windows of the replay buffer.
+
+The model (dyna_network.py) learns to predict the next observation, the reward, the end of the task
+and the legal actions.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env
+from jaxenvs.core.masking import Mask
+from jaxenvs.core.platforms import by_platform
+from jaxenvs.core.vocabulary import Vocabulary
+
+from ..core import minibatches, replay_buffer
+from ..core.learner import Learner
+from ..core.minibatches import Loss
+from ..core.rollouts import Runner
+from ..networks import two_hot
+from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
+
+T = TypeVar("T")
+AT_ONCE = 4  # most items that a CPU computes together
+OF_NEXT = ("token_loss", "accuracy")  # metrics of the next observation, not of the step itself
+
+
+class Model(NamedTuple):
+    """Weights of the model and their training state; the same on all devices."""
+
+    weights: PyTree[Array]
+    optimiser: PyTree[Array]
+    updates: Int32[Array, "*seeds"]  # updates of the run made so far
+
+
+class Window(NamedTuple):
+    """Successive slots of the replay buffer; the last one has an observation only."""
+
+    obs: PyTree[Array]  # (*batch, steps + 1, ...)
+    history: History  # (*batch, steps + 1, ...)
+    mask: Mask  # (*batch, steps, actions)
+    action: Int32[Array, "*batch steps"]
+    reward: Float32[Array, "*batch steps"]
+    terminated: Bool[Array, "*batch steps"]
+    is_step: Bool[Array, "*batch steps"]
+
+    @property
+    def over(self) -> Bool[Array, "*batch steps"]:
+        """Return whether the next slot belongs to another episode."""
+        return self.terminated | ~self.is_step
+
+
+def vocabulary_of(env: Env) -> Vocabulary:
+    """Return the categories of an environment's observations; `ValueError` if it has none."""
+    found = env.vocabulary
+    if found is None:
+        raise ValueError(
+            f"{env.name} observes {env.observation_space}; dyna predicts maps of categories, such "
+            f"as those of Craft-Classic-Ids-v0 or the Grid- levels without a mission: choose "
+            f"another observation with --set obs=, or another --algo"
+        )
+    return found
+
+
+def model_of(learner: Learner[Any]) -> WorldTransformer:
+    """Return the model for the learner's environment."""
+    settings, env = learner.settings, learner.env.env
+    return WorldTransformer(
+        vocabulary_of(env),
+        env.action_space.n,
+        *(settings.context, settings.width, settings.num_heads, settings.depth, settings.atoms),
+        jnp.bfloat16 if settings.bfloat16 else jnp.float32,
+        parent=None,
+    )
+
+
+def model_optimiser(settings: Any) -> optax.GradientTransformation:
+    """Return the optimiser of the model."""
+    adam = minibatches.adamw(settings.model_rate, settings.model_decay)
+    return optax.chain(optax.clip_by_global_norm(1.0), adam)
+
+
+def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
+    """Return an untrained model; `obs` are the first observations of all environments."""
+    model = model_of(learner)
+    first = jax.tree.map(lambda leaf: leaf[:1], obs)
+    seen = jax.vmap(vocabulary_of(learner.env.env).read)(first)
+    before = jax.tree.map(lambda leaf: leaf[:1], first_history(learner, obs))
+    nothing = (jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.bool_))
+    weights = model.init(key, *seen, before, *nothing)
+    optimiser = model_optimiser(learner.settings).init(weights)
+    return Model(weights, optimiser, jnp.int32(0))
+
+
+def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
+    """Return the histories of episodes that begin at these observations."""
+    env = learner.env.env
+    return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
+
+
+def next_history(
+    learner: Learner[Any], history: History, action: Array, reward: Array, obs: PyTree[Array]
+) -> History:
+    """Return the histories after one more step of every episode, which led to `obs`."""
+    vocabulary = vocabulary_of(learner.env.env)
+    return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
+
+
+def train_model(
+    learner: Learner[Any], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Take `model_steps` gradient steps of the model; also return the mean losses."""
+    settings, chain = learner.settings, model_optimiser(learner.settings)
+
+    def gradient_step(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
+        weights, state = carry
+        size = settings.model_batch // learner.devices.count
+        window = sample_windows(key, runner.replay_buffer, size, settings.context)
+        gradient, losses = minibatches.gradients(learner, loss, weights, window)
+        return minibatches.apply_gradient(chain, gradient, state, weights), losses
+
+    model = runner.model
+    keys = jax.random.split(key, settings.model_steps)
+    (weights, state), losses = jax.lax.scan(gradient_step, (model.weights, model.optimiser), keys)
+    model = Model(weights, state, model.updates + 1)
+    return runner._replace(model=model), jax.tree.map(jnp.mean, losses)
+
+
+def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
+    """Sample windows of the replay buffer uniformly."""
+    env, first = replay_buffer.sample_slots(key, buffer, size, steps)
+    ahead = jnp.arange(steps + 1, dtype=jnp.int32)
+    at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
+    here = jax.tree.map(lambda part: part[:, :steps], at)
+    obs, history = jax.tree.map(lambda leaf: leaf[at], buffer.obs)
+    return Window(
+        obs=obs,
+        history=history,
+        mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
+        action=buffer.action[here],
+        reward=buffer.reward[here],
+        terminated=buffer.terminated[here],
+        is_step=buffer.is_step[here],
+    )
+
+
+def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
+    """Return the summed mean cross-entropies of observations, rewards, ends and legal actions.
+
+    The next slot is the step's successor unless the step is terminal; after a truncation it still
+    is. Slots without a step are left out.
+    """
+    of_window = functools.partial(window_losses, learner, weights)
+    is_next = window.is_step & ~window.terminated
+    parts = {
+        name: masked_mean(is_next if name in OF_NEXT else window.is_step, error)
+        for name, error in few_at_once(of_window, window).items()
+    }
+    total = jnp.stack([value for name, value in parts.items() if name.endswith("loss")]).sum()
+    return total, parts
+
+
+def window_losses(
+    learner: Learner[Any], weights: PyTree[Array], window: Window
+) -> dict[str, Float32[Array, " steps"]]:
+    """Return the losses and metrics of each step of one window."""
+    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
+    cells, rest = jax.vmap(vocabulary.read)(window.obs)
+    history = jax.tree.map(lambda leaf: leaf[:-1], window.history)
+    output: Any = model.apply(weights, cells[:-1], rest[:-1], history, window.action, window.over)
+    predicted, allowed = output
+    predict_reward: Any = functools.partial(model.apply, weights, method="reward")
+    reward = predict_reward(predicted.token, rest[:-1], history, rest[1:], window.terminated)
+    after = cells[1:].reshape(len(rest) - 1, -1, cells.shape[-1])
+    found = step_losses(predicted, reward, after, rest[1:], window, learner.settings.spacing)
+    if window.mask is not None:
+        legal = window.mask.astype(jnp.float32)
+        found["mask_loss"] = optax.sigmoid_binary_cross_entropy(allowed, legal).sum(axis=-1)
+    return found
+
+
+def step_losses(
+    predicted: Prediction,
+    reward: Float32[Array, "steps atoms"],
+    cells: Int32[Array, "steps cells channels"],
+    rest: Int32[Array, "steps numbers"],
+    window: Window,
+    spacing: float,
+) -> dict[str, Float32[Array, " steps"]]:
+    """Return the cross-entropies of the steps of one window.
+
+    Also return the share of correctly predicted numbers, and whether the reward is clipped.
+    """
+    chex.assert_equal_shape(
+        [window.reward, window.terminated, window.is_step, predicted.end],
+        custom_message="reward, terminated, is_step and end are [steps]",
+    )
+    likelihood = log_likelihood(predicted.cells, cells).sum(axis=-1)
+    likelihood += log_likelihood(predicted.rest, rest)
+    correct = jnp.concatenate(
+        [
+            (guess.argmax(axis=-1) == truth).reshape(len(truth), -1)
+            for guess, truth in ((predicted.cells, cells), (predicted.rest, rest))
+        ],
+        axis=-1,
+    )
+    ends = window.terminated.astype(jnp.float32)
+    beyond = two_hot.clipped(window.reward, reward.shape[-1] // 2, spacing)
+    return {
+        "token_loss": -likelihood / (cells.shape[1] + 1),
+        "reward_loss": two_hot.cross_entropy(reward, window.reward, spacing),
+        "end_loss": optax.sigmoid_binary_cross_entropy(predicted.end, ends),
+        "accuracy": correct.astype(jnp.float32).mean(axis=-1),
+        "clipped_targets": beyond.astype(jnp.float32),
+    }
+
+
+def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
+    """Apply `function` to each row, as `vmap` does; differentiable.
+
+    A CPU takes at most `AT_ONCE` rows together, so that the attention scores fit into its cache,
+    and computes them again for the gradient.
+    """
+
+    def in_turn(*rows: PyTree[Array]) -> T:
+        count = len(jax.tree.leaves(rows)[0])
+        size = max(n for n in range(1, AT_ONCE + 1) if count % n == 0)
+        some: Any = jax.checkpoint(jax.vmap(function))
+        parts = jax.tree.map(lambda leaf: leaf.reshape(count // size, size, *leaf.shape[1:]), rows)
+        found = jax.lax.map(lambda part: some(*part), parts)
+        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), found)
+
+    return by_platform(*rows, cpu=in_turn, default=jax.vmap(function))
+
+
+def masked_mean(
+    chosen: Bool[Array, "batch steps"], values: Float32[Array, "batch steps"]
+) -> Float32[Array, ""]:
+    """Return the mean of the chosen values; 0 where none is chosen."""
+    return jnp.where(chosen, values, 0.0).sum() / jnp.maximum(chosen.sum(), 1).astype(jnp.float32)

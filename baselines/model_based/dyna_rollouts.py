@@ -1,0 +1,166 @@
+"""Imagined rollouts of Dyna: the policy acts in the learned model, from steps of real rollouts."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from jaxenvs import Step
+from jaxenvs.core.masking import Mask, has_illegal
+
+from ..core import rollouts
+from ..core.learner import SEEDS, Learner
+from ..core.metrics import means
+from ..core.recurrence import reset_memory
+from ..core.rollouts import Rollout, Runner
+from ..networks import two_hot
+from ..on_policy import ppo, ppo_rnn
+from .dyna_model import few_at_once, model_of, next_history, vocabulary_of
+from .dyna_network import NEVER, History
+
+
+class Start(NamedTuple):
+    """Steps of a real rollout (*batch, ...), at which imagined episodes begin."""
+
+    obs: PyTree[Array]
+    memory: PyTree[Array]  # recurrent state of the policy before obs
+    history: History
+
+
+class Imagined(NamedTuple):
+    """State of imagined episodes, in place of a `VectorState`."""
+
+    memory: PyTree[Array]  # recurrent state of the model
+    start: Start  # where the episode began
+
+
+def learn_from_imagination(
+    learner: Learner[Any], runner: Runner, starts: Start, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from `imagined_rollouts`, or from none during the warm-up."""
+    settings = learner.settings
+    zeros = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
+    if not settings.imagined_rollouts:
+        return runner, means(zeros, 0)
+
+    def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
+        weights, optimiser = learned
+        now = runner._replace(weights=weights, optimiser=optimiser)
+        key_imagine, key_learn = jax.random.split(key)
+        now, memory, rollout = imagine(learner, now, starts, key_imagine)
+        now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
+        metrics = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}
+        return (now.weights, now.optimiser), metrics
+
+    def several(learned: tuple[PyTree, ...]) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
+        keys = jax.random.split(key, settings.imagined_rollouts)
+        learned, metrics = jax.lax.scan(one, learned, keys)
+        return learned, jax.tree.map(jnp.mean, metrics)
+
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    updates = jax.lax.pmax(runner.model.updates, SEEDS)
+    learned = (runner.weights, runner.optimiser)
+    is_warm = updates >= settings.updates_until(settings.warm_up)
+    learned, metrics = jax.lax.cond(is_warm, several, lambda same: (same, zeros), learned)
+    weights, optimiser = learned
+    return runner._replace(weights=weights, optimiser=optimiser), means(metrics, is_warm)
+
+
+def imagine(
+    learner: Learner[Any], runner: Runner, starts: Start, key: Array
+) -> tuple[Runner, PyTree[Array], Rollout]:
+    """Return a rollout in the model, as `ppo_rnn.learn` takes it.
+
+    Returns the runner at its end, the policy's recurrent state before its first step, and the
+    rollout.
+    """
+    key_begin, key_act = jax.random.split(key)
+    runner = begin(learner, runner, starts, key_begin)
+    keys = jax.random.split(key_act, learner.settings.imagined_steps)
+    act = functools.partial(imagined_step, learner)
+    end, rollout = jax.lax.scan(act, runner, keys)
+    return end, runner.memory, rollout
+
+
+def begin(learner: Learner[Any], runner: Runner, starts: Start, key: Array) -> Runner:
+    """Return a runner whose imagined episodes begin at randomly drawn starts."""
+    model = model_of(learner)
+    count = learner.settings.imagined_envs // learner.devices.count
+    steps = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), starts)
+    rows = jax.random.randint(key, (count,), 0, len(jax.tree.leaves(steps)[0]), jnp.int32)
+    start = jax.tree.map(lambda leaf: leaf[rows], steps)
+    return runner._replace(
+        world=Imagined(copies(model.begin(), count), start),
+        obs=start.obs,
+        memory=start.memory,
+        history=start.history,
+        returns=jnp.zeros(count, jnp.float32),
+        lengths=jnp.zeros(count, jnp.int32),
+    )
+
+
+def copies(tree: PyTree[Array], count: int) -> PyTree[Array]:
+    """Broadcast a tree to a first axis of `count` environments."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
+
+
+def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    """Make one imagined step in every episode; episodes that end restart where they began."""
+    key_action, key_step = jax.random.split(key)
+    mask = allowed(learner, runner)
+    memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
+    step = predicted_step(learner, runner, key_step, action)
+    history = next_history(learner, runner.history, action, step.reward, step.obs)
+    history = jax.vmap(reset_memory)(history, runner.world.start.history, step.done)
+    runner = runner._replace(memory=memory, history=history)
+    after, ends = rollouts.after_step(learner, runner, step)
+    never_cut = jnp.zeros_like(step.reward)
+    return after, Rollout(
+        obs=runner.obs, reward=step.reward, truncation_value=never_cut, **chosen, **ends
+    )
+
+
+def allowed(learner: Learner[Any], runner: Runner) -> Mask:
+    """Return the predicted legal actions; None if the environment allows all in any state."""
+    env = learner.env.env
+    if not has_illegal(env):
+        return None
+    predict = functools.partial(model_of(learner).apply, runner.model.weights, method="allowed")
+    logits: Any = jax.vmap(predict)(*jax.vmap(vocabulary_of(env).read)(runner.obs))
+    return (logits > 0) | (logits == logits.max(axis=-1, keepdims=True))
+
+
+def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
+    """Sample a step from the model; an episode that ends shows its first observation again."""
+    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
+    key_cells, key_rest, key_end = jax.random.split(key, 3)
+    predict: Any = functools.partial(model.apply, runner.model.weights, method="next")
+    seen, start = jax.vmap(vocabulary.read)(runner.obs), runner.world.start
+    memory, predicted = few_at_once(predict, runner.world.memory, *seen, runner.history, action)
+    cells = sample_likely(learner.settings, key_cells, predicted.cells).reshape(seen[0].shape)
+    rest = sample_likely(learner.settings, key_rest, predicted.rest)
+    obs = jax.vmap(vocabulary.write)(cells, rest)
+    terminated = jax.random.bernoulli(key_end, jax.nn.sigmoid(predicted.end))
+    predict_reward: Any = functools.partial(model.apply, runner.model.weights, method="reward")
+    reward = predict_reward(predicted.token, seen[1], runner.history, rest, terminated)
+    return Step(
+        obs=jax.vmap(reset_memory)(obs, start.obs, terminated),
+        state=Imagined(reset_memory(memory, model.begin(), terminated), start),
+        reward=two_hot.mean(reward, learner.settings.spacing),
+        terminated=terminated,
+        truncated=jnp.zeros_like(terminated),
+        info={},
+    )
+
+
+def sample_likely(
+    settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
+) -> Int32[Array, "*batch"]:
+    """Sample categories at least `least_chance` times as likely as the most likely one."""
+    if settings.least_chance:
+        least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
+        logits = jnp.where(logits >= least, logits, NEVER)
+    return jax.random.categorical(key, logits)

@@ -1,0 +1,166 @@
+"""Networks of the actor-critic learners: an actor, and an ensemble of critics.
+
+The actor outputs the means and scales of a Gaussian before tanh (core/distributions.py). Each
+critic outputs Q(s, a), or quantiles of the return.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, PyTree
+
+from jaxenvs import spaces
+from jaxenvs.core.masking import Mask
+
+from ..core.learner import Learner
+from ..networks.batch_renorm import BatchRenorm, Whole
+from ..networks.encoders import Encoder
+from ..networks.layers import normalise
+from ..networks.policies import Network
+from ..networks.products import dense
+
+DROPOUT = 2**20  # folded into a key that is also split; far from the small counters of a split
+NO_NOISE = -20.0  # a deterministic actor's outputs for the scale, which give the smallest one
+
+
+class Actor(Network):
+    """Policy network of one observation; `vmap` it."""
+
+    has_chance: bool = True  # whether it outputs scales; a deterministic actor has a constant one
+    renormalised: bool = False  # whether its layers have batch renormalisation, see batch_renorm.py
+
+    @nn.compact
+    def __call__(
+        self, obs: PyTree[Array], whole: Whole | None = None
+    ) -> Float32[Array, " outputs"]:
+        features = self.encoder_of(self.observation_space)(self.read(obs))
+        if self.renormalised:
+            features = BatchRenorm(self.dtype)(features, whole)
+        for width in self.hidden:
+            features = self.activate(dense(width, np.sqrt(2), self.dtype)(features))
+            if self.renormalised:
+                features = BatchRenorm(self.dtype)(features, whole)
+        if self.has_chance:
+            return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
+        means = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
+        return jnp.concatenate([means, jnp.full_like(means, NO_NOISE)])
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """Return the unchanged recurrent state, the outputs, and NaN for the value."""
+        return memory, self.apply(weights, obs), jnp.float32(jnp.nan)
+
+
+class Critic(nn.Module):
+    """Q-network of one observation and one action; `vmap` it.
+
+    Dropout acts only if the key "dropout" is given.
+    """
+
+    actor: Network  # which has the observation space and the encoder's settings
+    low: tuple[float, ...]  # bounds of the actions
+    high: tuple[float, ...]
+    hidden: tuple[int, ...]  # width of each layer
+    layer_norm: bool = False
+    dropout: float = 0.0
+    renormalised: bool = False  # see batch_renorm.py
+    values: int = 1  # outputs: 1, or quantiles of the return
+
+    @nn.compact
+    def __call__(
+        self, obs: PyTree[Array], action: Array, whole: Whole | None = None
+    ) -> Float32[Array, " values"]:
+        actor = self.actor
+        low, high = (np.array(end, np.float32) for end in (self.low, self.high))
+        encoder = Encoder(
+            actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv), actor.lines
+        )
+        features = encoder(actor.read(obs))
+        unit = (2 * action.ravel() - low - high) / (high - low)
+        features = jnp.concatenate([features, unit.astype(features.dtype)])
+        if self.renormalised:
+            features = BatchRenorm(actor.dtype)(features, whole)
+        for width in self.hidden:
+            features = dense(width, np.sqrt(2), actor.dtype)(features)
+            if self.has_rng("dropout"):
+                features = nn.Dropout(self.dropout, deterministic=False)(features)
+            if self.layer_norm:
+                features = normalise(nn.LayerNorm(), features)
+            features = actor.activate(features)
+            if self.renormalised:
+                features = BatchRenorm(actor.dtype)(features, whole)
+        return dense(self.values, 1.0)(features).astype(jnp.float32)
+
+
+def network(
+    env: Any,
+    has_chance: bool = True,
+    renormalised: bool = False,
+    layer_norm: bool = False,
+    **given: Any,
+) -> Actor:
+    """Return the actor for an environment.
+
+    Raises `ValueError` for action spaces other than Box. `layer_norm` is for critics and ignored.
+    """
+    made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
+    assert isinstance(env.action_space, spaces.Box)
+    return made
+
+
+def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
+    """Return the network of each critic, with `values` outputs."""
+    space: Any = learner.env.env.action_space
+    low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
+    # Without a parent: a module made within another's `init` would become its submodule.
+    actor, settings = learner.network.clone(parent=None), learner.settings
+    return Critic(
+        actor,
+        low,
+        high,
+        settings.critic_hidden or settings.hidden,
+        settings.layer_norm,
+        settings.dropout,
+        actor.renormalised,
+        values,
+        parent=None,
+    )
+
+
+def critic_values(
+    learner: Learner[Any],
+    critic: PyTree[Array],
+    obs: PyTree[Array],
+    action: Array,
+    count: int = 1,
+    key: Array | None = None,
+) -> Float32[Array, "critics batch values"]:
+    """Return the `count` outputs of each critic for a batch of observations and actions.
+
+    With dropout, each item and critic has a separate mask drawn from `key`; None disables dropout.
+    """
+    network = critic_of(learner, count)
+
+    def one(critic: PyTree, rngs: dict[str, Array], obs: PyTree, action: Array) -> Any:
+        return network.apply(critic, obs, action, rngs=rngs)
+
+    def over_batch(critic: PyTree, rngs: dict[str, Array]) -> Any:
+        keys = {name: jax.random.split(key, len(action)) for name, key in rngs.items()}
+        return jax.vmap(one, in_axes=(None, 0, 0, 0))(critic, keys, obs, action)
+
+    answer: Any = jax.vmap(over_batch)(critic, dropout_keys(learner, critic, key))
+    return answer
+
+
+def dropout_keys(
+    learner: Learner[Any], critic: PyTree[Array], key: Array | None
+) -> dict[str, Array]:
+    """Return the dropout key of each critic; {} without dropout or without a key."""
+    if key is None or not learner.settings.dropout:
+        return {}
+    count = len(jax.tree.leaves(critic)[0])
+    return {"dropout": jax.random.split(jax.random.fold_in(key, DROPOUT), count)}

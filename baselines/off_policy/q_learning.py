@@ -1,0 +1,283 @@
+"""Training loop of the learners of action values from a replay buffer: DQN and its relatives.
+
+In an update, every environment makes `rollout_steps` epsilon-greedy steps, which the replay buffer
+stores; then the learner takes `gradient_steps` gradient steps. DQN, C51, QR-DQN and IQN differ in
+their network, TD target and loss alone. R2D2 and MuZero use parts of the loop.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from jaxenvs.core.facts import identity
+from jaxenvs.core.masking import has_illegal
+
+from ..core import minibatches, priorities, replay_buffer, rollouts
+from ..core.learner import SEEDS, Learner
+from ..core.metrics import means
+from ..core.minibatches import Loss
+from ..core.replay_buffer import ReplayBuffer
+from ..core.rollouts import Rollout, Runner
+from ..networks import q_network
+
+LOSSES = ("q_loss", "q")  # names of the metrics that a loss returns
+LAST_RESET = 0.7  # share of the run after which nothing is reset, so that it ends trained
+
+
+class Learned(NamedTuple):
+    """The part of the training state that gradient steps change."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]
+    optimiser: PyTree[Array]
+    priorities: PyTree[Array]
+    sums: PyTree[Array] = ()  # of the priorities
+
+
+class Draws(NamedTuple):
+    """The randomness of one gradient step."""
+
+    key: Array  # of prioritised sampling
+    key_target: Array
+    key_loss: Array
+    slots: Any  # environments and slots, int32 (batch,), of uniform sampling
+
+
+class Objective(NamedTuple):
+    """The two functions in which the learners differ."""
+
+    td_target: Callable[..., Any]  # (learner, weights, target weights, batch, key)
+    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key), with an `error` per item
+    names: tuple[str, ...] = LOSSES  # of the metrics of the loss, without `error`
+
+
+def init(learner: Learner[Any], key: Array) -> Runner:
+    """Start with initial weights, and the initial weights to reset to if `reset_every` is set."""
+    runner = begin(learner, key)
+    kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
+    return runner._replace(first=kept)
+
+
+def begin(learner: Learner[Any], key: Array) -> Runner:
+    """Start with initial weights, an equal target network and an empty replay buffer."""
+    fields, settings = rollouts.begin(learner, key), learner.settings
+    mask = rollouts.legal_now(learner, fields["world"].env)
+    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots)
+    return Runner(
+        **fields,
+        target=jax.tree.map(jnp.copy, fields["weights"]),
+        updates=jnp.int32(0),
+        replay_buffer=buffer,
+        priorities=priorities.empty(*buffer.is_step.shape) if settings.priority else (),
+    )
+
+
+def update(
+    objective: Objective, learner: Learner[Any], runner: Runner
+) -> tuple[Runner, dict[str, Array]]:
+    """Act, store the steps and learn from the replay buffer; also return this update's metrics."""
+    runner, key, metrics = collect(learner, runner)
+    step = functools.partial(gradient_step, learner, objective, runner.replay_buffer)
+    draw_step = functools.partial(draw, learner, runner.replay_buffer)
+    runner, losses = learn_when_ready(learner, runner, key, step, draw_step, objective.names)
+    runner = reset(learner, runner, jax.lax.pmax(runner.updates, SEEDS))
+    return runner, {**metrics, **losses}
+
+
+def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
+    """Return the unchanged runner and Q(s, a) of all actions in its observations."""
+    answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
+    return runner, learner.network.mean(answer)
+
+
+def collect(
+    learner: Learner[Any],
+    runner: Any,
+    action_values: Callable[..., tuple[Any, Array]] = action_values,
+) -> tuple[Any, Array, dict[str, Array]]:
+    """Make `rollout_steps` steps in every environment and store them in the replay buffer.
+
+    `action_values(learner, runner, key)` also returns the runner, whose recurrent state it may
+    change. Returns the runner, a key to learn with, and metrics.
+    """
+    settings = learner.settings
+    epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
+    runner, key, key_learn = rollouts.next_update(learner, runner)
+
+    def draw(key: Array) -> tuple[Array, Array, q_network.ExplorationDraws]:
+        key_action, key_step = jax.random.split(key)
+        sizes = (learner.env.num_envs, learner.network.num_actions)
+        explore = q_network.exploration_draws(
+            key_action, *sizes, epsilon, not has_illegal(learner.env.env)
+        )
+        return jax.random.fold_in(key, 0), key_step, explore
+
+    def act(
+        runner: Any, draws: tuple[Array, Array, q_network.ExplorationDraws]
+    ) -> tuple[Any, Rollout]:
+        key_value, key_step, explore = draws
+        mask = rollouts.legal_now(learner, runner.world.env)
+        runner, values = action_values(learner, runner, key_value)
+        action = q_network.epsilon_greedy(explore, values, mask)
+        step = learner.env.step(key_step, runner.world, action)
+        buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
+        after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
+        return after, Rollout(**ends)
+
+    # Drawn before the loop: on a CPU every draw is a loop, which takes longer than a small network.
+    draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
+    runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
+    if runner.priorities:
+        given = runner.priorities, runner.replay_buffer, before
+        ranks = priorities.add_complete(*given, settings.reach, settings.spacing)
+        runner = runner._replace(priorities=ranks)
+    runner = runner._replace(updates=runner.updates + 1)
+    return runner, key_learn, {**rollouts.episode_sums(ends), "epsilon": epsilon.mean()}
+
+
+def epsilons(
+    learner: Learner[Any], updates: Int32[Array, ""]
+) -> Float32[Array, ""] | Float32[Array, " envs"]:
+    """Return the exploration rate: one number, or with `epsilon_power` one per environment."""
+    settings, envs = learner.settings, learner.env.num_envs
+    epsilon = settings.epsilon(updates)
+    if not settings.epsilon_power:
+        return epsilon
+    row = learner.devices.index * envs + jnp.arange(envs, dtype=jnp.int32)
+    place = row.astype(jnp.float32) / max(settings.num_envs - 1, 1)
+    return q_network.epsilon_ladder(epsilon, settings.epsilon_power, place)
+
+
+def learn_when_ready(
+    learner: Learner[Any],
+    runner: Any,
+    key: Array,
+    gradient_step: Callable[[Array, Learned, Any], tuple[Learned, dict[str, Array]]],
+    draw: Callable[[Array], Any] = identity,
+    names: tuple[str, ...] = LOSSES,
+) -> tuple[Any, dict[str, Array]]:
+    """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
+
+    `gradient_step` receives the exponent beta of the importance weights, the learned part of the
+    runner, and the result of `draw(key)`; its metrics have these `names`.
+    """
+    settings = learner.settings
+    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    updates = jax.lax.pmax(runner.updates, SEEDS)
+    beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
+    learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
+    zeros = dict.fromkeys(names, jnp.float32(0.0))
+
+    def steps(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        if learned.priorities:
+            learned = learned._replace(sums=priorities.sums(learned.priorities))
+        keys = jax.random.split(key, settings.gradient_steps)
+        draws = jax.vmap(draw)(keys)  # before the loop, see `collect`
+        learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, draws)
+        return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
+
+    ready = updates >= settings.updates_until(settings.warm_up)
+    learned, losses = jax.lax.cond(ready, steps, lambda same: (same, zeros), learned)
+    learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
+    return runner._replace(**learned), means(losses, ready)
+
+
+def draw(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
+    """Draw the keys of a gradient step and, under uniform sampling, its slots."""
+    settings, slots = learner.settings, ()
+    if not settings.priority:
+        size = settings.batch_size // learner.devices.count
+        slots = replay_buffer.sample_slots(key, buffer, size, settings.n_step)
+    key_target, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
+    return Draws(key, key_target, key_loss, slots)
+
+
+def gradient_step(
+    learner: Learner[Any],
+    objective: Objective,
+    buffer: ReplayBuffer,
+    beta: Float32[Array, ""],
+    learned: Learned,
+    draws: Draws,
+) -> tuple[Learned, dict[str, Array]]:
+    """Sample a batch, compute its TD targets and take a gradient step on the loss."""
+    settings, devices = learner.settings, learner.devices
+    window = (settings.n_step, settings.gamma)
+    drawn = None
+    if settings.priority:
+        known = (learned.priorities, learned.sums)
+        drawn = priorities.sample(draws.key, *known, settings.batch_size, beta, devices)
+        batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
+        batch = devices.distribute(batch._replace(weight=drawn.weight), drawn.device)
+    else:
+        env, slot = draws.slots
+        batch = replay_buffer.window(buffer, env, slot, *window)
+    target = objective.td_target(learner, learned.weights, learned.target, batch, draws.key_target)
+    return descend(learner, objective.loss, learned, drawn, batch, target, draws.key_loss)
+
+
+def descend(
+    learner: Learner[Any],
+    loss: Callable[..., Loss],
+    learned: Learned,
+    drawn: priorities.SampledSlots | None,
+    *given: Any,
+) -> tuple[Learned, dict[str, Array]]:
+    """Take a gradient step, move the target network and update the priorities of `drawn`.
+
+    `loss(learner, weights, *given)` also returns the TD error of each item as `error`.
+    """
+    settings, weights = learner.settings, learned.weights
+    gradient, losses = minibatches.gradients(learner, loss, weights, *given)
+    error = losses.pop("error")
+    optimiser = minibatches.optimiser(settings)
+    weights, state = minibatches.apply_gradient(optimiser, gradient, learned.optimiser, weights)
+    moves = minibatches.step_count(state) % settings.target_every == 0
+    rate = jnp.where(moves, settings.target_rate, 0.0)
+    target = polyak(learned.target, weights, rate)
+    learned = learned._replace(weights=weights, target=target, optimiser=state)
+    if drawn is not None:
+        known = (learned.priorities, learned.sums)
+        error = learner.devices.all_gather(error)
+        ranks, sums = priorities.update(*known, drawn, error, settings.priority)
+        learned = learned._replace(priorities=ranks, sums=sums)
+    return learned, losses
+
+
+def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[Array]:
+    """Move the target network by the share `rate` towards the weights."""
+    return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
+
+
+def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
+    """Every `reset_every` gradient steps, return the last layers to their initial weights.
+
+    The other layers keep the share `reset_keep` of their weights (shrink and perturb), and the
+    optimiser keeps nothing but its step counts.
+    """
+    settings = learner.settings
+    if not settings.reset_every:
+        return runner
+    made = jax.lax.pmax(minibatches.step_count(runner.optimiser), SEEDS)
+    before = jnp.maximum(made - settings.gradient_steps, 0)
+    due = made // settings.reset_every > before // settings.reset_every
+    due &= updates < int(settings.update_at(LAST_RESET))
+
+    def shrink(path: Any, new: Array, old: Array) -> Array:
+        kept = settings.reset_keep if path[1].key in learner.network.body else 0.0
+        return kept * new + (1.0 - kept) * old
+
+    def clear(leaf: Array) -> Array:
+        return jnp.zeros_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    def reset_all(now: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+        mixed = (jax.tree_util.tree_map_with_path(shrink, tree, runner.first) for tree in now[:2])
+        return *mixed, jax.tree.map(clear, now[2])
+
+    now = (runner.weights, runner.target, runner.optimiser)
+    weights, target, optimiser = jax.lax.cond(due, reset_all, lambda same: same, now)
+    return runner._replace(weights=weights, target=target, optimiser=optimiser)

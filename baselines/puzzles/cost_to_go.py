@@ -1,0 +1,152 @@
+"""Shared code of the learners of a cost-to-go heuristic: DAVI, and A* in a learned model."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import spaces
+from jaxenvs.puzzles.puzzle import PuzzleLevel
+
+from ..core.devices import Devices
+from ..core.episodes import Agents
+from ..core.learner import Algorithm
+from ..networks.encoders import Encoder
+
+
+class CostToGo(nn.Module):
+    """Residual MLP on the one-hot encoding of one observation; `vmap` it.
+
+    It outputs one cost-to-go, or with `actions` the cost of each action.
+    """
+
+    observation_space: spaces.Space
+    width: int
+    blocks: int
+    actions: int = 0
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, "*actions"]:
+        features = nn.relu(nn.Dense(self.width)(Encoder(self.observation_space, 0)(obs)))
+        for _ in range(self.blocks):
+            inner = nn.relu(nn.Dense(self.width)(features))
+            # Each block begins as the identity.
+            change = nn.Dense(self.width, kernel_init=nn.initializers.zeros)(inner)
+            features = nn.relu(features + change)
+        return nn.Dense(self.actions)(features) if self.actions else nn.Dense(1)(features)[0]
+
+
+class ActionCosts(NamedTuple):
+    """Targets of Q-learning: the cost of each action plus the cost-to-go after it."""
+
+    cost: Float32[Array, "*actions"]
+    known: Bool[Array, "*actions"]  # whether there is a target
+
+
+def costs_of_actions(
+    cost: Float32[Array, "*actions"],
+    valid: Bool[Array, "*actions"],
+    guesses: Float32[Array, "*actions then"],
+    able: Bool[Array, "*actions then"],
+    solved: Bool[Array, "*actions"],
+) -> ActionCosts:
+    """Return the Q-learning targets: `cost` + min over next actions of the predicted costs.
+
+    `guesses` are the predicted costs of the next actions, of which `able` are legal; where none is,
+    the target is unknown. Predictions below 0 count as 0. The cost-to-go is 0 where the action
+    solves the puzzle (`solved`).
+    """
+    best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
+    whole = cost + jnp.where(solved, 0.0, best)
+    known = valid & jnp.isfinite(whole)
+    return ActionCosts(jnp.where(known, whole, 0.0), known)
+
+
+def squared_error(guesses: Float32[Array, "*actions"], targets: ActionCosts) -> Float32[Array, ""]:
+    """Return the mean squared error of predicted costs over the known targets."""
+    errors = jnp.where(targets.known, jnp.square(guesses - targets.cost), 0.0)
+    return errors.sum() / jnp.maximum(targets.known.sum(dtype=jnp.float32), 1.0)
+
+
+def update_target(
+    settings: Any, target: PyTree[Array], weights: PyTree[Array], age: Array, loss: Array
+) -> tuple[PyTree[Array], Int32[Array, ""], Bool[Array, ""]]:
+    """Copy the weights to the target network if the loss is low or the copy is old.
+
+    The settings are `target_loss` and `target_every`. Returns the target network, its age in
+    updates, and whether it changed.
+    """
+    age = age + 1
+    change = (loss < settings.target_loss) | (age >= settings.target_every)
+    target = jax.tree.map(lambda old, new: jnp.where(change, new, old), target, weights)
+    return target, jnp.where(change, 0, age), change
+
+
+def play_greedily(
+    env: Any,
+    levels: PuzzleLevel,
+    state: PyTree[Array],
+    move: Callable[[PuzzleLevel, Any, Any], tuple[Any, Any]],
+    length: int,
+) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
+    """Make up to `length` moves from each level; return whether it is solved, and its moves.
+
+    `move(level, state, board)` returns the next state of the solver and the next board.
+    """
+
+    def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:
+        state, after = move(level, state, board)
+        solved = env.is_goal(level.instance, board)
+        after = jax.tree.map(lambda old, new: jnp.where(solved, old, new), board, after)
+        return state, after, ~solved
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        state, board, taken = carry
+        state, board, moved = jax.vmap(one)(levels, state, board)
+        return (state, board, taken + moved.astype(jnp.int32)), None
+
+    count = len(jax.tree.leaves(levels.board)[0])
+    start = (state, levels.board, jnp.zeros(count, jnp.int32))
+    _, board, taken = jax.lax.scan(step, start, length=length)[0]
+    return jax.vmap(env.is_goal)(levels.instance, board), taken
+
+
+def descent_metrics(
+    solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]
+) -> dict[str, Any]:
+    """Return the metrics of greedy descent: an episode per board, of return 1 if solved."""
+    return {
+        "episodes": jnp.int32(len(solved)),
+        "return_sum": solved.sum(dtype=jnp.float32),
+        "length_sum": moves.sum(dtype=jnp.int32),
+    }
+
+
+def results_by_seed(
+    weights: PyTree[Array], agents: Agents, evaluate: Callable[[Any, Array], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the results of `evaluate(weights, key)` for each seed, after its number."""
+    return [
+        {"seed": seed, **evaluate(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)}
+        for i, (seed, key) in enumerate(zip(agents.seeds, agents.keys, strict=True))
+    ]
+
+
+def solved_share(solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]) -> dict[str, Any]:
+    """Return the share of solved boards, and the mean number of moves to solve them."""
+    rate = round(float(solved.mean()), 6)
+    return {
+        "success_rate": rate,
+        "mean_length": round(float(moves[solved].mean()), 3) if rate else None,
+    }
+
+
+def check_one_device(algorithm: Algorithm, devices: Devices) -> None:
+    """Raise `ValueError` for more than one device."""
+    if devices.count > 1:
+        raise ValueError(
+            f"--devices {devices.count}: {algorithm.name} trains on one device; omit --devices"
+        )

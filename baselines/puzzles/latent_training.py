@@ -1,0 +1,94 @@
+"""Training of a learned model of a puzzle on transitions of random actions, see latent_world.py."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs.puzzles.puzzle import PuzzleState
+
+from ..core.learner import Learner
+from .latent_states import encoded, one_goal, successors
+from .latent_world import UNDECIDED
+
+
+class Transitions(NamedTuple):
+    """All data of the puzzle that the learner has."""
+
+    before: Array  # (*seeds, transitions, ...), see `Sight.look`
+    action: Int32[Array, "*seeds transitions"]
+    after: Array
+    solved: Bool[Array, "*seeds transitions"]  # whether `after` is solved
+
+
+def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
+    """Return `count` transitions of walks of random actions, including illegal ones.
+
+    If there is one goal, half of the walks begin there.
+    """
+    env, steps = learner.env, learner.settings.walk_steps
+
+    def walk(key: Array) -> Transitions:
+        key_level, key_start, key_walk = jax.random.split(key, 3)
+        level = env.sample_level(key_level)
+        if one_goal(env):
+            from_goal = jax.random.bernoulli(key_start)
+            goal = env.goal(level.instance)
+            board = jax.tree.map(lambda g, b: jnp.where(from_goal, g, b), goal, level.board)
+            level = level.replace(board=board)
+        start = env.reset_to(key_start, level).state
+        return jax.lax.scan(act, start, jax.random.split(key_walk, steps))[1]
+
+    def act(state: PuzzleState, key: Array) -> tuple[PuzzleState, Transitions]:
+        key_action, key_step = jax.random.split(key)
+        action = env.action_space.sample(key_action)
+        step = env.step(key_step, state, action)
+        look = learner.network.sight.look
+        return step.state, Transitions(look(state), action, look(step.state), env.succeeded(step))
+
+    walks = jax.vmap(walk)(jax.random.split(key, -(-count // steps)))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], walks)
+
+
+def model_loss(
+    learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
+) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
+    """Return the loss of a random batch of transitions, and its parts.
+
+    Where the model must recognise solved states, half of the batch is solved, if any data is.
+    """
+    nets, count = learner.network, learner.settings.batch
+    key_rows, key_solved, key_cells, key_noise = jax.random.split(key, 4)
+    rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
+    judges = not one_goal(learner.env)
+    if judges:
+        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved ones so far
+        rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
+        solved = jnp.searchsorted(met, rank)
+        rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))
+    rows = jax.tree.map(lambda leaf: leaf[rows], seen)
+    split = jax.vmap(nets.sight.split)
+    before, after = (
+        split(leaf, jax.random.split(k, count))
+        for leaf, k in zip((rows.before, rows.after), jax.random.split(key_cells), strict=True)
+    )
+    each = jax.vmap(functools.partial(nets.model.apply, weights))
+    parts = each(before, rows.action, after, rows.solved, jax.random.split(key_noise, count))
+    parts = jnp.stack([part.mean() for part in parts])
+    return parts @ jnp.array([1.0, UNDECIDED, 1.0, float(judges)], jnp.float32), parts
+
+
+def predicted_share(
+    learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
+) -> Float32[Array, ""]:
+    """Return the share of transitions whose next code the model predicts exactly."""
+
+    def right(each: Transitions, key: Array) -> Bool[Array, ""]:
+        key_before, key_after = jax.random.split(key)
+        before = encoded(learner, weights, each.before, key_before)
+        after = encoded(learner, weights, each.after, key_after)
+        return (successors(learner, weights, before)[each.action] == after).all()
+
+    return jax.vmap(right)(seen, jax.random.split(key, len(seen.action))).mean()

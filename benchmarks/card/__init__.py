@@ -1,0 +1,1 @@
+"""Every measurement that needs a GPU, as jobs of one command (`jaxenvs.benchmarks.card`)."""

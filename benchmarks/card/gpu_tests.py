@@ -1,0 +1,69 @@
+"""Job of `card` that runs the tests marked `gpu`, in slices: a record for each test."""
+
+import os
+from typing import Any
+
+from .results import HERE, OutOfTimeError, Work, absent
+
+TESTS = HERE.parent / "tests"
+MARK = "mark.gpu"  # every file with such tests contains it
+IMPORTED = "Module already imported"  # pytest's warning about modules of this process
+LONGEST = 45.0  # seconds that a test may take; with less time left none starts
+MOST_WORKERS = 12  # processes that share the GPU; each needs memory for a context and programs
+
+
+class Keeper:
+    """Plugin of pytest that skips recorded tests, records the others and stops in time."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.cut = False
+
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        """Deselect tests of earlier slices; a tiny run keeps three."""
+        rest = [item for item in items if not self.work.has(test=item.nodeid)]
+        items[:] = rest[:3] if self.work.tiny else rest
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Record the outcome of a test or of its failed setup; stop if no time is left."""
+        import pytest
+
+        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+            said = "" if report.passed else str(report.longrepr)[-500:]
+            record = {"test": report.nodeid, "outcome": report.outcome, "said": said}
+            self.work.keep([record | {"times_s": [report.duration]}])
+            if self.work.left() < LONGEST and not self.work.tiny:
+                self.cut = True
+                raise pytest.Session.Interrupted("no time is left")
+
+
+def run(work: Work) -> None:
+    """Run `pytest -m gpu` on the GPU and the CPU, in several processes if possible."""
+    import pytest
+
+    if not TESTS.is_dir():
+        work.miss("tests", "only a checkout has them")
+        return
+    keeper = Keeper(work)
+    files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
+    words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
+    code = pytest.main([*words, *_divided(work)], plugins=[keeper])
+    if code not in (0, 1, 2, 5):  # passed, failed, stopped, none left
+        raise RuntimeError(f"pytest ended with {code}; see above")
+    if keeper.cut:
+        raise OutOfTimeError
+
+
+def _divided(work: Work) -> list[str]:
+    """Return options for several test processes: most of the time is compilation."""
+    count = workers()
+    if work.tiny or count < 2 or absent(["xdist"]):
+        return []
+    done = [f"--deselect={record['test']}" for record in work.records]  # workers have no plugin
+    # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
+    return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
+
+
+def workers() -> int:
+    """Return the number of test processes."""
+    return min(MOST_WORKERS, (os.cpu_count() or 1) * 3 // 4)

@@ -1,0 +1,64 @@
+"""The jobs of `card`, the most important first.
+
+A job is a function of a `Work`. It imports packages beyond the library's own when it runs, so a
+missing package costs only that job. Tiny runs use sizes that a CPU measures in seconds.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from .. import kernels
+from ..harness import timing
+from . import gpu_tests, profiles, search, steps, training
+from .results import Work
+
+XLA_DEFAULTS = MappingProxyType({"XLA_FLAGS": ""})
+WITH_CPU = MappingProxyType({"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"})
+
+
+class Job(NamedTuple):
+    """A job; its process is killed after `most` minutes."""
+
+    name: str
+    what: str
+    run: Callable[[Work], None]
+    minutes: float  # estimate, compilation included; of one slice if it runs in slices
+    most: float = 9.0  # minutes, compilation included
+    needs: tuple[str, ...] = ()  # packages without which it measures nothing
+    environment: Mapping[str, str] = MappingProxyType({})  # variables of its process, on a GPU
+    files: int = 1  # that it writes
+    goes_on: bool = False  # resumes results of other code too
+    alone: bool = False  # runs last: it times nothing and uses the device without the lock
+
+
+TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
+SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
+ON_BOTH: dict[str, Any] = {"needs": ("pytest",), "environment": WITH_CPU, "alone": True}
+
+JOBS = (
+    Job("craft", "steps/s of Craft-Classic", steps.job("craft"), 8),
+    Job("full", "steps/s of the whole game", steps.job("full"), 6),
+    Job("full-symbolic", "the whole game compared with craftax", steps.job("full-symbolic"), 6),
+    Job("profiles", "kernels and HLO of ten programs", profiles.run, 6, files=2),
+    Job("training", "steps/s of PPO", training.speeds, 4, needs=TRAINS),
+    Job("training-full", "steps/s of PPO in the whole game", training.full, 6, needs=TRAINS),
+    Job("training-rnn", "steps/s of recurrent PPO", training.recurrent, 6, needs=TRAINS),
+    Job("doorkey", "DoorKey compared with NAVIX and XLand-MiniGrid", steps.job("doorkey"), 3),
+    Job("rules", "rule worlds compared with XLand-MiniGrid", steps.rules, 2),
+    Job("babyai", "exact against pool for BabyAI", steps.job("babyai"), 5),
+    Job("resets", "cost of new worlds, and each kernel, of Craft", steps.step_costs, 4),
+    Job("korf", "Korf's hundred 15-puzzles, with proof", search.korf_hundred, 3),
+    Job("puzzles", "steps/s of puzzles, nodes/s of search", search.puzzles, 4),
+    Job("families", "steps/s of the classes of Grid and BabyAI", steps.families, 7),
+    Job("billion", "1 B steps of PPO, a slice", training.billion, 6, **SLICES),
+    Job("graphs", "without flags for XLA", steps.job("graphs"), 3, environment=XLA_DEFAULTS),
+    Job("tests", "tests that need a GPU", gpu_tests.run, 5, **ON_BOTH),
+)
+
+
+def shorten() -> None:
+    """Shorten warm-up and rollouts: tiny runs test the jobs, and their figures mean nothing."""
+    timing.AGE_STEPS, timing.AGE_SECONDS = 1, 0.01
+    timing.ROLLOUT_STEPS = (8, 8)
+    kernels.LENGTH = 8

@@ -1,0 +1,187 @@
+"""Process of a job of `card`: starting and limiting it, and running the job in it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxenvs.core import gpu_flags
+
+from ..harness import device_lock
+from . import jobs, results
+from .jobs import Job
+
+MARGIN = 10.0  # seconds before its limit in which a job starts no further case
+OUTPUT = 40  # last lines that are kept of a job that failed
+POLL = 0.2  # seconds between two looks at a process
+OVERRUN = 124  # exit code of a process at its limit, as of timeout(1)
+LOCK = "device.lock"
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # to compile
+
+
+class StoppedError(Exception):
+    """Another thread has asked all jobs to stop."""
+
+
+class Limits(NamedTuple):
+    """Time limits of a job in seconds: without waiting for the device, and in total."""
+
+    seconds: float
+    most: float
+
+
+class Order(NamedTuple):
+    """Input of the process of a job."""
+
+    job: str
+    file: Path
+    scratch: Path
+    header: dict[str, Any]
+    limits: Limits
+
+    def as_json(self) -> str:
+        """Return the input as JSON, without the job's name, which is an option."""
+        seconds, most = (limit - MARGIN for limit in self.limits)
+        paths = {"file": str(self.file), "scratch": str(self.scratch)}
+        return json.dumps({**paths, "header": self.header, "seconds": seconds, "most": most})
+
+
+def child(*arguments: str) -> list[str]:
+    """Return the command line of `card` for a separate process, installed or not."""
+    return [sys.executable, str(Path(__file__).parents[1]), "card", *arguments]
+
+
+def environment(
+    asked: Mapping[str, str], header: dict[str, Any], shared: bool = False
+) -> dict[str, str]:
+    """Return the variables of a job's process; its XLA flags follow those that are already set.
+
+    On a GPU `gpu_flags` gives the flags unless the job sets others. Processes that share a
+    GPU do not preallocate its memory.
+    """
+    on_gpu = header["platform"] == "gpu"
+    extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
+    quick = QUICK if header["tiny"] and not on_gpu else ""
+    flags = (os.environ.get("XLA_FLAGS", ""), extra.pop("XLA_FLAGS", ""), quick)
+    return {
+        **os.environ,
+        **({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if shared else {}),
+        **extra,
+        "XLA_FLAGS": " ".join(filter(None, flags)),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple[list[str], str]:
+    """Run a job in a separate process and echo its output; return the last lines and an error.
+
+    The error is empty if the job wrote its own result. Raises `StoppedError` when `stop` is set.
+    """
+    process = subprocess.Popen(
+        child("--job", order.job),
+        env=variables,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    output: deque[str] = deque(maxlen=OUTPUT)
+    reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
+    with _killed(process, reader):
+        reader.start()
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; its output says why
+            assert process.stdin is not None
+            process.stdin.write(order.as_json())
+            process.stdin.close()
+        trouble = _wait(process, order.limits, stop)
+    return list(output), trouble
+
+
+def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
+    """Wait for the end of a process; return an error, or nothing if it succeeded.
+
+    The process itself observes `limits.seconds`, as only it knows how long it waited.
+    """
+    end = time.monotonic() + limits.most
+    while not stop.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.wait(POLL)
+            if code == OVERRUN:
+                return f"killed at its limit of {limits.seconds / 60:.1f} min"
+            return "" if code == 0 else f"its process ended with {code}"
+        if time.monotonic() > end:
+            return f"killed at its limit of {limits.most / 60:.1f} min"
+    raise StoppedError
+
+
+def _echo(name: str, process: subprocess.Popen, output: deque[str]) -> None:
+    for line in process.stdout or ():
+        output.append(line.rstrip())
+        print(f"  {name}: {output[-1]}", flush=True)
+
+
+@contextlib.contextmanager
+def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
+    """Kill the process of a job and its children on the way out."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reader.join()  # no process is left to write
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                assert pipe is not None
+                pipe.close()
+
+
+def work(job: Job) -> int:
+    """Run a job in this process with the input of `Order`; return the exit code."""
+    order = json.loads(sys.stdin.read())
+    file, scratch = Path(order["file"]), Path(order["scratch"])
+    scratch.mkdir(parents=True, exist_ok=True)
+    device_lock.DEVICE.share(scratch / LOCK)
+    todo = results.Work(file, order["header"], order["seconds"], scratch, order["most"])
+    threading.Thread(target=_watch, args=(todo, os.getppid()), daemon=True).start()
+    if todo.tiny:
+        jobs.shorten()
+    todo.write(state_after(job, todo))
+    return 0
+
+
+def state_after(job: Job, todo: results.Work) -> str:
+    """Run a job here; return its state."""
+    absent = results.absent(job.needs)
+    for name in absent:
+        todo.miss(name, "not installed, and this job needs it")
+    if absent:
+        return results.LEFT_OUT
+    todo.write(results.RUNNING)
+    try:
+        job.run(todo)
+    except results.OutOfTimeError:
+        return results.CUT
+    except ModuleNotFoundError as error:
+        todo.miss(str(error.name), "not installed, and this job needs it")
+        return results.LEFT_OUT
+    return results.DONE if todo.records or not todo.failed else results.FAILED
+
+
+def _watch(todo: results.Work, parent: int) -> None:
+    """End this process at its limit, or when its parent is gone, to release the device."""
+    while todo.left() > -MARGIN:
+        if os.getppid() != parent:
+            os._exit(1)
+        time.sleep(POLL)
+    os._exit(OVERRUN)

@@ -1,0 +1,206 @@
+"""Results of the jobs of `card`: records saved after each case, time left, missing packages.
+
+A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
+which are flat dictionaries with raw times under `times_s`. It is written after every case, so an
+interrupted job keeps its records and resumes from them.
+"""
+
+import hashlib
+import importlib.util
+import json
+import math
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxenvs
+from jaxenvs.core.files import replacing
+
+from ..harness import device_lock, instrument
+
+HERE = Path(__file__).resolve().parents[1]
+BROUGHT_HOME = HERE / "results" / "card"  # results of earlier runs, copied back
+RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
+NO_MEMORY = "RESOURCE_EXHAUSTED"  # in XLA's errors
+DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+
+Records = list[dict[str, Any]]
+
+
+class OutOfTimeError(Exception):
+    """The next case does not fit into the time left."""
+
+
+class Work:
+    """A running job."""
+
+    def __init__(
+        self,
+        file: Path,
+        header: dict[str, Any],
+        seconds: float,
+        scratch: Path,
+        most: float = math.inf,
+    ) -> None:
+        """Resume from the records of an earlier run in `header`.
+
+        The job may take `seconds` without waiting for the device, and `most` in total.
+        """
+        self.file, self.header, self.scratch = file, header, scratch
+        self.tiny = bool(header["tiny"])
+        self.begun, self.seconds, self.most = time.monotonic(), seconds, most
+        self.records: Records = header.pop("rows", [])
+        failed: Records = header.pop("failed", [])
+        # Other jobs may have used the memory, so such a case is tried again.
+        self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
+        self.missing: dict[str, str] = {}
+        self.longest = 0.0  # seconds of the longest case
+        self.unwritten: OSError | None = None  # error of the last attempt to write the file
+
+    def left(self) -> float:
+        """Return the seconds until the job must end."""
+        limit = min(self.seconds + device_lock.DEVICE.waited, self.most)
+        return self.begun + limit - time.monotonic()
+
+    def has(self, **case: Any) -> bool:
+        """Return whether this case has a record or has failed."""
+        wanted = case.items()
+        return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
+
+    def measure(self, figures: Callable[[], Records], **case: Any) -> None:
+        """Measure a case unless `has` finds it; note the reason if it fails.
+
+        Raises `OutOfTimeError` if a case as long as the longest does not fit.
+        """
+        if self.has(**case):
+            return
+        if self.left() < self.longest:
+            raise OutOfTimeError
+        start = time.monotonic() - device_lock.DEVICE.waited
+        try:
+            self.keep(figures())
+        except (LookupError, RuntimeError, ValueError) as error:  # jax's errors are RuntimeErrors
+            self.fail(error, **case)
+        taken = time.monotonic() - device_lock.DEVICE.waited - start
+        self.longest = max(self.longest, taken)
+
+    def keep(self, records: Iterable[dict[str, Any]]) -> None:
+        """Add records and write the file."""
+        self.records += records
+        self.write(RUNNING)
+
+    def fail(self, error: Exception, **case: Any) -> None:
+        """Note why a case has no records."""
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        self.failed.append({**case, "reason": reason})
+        print(f"no figures for {case}: {reason}", flush=True)
+
+    def miss(self, name: str, reason: str) -> None:
+        """Note that a package or the tests are missing here."""
+        if name not in self.missing:
+            print(f"{name}: {reason}", flush=True)
+        self.missing[name] = reason
+
+    def write(self, state: str) -> None:
+        """Write the file; report an error once and try again at the next call."""
+        figures = {"missing": self.missing, "failed": self.failed, "rows": self.records}
+        try:
+            save(self.file, {**self.header, "state": state, **figures})
+            self.unwritten = None
+        except OSError as error:
+            if self.unwritten is None:
+                print(f"{self.file} cannot be written ({error}); measuring goes on", flush=True)
+            self.unwritten = error
+
+
+def _hashable(record: dict[str, Any]) -> set[tuple[str, Any]]:
+    return {(k, v) for k, v in record.items() if isinstance(v, (str, int, float, type(None)))}
+
+
+def save(file: Path, content: dict[str, Any]) -> None:
+    """Write a result atomically; raise `OSError` on failure."""
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def load(file: Path) -> dict[str, Any] | None:
+    """Read a result; None if it is missing or damaged."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and isinstance(content.get("rows"), list) else None
+
+
+def absent(packages: Iterable[str]) -> list[str]:
+    """Return the packages that cannot be imported."""
+    return [name for name in packages if not _there(name)]
+
+
+def _there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # its parent package is missing
+        return False
+
+
+def about(commit: str) -> dict[str, Any]:
+    """Return the device, versions, commit and digest of the code; starts JAX."""
+    device, found = jax.devices()[0], instrument.about()
+    named = {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "driver": _output(*DRIVER),  # empty without an NVIDIA GPU
+        **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
+        "commit": commit or committed(),
+        "code": code(),
+    }
+    return {**found, **named}
+
+
+def slug(device: str) -> str:
+    """Return a device as part of a file name: `nvidia-h200`."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def committed() -> str:
+    """Return the commit of the checkout, marked if the code differs; empty outside a checkout."""
+    where = ("git", "-C", str(HERE.parent))
+    sources = ("jaxenvs", "baselines", "benchmarks/*.py")
+    changed = _output(*where, "status", "--porcelain", "--", *sources)
+    found = _output(*where, "rev-parse", "HEAD")
+    return f"{found}, changed" if changed else found
+
+
+def _output(*words: str) -> str:
+    """Return the output of a command, empty if it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def code() -> str:
+    """Return a digest of the sources of environments, learners and benchmarks.
+
+    A commit would not do: committing results changes it, and a copied checkout may have no git.
+    """
+    learners = importlib.util.find_spec("jaxenvs.baselines")
+    package = Path(str(jaxenvs.__file__)).resolve().parent
+    folders = {"jaxenvs": package, "benchmarks": HERE}
+    if learners and learners.origin:
+        folders["baselines"] = Path(learners.origin).resolve().parent
+    digest = hashlib.sha256()
+    for name, folder in sorted(folders.items()):
+        others = [other for other in folders.values() if other != folder]
+        for path in sorted(folder.rglob("*.py")):
+            if not any(path.is_relative_to(o) for o in others if o.is_relative_to(folder)):
+                digest.update(f"{name}/{path.relative_to(folder).as_posix()}\0".encode())
+                digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

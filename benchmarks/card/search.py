@@ -1,0 +1,119 @@
+"""Jobs of `card` that search: nodes per second of A*, and Korf's hundred 15-puzzles."""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenvs
+from jaxenvs import search
+from jaxenvs.core.memory import device_memory
+
+from ..harness import device_lock
+from . import korf
+from .results import Records, Work
+from .steps import alone, flat
+
+PUZZLES = (
+    "Puzzle-SlidingTile-5x5-v0",
+    "Puzzle-Cube-3x3-v0",
+    "Puzzle-2048-v0",
+    "Puzzle-Maze-10x10-v0",
+)
+SEARCHED = (
+    ("Puzzle-SlidingTile-4x4-v0", 10_000),
+    ("Puzzle-SlidingTile-4x4-v0", 100_000),
+    ("Puzzle-Cube-2x2-v0", 10_000),
+)
+FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
+BATCHES = (100_000, 400_000, 20_000)  # nodes expanded together
+SHARE = 0.3  # share of the device's memory for a search; other jobs need memory too
+MOST_NODES = 600_000_000  # whatever the memory
+MANY = 1_000_000_000  # nodes of all passes together at most
+
+
+def puzzles(work: Work) -> None:
+    """Measure A* on the 15-puzzle and the 2x2x2 cube, and steps per second of puzzles."""
+    for env_id, batch_size in (("Puzzle-SlidingTile-3x3-v0", 64),) if work.tiny else SEARCHED:
+        figures = functools.partial(_searched, work, env_id, batch_size)
+        work.measure(figures, id=env_id, batch_size=batch_size)
+    for num_envs in (8,) if work.tiny else (4096, 65_536):
+        for env_id in PUZZLES[:1] if work.tiny else PUZZLES:
+            alone(work, env_id, num_envs, "default")
+
+
+def _searched(work: Work, env_id: str, batch_size: int) -> Records:
+    from .. import searching
+
+    levels, budget, repeats = (1, 100_000, 1) if work.tiny else (4, 8_000_000, 3)
+    found = flat(searching.measure(env_id, batch_size, levels, budget, 0, repeats))
+    return [{"id": found.pop("env_id"), "algorithm": "astar", **found}]
+
+
+def korf_hundred(work: Work) -> None:
+    """Solve Korf's hundred 15-puzzles with proof, all in one table of nodes."""
+    for batch_size in (256,) if work.tiny else BATCHES:
+        figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
+        work.measure(figures, id=FIFTEEN, batch_size=batch_size)
+
+
+def _solved(batch_size: int, count: int) -> Records:
+    """Solve the `count` easiest levels."""
+    puzzle: Any = jaxenvs.make(FIFTEEN)
+    chosen = korf.LEVELS[:count]
+    boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])
+    budget = node_budget(boards.shape[1] + 1, small=count < len(korf.LEVELS))
+
+    def run(boards: jax.Array) -> search.Result:
+        return search.astar(
+            puzzle, boards, terminate="optimal", batch_size=batch_size, node_budget=budget
+        )
+
+    begun = time.perf_counter()
+    compiled = jax.jit(run).lower(boards).compile()
+    compile_seconds = time.perf_counter() - begun
+    cost, counts = _passes(compiled, boards, puzzle.goal(()))
+    known = np.array([level.optimal for level in chosen])
+    case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
+    found = {
+        "solved": int(np.isfinite(cost).sum()),  # with proof
+        "as_known": int((cost == known).sum()),  # of the length that IDA* found
+        "node_budget": budget,
+        "compile_seconds": compile_seconds,
+    }
+    return [case | found | counts]
+
+
+def _passes(
+    compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Search until all levels are solved or a pass solves none; return costs and counts.
+
+    A pass repeats the levels that the table of nodes had no room for. Solved levels start at the
+    goal, so one program serves all passes.
+    """
+    cost, better = np.full(len(boards), np.inf), True
+    counts = {"nodes": 0, "expanded": 0, "passes": 0}
+    with device_lock.held():
+        begun = time.perf_counter()
+        while better and not np.isfinite(cost).all() and counts["nodes"] < MANY:
+            left = ~np.isfinite(cost)
+            found = jax.device_get(compiled(jnp.where(left[:, None], boards, goal)))
+            new = left & found.optimal
+            cost[new], better = found.cost[new], bool(new.any())
+            more = {"nodes": int(found.nodes), "expanded": int(found.expanded), "passes": 1}
+            counts = {name: number + more[name] for name, number in counts.items()}
+        seconds = time.perf_counter() - begun
+    return cost, {**counts, "times_s": [seconds]}
+
+
+def node_budget(key_words: int, small: bool) -> int:
+    """Return how many nodes fit into the search's share of the device's memory."""
+    if small:
+        return 400_000
+    memory = device_memory(jax.devices()[0]) or 1 << 30
+    return min(MOST_NODES, int(SHARE * memory) // search.bytes_per_node(key_words))

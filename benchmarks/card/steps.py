@@ -1,0 +1,239 @@
+"""Jobs of `card` that measure steps per second, of each reset source and of other packages."""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+import jaxenvs
+from jaxenvs.core.vector import usual_source
+
+from .. import gpu_work, kernels, resets
+from ..harness import contestants, timing
+from ..harness.contestants import NO_RESET
+from ..peers import environments as peers
+from .results import Records, Work
+
+IDS = "Craft-Classic-Ids-v0"
+SYMBOLIC, PIXELS = "Craft-Classic-Symbolic-v0", "Craft-Classic-Pixels-v0"
+WHOLE_IDS, WHOLE_SYMBOLIC = "Craft-Ids-v0", "Craft-Symbolic-v0"
+DOORKEY = "Grid-DoorKey-8x8-v0"
+MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
+CRAFTAX = f"craftax (optimistic {peers.RATIO})"
+NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
+TASKS = "medium-1m"  # task set of the rule worlds
+TOP = 16  # kernels of a step that have a record
+
+GRADUAL = "pool, a 16th anew"  # refreshed before every rollout; `pool` is refreshed as a whole
+EXPENSIVE = ("exact", "pool", "stock")  # reset sources of levels that cost many steps
+WITH_BARE = (*EXPENSIVE, NO_RESET)
+CHEAP = ("fresh", "pool", "stock")
+BABYAI = ("exact", "pool", GRADUAL, "stock")
+
+
+class Case(NamedTuple):
+    """A batch of an id, our reset sources, and the other packages that take turns with them."""
+
+    id: str
+    num_envs: int
+    sources: Sequence[str]
+    others: Sequence[str] = ()
+
+
+# By job, the most important first. 262,144 of `WHOLE_SYMBOLIC` leave memory for one source only.
+CASES = {
+    "craft": (
+        Case(IDS, 65_536, WITH_BARE),
+        Case(IDS, 262_144, WITH_BARE),
+        Case(SYMBOLIC, 4096, EXPENSIVE, (CRAFTAX,)),
+        Case(IDS, 4096, WITH_BARE),
+        Case(PIXELS, 4096, EXPENSIVE),
+        Case(SYMBOLIC, 65_536, EXPENSIVE),
+        Case(PIXELS, 16_384, EXPENSIVE),
+        Case(IDS, 1024, WITH_BARE),
+        Case(IDS, 16_384, WITH_BARE),
+        Case(SYMBOLIC, 1024, EXPENSIVE, (CRAFTAX,)),
+        Case(PIXELS, 1024, EXPENSIVE, (CRAFTAX,)),
+        Case(SYMBOLIC, 16_384, EXPENSIVE),
+        Case(SYMBOLIC, 262_144, EXPENSIVE),
+    ),
+    "full": tuple(Case(WHOLE_IDS, envs, WITH_BARE) for envs in (65_536, 4096, 262_144)),
+    "full-symbolic": (
+        Case(WHOLE_SYMBOLIC, 4096, EXPENSIVE, (CRAFTAX,)),
+        Case(WHOLE_SYMBOLIC, 65_536, EXPENSIVE, (CRAFTAX,)),
+        Case(WHOLE_SYMBOLIC, 262_144, ("stock",)),
+    ),
+    "doorkey": tuple(
+        Case(DOORKEY, envs, CHEAP, (NAVIX, XLAND)) for envs in (65_536, 4096, 1_048_576)
+    ),
+    "babyai": tuple(Case(id, envs, BABYAI) for envs in (4096, 65_536) for id in MISSIONS),
+    "graphs": (  # compiled without the flags of `core.gpu_flags`
+        Case(IDS, 4096, ("exact", "pool")),
+        Case(IDS, 65_536, ("exact", "pool")),
+        Case(SYMBOLIC, 4096, ("exact", "pool")),
+        Case(DOORKEY, 4096, ("fresh", "pool")),
+        Case(DOORKEY, 65_536, ("fresh", "pool")),
+    ),
+}
+TINY = {
+    "craft": Case(IDS, 8, EXPENSIVE),
+    "full": Case(WHOLE_IDS, 2, ("stock",)),
+    "full-symbolic": Case(WHOLE_SYMBOLIC, 2, ("stock",)),
+    "doorkey": Case(DOORKEY, 8, CHEAP),
+    "babyai": Case(MISSIONS[0], 8, BABYAI),
+    "graphs": Case(DOORKEY, 8, ("fresh",)),
+}
+
+
+def job(name: str) -> Callable[[Work], None]:
+    """Return the job that measures the cases of a name."""
+
+    def run(work: Work) -> None:
+        for case in (TINY[name],) if work.tiny else CASES[name]:
+            figures = functools.partial(turns, work, *case)
+            work.measure(figures, id=case.id, num_envs=case.num_envs)
+
+    return run
+
+
+def turns(
+    work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
+) -> Records:
+    """Measure steps per second of our reset sources and of other packages in turns."""
+    pool = 16 if work.tiny else 4096
+    ours = {name: functools.partial(_batch, env_id, num_envs, name, pool) for name in sources}
+    theirs = {name: functools.partial(peers.peer, name, env_id, num_envs) for name in others}
+    return raced(work, {"id": env_id, "num_envs": num_envs}, {**ours, **theirs})
+
+
+def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
+    """Measure steps per second of contestants in turns; note the missing ones in `work`.
+
+    Their programs are compiled in parallel.
+    """
+    seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
+    runners = []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        compiling = {}
+        for name, build in builders.items():
+            try:
+                batch = build()
+                compiling[name] = batch, pool.submit(timing.lower(batch))
+            except ImportError:
+                work.miss(name, peers.install(name))
+            except (LookupError, RuntimeError, ValueError) as error:
+                work.fail(error, **case, contestant=name)
+        for name, (batch, programs) in compiling.items():
+            try:
+                runners.append(timing.BatchRunner(batch, seconds, programs.result()))
+            except (RuntimeError, ValueError) as error:  # out of memory, most likely
+                work.fail(error, **case, contestant=name)
+    measured = timing.take_turns(runners, repeats)
+    return [flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
+
+
+def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
+    """Return this library's batch; a pool has `pool` levels."""
+    if source not in ("pool", GRADUAL):
+        return contestants.ours(id, num_envs, source)
+    drawn = pool // 16 if source == GRADUAL else pool
+    made = contestants.ours(id, num_envs, "pool", pool_size=pool, refresh_size=drawn)
+    return dataclasses.replace(made, reset_source=source)
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Rename the raw times of a record to `times_s`, as in all jobs."""
+    return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
+
+
+def launches(runner: timing.BatchRunner) -> dict[str, int]:
+    """Count the kernels of a step in the program that was timed; empty on a CPU.
+
+    Also empty if the text of the program is not understood: another loop has the same number of
+    trips, or this release of XLA writes it differently.
+    """
+    if jax.default_backend() == "cpu":
+        return {}
+    try:
+        program: Any = runner.rollout
+        found = gpu_work.step_kernels(program.as_text(), runner.record.length)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return {}
+    return {
+        "kernels": sum(kernel.count for kernel in found if not kernel.dynamic),
+        "kernels_per_trip": sum(kernel.count for kernel in found if kernel.dynamic),
+    }
+
+
+def rules(work: Work) -> None:
+    """Measure rule worlds, a task for each environment, compared with XLand-MiniGrid."""
+    from .. import rule_worlds
+
+    for num_envs in (8,) if work.tiny else (4096, 65_536):
+        case = {"id": rule_worlds.ID, "num_envs": num_envs}
+        builders: dict[str, Callable[[], Any]] = {
+            source: functools.partial(rule_worlds.ours, TASKS, num_envs, source)
+            for source in (("fresh",) if work.tiny else ("fresh", "exact", "stock"))
+        }
+        if not work.tiny:
+            builders[XLAND] = functools.partial(rule_worlds.package, TASKS, num_envs)
+        figures = functools.partial(raced, work, case, builders)
+        work.measure(lambda run=figures: [r | {"set": TASKS} for r in run()], **case)
+
+
+def step_costs(work: Work) -> None:
+    """Measure Craft-Classic-Ids: `resets` by how many episodes end, and the time of each kernel."""
+    env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
+    for limit in (4,) if work.tiny else (0, 1000, 100):
+        work.measure(functools.partial(_resets, work, env_id, batch, limit), id=env_id, limit=limit)
+    for num_envs in (batch,) if work.tiny else (batch, 65_536):
+        for source in ("exact",) if work.tiny else EXPENSIVE:
+            case = {"id": env_id, "num_envs": num_envs, "reset_source": source, "part": "kernels"}
+            work.measure(functools.partial(_kernels, case), **case)
+
+
+def _resets(work: Work, env_id: str, batch: int, limit: int) -> Records:
+    asked = argparse.Namespace(
+        ids=[env_id],
+        batch=batch,
+        limits=[limit],
+        reset_source=EXPENSIVE,
+        seconds=0.01 if work.tiny else 0.2,
+        repeats=2 if work.tiny else 5,
+    )
+    return [flat(record) | {"part": "resets"} for record in resets.measure(asked)]
+
+
+def _kernels(case: dict[str, Any]) -> Records:
+    batch = contestants.ours(case["id"], case["num_envs"], case["reset_source"])
+    return kernel_records(case, kernels.profile(batch).record)
+
+
+def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
+    """Return a record of the whole step, then one for each of the longest kernels of a profile."""
+    whole = {"microseconds": found["step"], "busy": found["busy"]}
+    longest = list(found["microseconds"].items())[:TOP]
+    each = [
+        {"kernel": name, "microseconds": us, "launches": found["launches"][name]}
+        for name, us in longest
+    ]
+    return [case | record for record in (whole, *each)]
+
+
+def families(work: Work) -> None:
+    """Measure one id of each class of Grid and BabyAI, by its default source, then from a pool."""
+    grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
+    for source in ("default", "pool"):
+        for env_id in grids[4:5] if work.tiny else grids:
+            alone(work, env_id, 8 if work.tiny else 4096, source)
+
+
+def alone(work: Work, env_id: str, num_envs: int, source: str) -> None:
+    """Measure this library's batch of one reset source."""
+    named = usual_source(jaxenvs.make(env_id)) if source == "default" else source
+    figures = functools.partial(turns, work, env_id, num_envs, (named,))
+    work.measure(figures, id=env_id, num_envs=num_envs, reset_source=named)

@@ -1,0 +1,187 @@
+"""Jobs of `card` that train: steps per second, and a run of a billion steps in slices.
+
+The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one, on
+the same machine or, from the checkpoint file that it leaves next to its JSON, on another.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..harness import device_lock
+from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
+
+CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
+WHOLE = "Craft-Ids-v0"
+FULL = 8192  # environments of the whole game
+MANY = 16_384  # with these PPO is fastest in the whole game
+A_MILLION = (128, 128, 128)  # layer widths that give a million parameters, most in the first layer
+RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
+RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
+SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
+SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
+FREE = 20.0  # seconds without which a slice does not start
+POINTS = 200  # of the learning curve of a slice
+LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")  # of slices; updates
+RUN = (CRAFT, "--preset", "gpu", *LATER)
+TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
+TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episodes", "4")
+
+
+class Training(NamedTuple):
+    """A learner to time; `settings` override its preset."""
+
+    id: str
+    num_envs: int
+    preset: str | None
+    algorithm: str = "ppo"
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
+    """Return the job that measures steps of training per second, the first case first."""
+
+    def run(work: Work) -> None:
+        for case in (tiny,) if work.tiny else cases:
+            key: dict[str, Any] = {"id": case.id, "num_envs": case.num_envs}
+            if case.settings:
+                key |= {"reset_source": case.settings["reset_source"], "algorithm": case.algorithm}
+            work.measure(functools.partial(_trained, work, case), **key)
+
+    return run
+
+
+def _trained(work: Work, case: Training) -> Records:
+    from .. import scaling
+
+    seconds = 0.01 if work.tiny else 6.0
+    record = scaling.measure(*case[:2], 1, seconds, *case[2:4], **case.settings)
+    del record["devices"], record["device"]
+    made = {"algorithm": case.algorithm, "preset": case.preset or "usual"}
+    if case.settings:
+        made["reset_source"] = case.settings["reset_source"]
+    settings = ", ".join(f"{name} {value}" for name, value in case.settings.items())
+    return [{**record, **made, "settings": settings}]
+
+
+def _whole_game(num_envs: int, source: str, **more: Any) -> Training:
+    return Training(WHOLE, num_envs, "gpu", "ppo", {"chunk": 4, "reset_source": source} | more)
+
+
+speeds = job(
+    [
+        Training(id, num_envs, preset)
+        for num_envs in (4096, 1024, 16_384)
+        for id, preset in ((CRAFT, "gpu"), (DOORKEY, None))
+    ],
+    tiny=Training(DOORKEY, 8, None),
+)
+full = job(
+    [
+        _whole_game(MANY, "stock", hidden=A_MILLION),
+        *(_whole_game(FULL, source) for source in ("stock", "exact", "pool")),
+    ],
+    tiny=_whole_game(2, "exact", **SHORT),
+)
+recurrent = job(
+    [Training(id, FULL, None, "ppo-rnn", RECURRENT) for id in (WHOLE, CRAFT)],
+    tiny=Training(CRAFT, 2, None, "ppo-rnn", RECURRENT | SHORT),
+)
+
+
+def billion(work: Work) -> None:
+    """Train from the newest checkpoint until the end of the run or of the time."""
+    from jaxenvs.baselines.run import train
+    from jaxenvs.baselines.storage.checkpoints import RunError, newest
+    from jaxenvs.baselines.storage.runs import Run
+
+    from . import carried
+
+    carrier = work.file.with_suffix(".checkpoint")
+    path = work.scratch / work.file.stem
+    if (path / "eval.json").is_file():
+        return
+    before = _found(path, carrier)
+    words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
+    if before:
+        words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
+    with device_lock.held():
+        if work.left() < SAVING + FREE:
+            raise OutOfTimeError
+        begun = time.monotonic()
+        with _stopping(work.left() - SAVING):
+            ended = train.main(words)
+    if ended not in (0, 130):
+        raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
+    try:
+        carried.pack(Run.open(path), carrier)
+    except (OSError, RunError) as error:
+        work.fail(error, part="checkpoint to carry")
+    after = newest(path / "checkpoints")
+    work.keep(_slice(path, before, after, time.monotonic() - begun, str(work.header["commit"])))
+    if ended:
+        raise OutOfTimeError
+
+
+def _found(path: Path, carrier: Path) -> int:
+    """Return the update to resume from; a newer checkpoint file replaces the run in `path`."""
+    from jaxenvs.baselines.storage import checkpoints
+
+    from . import carried
+
+    here = checkpoints.newest(path / "checkpoints")
+    candidates = (carrier, BROUGHT_HOME / carrier.name)
+    newest = max(candidates, key=carried.update_of)
+    if carried.update_of(newest) <= here:
+        return here
+    shutil.rmtree(path, ignore_errors=True)
+    carried.unpack(newest, path)
+    return carried.update_of(newest)
+
+
+@contextlib.contextmanager
+def _stopping(seconds: float) -> Iterator[None]:
+    """Make the training save and stop after `seconds`, as Ctrl-C does."""
+    timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
+    """Return the records of a slice: speed, learning curve and, of the last one, the evaluation."""
+    from jaxenvs.baselines.storage.runs import Run
+
+    run = Run.open(path)
+    log = [record for record in run.records() if before < record["update"] <= after]
+    settings = run.config.settings
+    each = settings["num_envs"] * settings["rollout_steps"]
+    spans = {"from_steps": before * each, "to_steps": after * each}
+    case: dict[str, Any] = {"id": run.config.id, "num_envs": settings["num_envs"]}
+    speed = next((record["steps_per_second"] for record in reversed(log)), None)
+    records: Records = [
+        case
+        | spans
+        | {"part": "slice", "steps_per_second": speed, "times_s": [seconds], "commit": commit}
+    ]
+    for record in log[:: max(1, len(log) // POINTS)]:
+        point = {name: record[name][0] for name in ("return", "length", "episodes")}
+        if point["return"] is not None:  # some episode has ended
+            records.append({**case, "part": "curve", "steps": record["steps"], **point})
+    if (path / "eval.json").is_file():
+        found = json.loads((path / "eval.json").read_text("utf-8"))
+        figures = {name: value for name, value in found.items() if name != "per_seed"}
+        records.append({**case, "part": "evaluation", "steps": after * each, **figures})
+    return records

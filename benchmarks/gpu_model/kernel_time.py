@@ -1,0 +1,120 @@
+"""Predict microseconds of a GPU kernel on an H200 from the HLO of its fusion, without a GPU.
+
+A launch costs a floor and a smooth maximum of six terms: instruction issue, cache lookups, stores,
+memory, latency and the start of thread blocks. With few warps on a multiprocessor nothing overlaps,
+and the terms add up. `features` counts the quantities in these terms. `kernel_model` fitted the
+coefficients to the kernels in `results/kernel_times.json`.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import hlo
+from .features import Features, features
+
+SCHEDULERS = 132 * 4  # of an H200; each issues one instruction per cycle
+L2 = 40e6  # bytes of a launch's arrays up to which they are mostly in the cache
+WAITS = ("while", "conditional")  # a copy to the host, or nothing inside a CUDA graph
+
+
+class Coefficients(NamedTuple):
+    """Costs in microseconds, except where noted; defaults as fitted by `kernel_model --fit`.
+
+    For comparison, one issue slot on 528 schedulers at 1.755 GHz takes 1.08e-6 us.
+    """
+
+    floor: float = 1.039  # of a launch
+    # Of all warps together.
+    instruction: float = 1.037e-06  # an issue slot
+    special: float = 2.642e-07  # in addition, a slot of divisions and the like
+    epilogue: float = 8.677e-07  # in addition, a slot after the tiles of a transposition
+    load: float = 1.227e-06  # a load instruction
+    store: float = 2.196e-06
+    shuffle: float = 1.224e-06
+    warp: float = 3.033e-06  # start and end of a warp
+    block: float = 0.0005808  # start of a thread block: about one per cycle
+    line: float = 1.88e-06  # lookup of a 128-byte line in L1
+    fetch: float = 4.213e-06  # a sector from L2
+    far: float = 3.445e-06  # in addition, a sector from L2 if the arrays exceed it
+    sector: float = 3.788e-06  # a sector stored
+    near_byte: float = 1.584e-07  # a byte of the arrays
+    far_byte: float = 1.251e-07  # in addition, a byte beyond L2
+    # Latency of one warp, and how warps hide it.
+    step: float = 0.00107  # an instruction
+    wait: float = 0.01691  # a load
+    chain: float = 0.09133  # a load that needs the value of another
+    turn: float = 0.02503  # an operand of a concatenation
+    resident: float = 7.246  # warps of a scheduler at once
+    overlap: float = 4.163  # exponent of the smooth maximum, less one, with many warps
+    crowd: float = 23.91  # warps of a scheduler at which half of that exponent is reached
+    # Factors of instructions and latency by emitter.
+    reduce: float = 0.814
+    transpose: float = 0.7686
+    scatter: float = 0.7028
+    concatenate: float = 0.9406
+
+
+FITTED = Coefficients()
+
+
+def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.ndarray:
+    """Return the time of each launch from columns of features."""
+    c, factor = fitted, factors(seen["kind"], fitted)
+    warps = np.maximum(seen["warps"], 1.0)
+    moved = seen["read"] + seen["written"]
+    issue = factor * (
+        c.instruction * seen["instructions"]
+        + c.special * seen["special"]
+        + c.epilogue * seen["epilogue"]
+        + c.load * seen["loads"]
+        + c.store * seen["stores"]
+        + c.shuffle * seen["shuffles"]
+        + c.warp * warps
+    )
+    caches = c.line * seen["lines"] + seen["fetched"] * (c.fetch + c.far * (seen["read"] > L2))
+    memory = c.near_byte * moved + c.far_byte * np.maximum(moved - L2, 0.0)
+    one_warp = (
+        c.step * seen["instructions"] + c.wait * seen["loads"] + c.turn * seen["branches"]
+    ) / warps + c.chain * seen["depth"]
+    latency = factor * one_warp * np.maximum(warps / (SCHEDULERS * c.resident), 1.0)
+    terms = [issue, caches, c.sector * seen["store_sectors"], memory, latency]
+    terms.append(c.block * seen["blocks"])
+    crowd = warps / SCHEDULERS
+    power = 1.0 + c.overlap * crowd / (crowd + c.crowd)
+    largest = np.maximum.reduce(terms) + 1e-9
+    return c.floor + largest * sum((term / largest) ** power for term in terms) ** (1 / power)
+
+
+def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
+    """Return the factor of each launch's emitter."""
+    return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
+
+
+def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
+    """Return features by name, each an array over launches."""
+    values = zip(*rows, strict=True)
+    return {name: np.array(each) for name, each in zip(Features._fields, values, strict=True)}
+
+
+def timed(module: hlo.Module, kernels: Iterable[hlo.Kernel]) -> list[hlo.Kernel]:
+    """Return the launches with their predicted times."""
+    kernels = list(kernels)
+    known = {key: _features(module, *key) for key in {(k.within, k.name) for k in kernels}}
+    if not known:
+        return kernels
+    times = dict(zip(known, microseconds(columns(known.values())), strict=True))
+    return [
+        dataclasses.replace(kernel, microseconds=float(times[kernel.within, kernel.name]))
+        for kernel in kernels
+    ]
+
+
+def _features(module: hlo.Module, within: str, name: str) -> Features:
+    scope = module.computations[within]
+    instruction = scope[name]
+    if instruction.opcode in WAITS:
+        return Features("memory")
+    return features(module, scope, instruction)

@@ -1,0 +1,194 @@
+"""Contestants of a measurement: batches in JAX (`Contestant`) and environments in Python (`Game`).
+
+This module makes this library's batches, `peers/` the batches of other packages.
+"""
+
+import contextlib
+import dataclasses
+import io
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
+
+import jaxenvs
+from jaxenvs.core.extras import version
+from jaxenvs.core.spaces import Box, Discrete, Space
+from jaxenvs.core.vector import RESET_SOURCES, VectorEnv
+
+STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
+PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
+CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # they contain the compiler for GPUs
+NO_RESET = "none"  # option instead of a reset source: finished episodes are never reset
+DEFAULT = "default"  # likewise: the reset source that `make_vec` chooses
+SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
+GRIDS = ("Grid", "BabyAI")  # families
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """Batch of environments for random play, as pure functions of arrays."""
+
+    name: str
+    env_id: str  # id in this library; every contestant plays the same level
+    num_envs: int
+    actions: int | Space  # the number of discrete actions, or the action space
+    reset: Callable[[Array], PyTree[Array]]
+    step: Callable[
+        [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
+        tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
+    ]  # (key, state, action) -> state, obs, reward, done
+    obs: str  # name of the observation; empty if the environment has only one
+    reset_source: str = "own"  # where new levels come from
+    refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
+
+    def draw(self, key: Array) -> Shaped[Array, "num_envs ..."]:
+        """Draw a uniform random action for each environment."""
+        if isinstance(self.actions, int):
+            return jax.random.randint(key, (self.num_envs,), 0, self.actions)
+        return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
+
+    def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
+        """Return (key, state) -> state, (obs, reward): `length` steps of random actions.
+
+        Each iteration of the scan is one step, and every observation and reward is stored, as in a
+        learner's rollout. A pool of levels is refreshed before the first step.
+        """
+
+        def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
+            key_action, key_step = jax.random.split(key)
+            action = self.draw(key_action)
+            with jax.named_scope(STEP_SCOPE):
+                state, obs, reward, _ = self.step(key_step, state, action)
+            return state, (obs, reward)
+
+        def run(key: Array, state: PyTree[Array]) -> tuple[PyTree[Array], tuple]:
+            key_refresh, key_steps = jax.random.split(key)
+            state = self.refresh(key_refresh, state)
+            return jax.lax.scan(body, state, jax.random.split(key_steps, length), unroll=1)
+
+        return run
+
+
+class Game(NamedTuple):
+    """Environments stepped from Python in one call, with auto-reset."""
+
+    name: str
+    obs: str  # description of the observation
+    num_envs: int
+    actions: int | Box  # the number of discrete actions, or the action space
+    step: Callable[[Any], Any]  # takes one action, or an array of `num_envs` actions
+    turn: int  # steps of a representative sample, resets included
+
+
+def silence() -> contextlib.AbstractContextManager:
+    """Discard standard output: BabyAI prints a line for every level that it rejects."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+def foreign(
+    name: str, env_id: str, num_envs: int, actions: int | Space, reset: Callable, step: Callable
+) -> Contestant:
+    """Return another package's batch, traced with JAX's standard dtype promotion."""
+    reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
+    return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
+
+
+def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
+    """Return `level` if the package has it; else raise `LookupError`."""
+    if level not in levels:
+        raise LookupError(f"{package} has no level like {env_id}")
+    return level
+
+
+def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
+    """Return `make_vec` with a reset source, `DEFAULT` or `NO_RESET`."""
+    if reset_source == NO_RESET:
+        return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
+    source = None if reset_source == DEFAULT else reset_source
+    return jaxenvs.make_vec(env_id, num_envs, reset_source=source, **fields)
+
+
+def source_of(venv: VectorEnv) -> str:
+    """Return the reset source of a batch, `NO_RESET` if it has no auto-reset."""
+    return NO_RESET if venv.autoreset == "none" else venv.reset_source
+
+
+def ours(
+    env_id: str, num_envs: int, reset_source: str = DEFAULT, params: Any = None, **fields: Any
+) -> Contestant:
+    """Return this library's batch, with same-step auto-reset unless the source is `NO_RESET`.
+
+    `fields` go to `make_vec`. Grids use the image observation unless `obs` names another.
+    """
+    venv = batched(env_id, num_envs, reset_source, **{**obs_field(env_id), **fields})
+    space = venv.env.action_space
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        stepped = venv.step(key, state, action, params)
+        return stepped.state, stepped.obs, stepped.reward, stepped.done
+
+    return Contestant(
+        name="jaxenvs",
+        env_id=env_id,
+        num_envs=num_envs,
+        actions=space.n if isinstance(space, Discrete) else space,
+        reset=lambda key: venv.reset(key, params).state,
+        step=step,
+        obs=getattr(venv.env, "obs", ""),
+        reset_source=source_of(venv),
+        refresh=lambda key, state: venv.refresh(key, state, params),
+    )
+
+
+def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
+    """Return the constructor field of an observation.
+
+    By default that is the image of a grid, which the peers have too, and elsewhere none.
+    """
+    if obs is None and "image" in jaxenvs.make(env_id).observations:
+        obs = "image"
+    return {} if obs is None else {"obs": obs}
+
+
+def peer_obs(env_id: str) -> str:
+    """Name the peers' observation of an id, the nearest to ours."""
+    family = jaxenvs.spec(env_id).family
+    if family != "Craft":
+        return "image" if family in GRIDS else "board"
+    return "pixels" if "Pixels" in env_id else "symbolic"
+
+
+def craftax_level(env_id: str) -> str:
+    """Return craftax's name of a game; `Ids` becomes `Symbolic`, as craftax has no byte view."""
+    name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
+    if not name.startswith("Craftax-"):
+        raise LookupError(f"craftax has no level like {env_id}")
+    return name
+
+
+def chosen(ids: list[str]) -> list[str]:
+    """Expand the ids of a command line: `all`, `families` (one id of each class), or ids."""
+    named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}
+    return named[ids[0]]() if len(ids) == 1 and ids[0] in named else ids
+
+
+def versions(packages: Sequence[str] = PEERS) -> dict[str, str]:
+    """Return the versions of Python, jaxenvs, jax, NumPy, `packages` and the CUDA plugins."""
+    found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
+    for package in ("jax", "jaxlib", "numpy", *packages):
+        found[package] = version(package) or "not installed"
+    return found | {name: version(name) for name in CUDA_PLUGINS if version(name)}
+
+
+def processor() -> str:
+    """Return the name of the processor, or its architecture if the system gives no name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

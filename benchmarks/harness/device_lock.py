@@ -1,0 +1,63 @@
+"""Lock on the device: processes compile in parallel, and one at a time measures.
+
+A benchmark that runs alone shares nothing and never waits.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+POLL = 0.02  # seconds between two attempts to take the lock
+
+
+class Device:
+    """Lock of this process on the device; `held` may be nested."""
+
+    def __init__(self) -> None:
+        self.lock: Path | None = None  # file that all processes lock; None: no other process
+        self.depth = 0
+        self._waited = 0.0  # seconds of all finished waits
+        self._waiting_since: float | None = None
+
+    @property
+    def waited(self) -> float:
+        """Seconds spent waiting so far, the current wait included."""
+        since = self._waiting_since
+        return self._waited + (0.0 if since is None else time.monotonic() - since)
+
+    def share(self, lock: Path) -> None:
+        """Take turns with the processes that lock the same file."""
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        self.lock = lock
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the device; wait until other processes have released it."""
+        file = self.lock.open("a") if self.lock and not self.depth else contextlib.nullcontext()
+        with file as opened:  # closing the file releases the lock
+            if opened:
+                self._take(opened)
+            self.depth += 1
+            try:
+                yield
+            finally:
+                self.depth -= 1
+
+    def _take(self, file: IO[str]) -> None:
+        import fcntl  # not on Windows, where jobs run one after another
+
+        self._waiting_since = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(POLL)  # a blocking call would delay signal handlers
+            else:
+                break
+        self._waited, self._waiting_since = self.waited, None
+
+
+DEVICE = Device()
+held = DEVICE.held

@@ -1,0 +1,199 @@
+"""Timing: programs are compiled first, waited for, repeated, and contestants take turns.
+
+Neighbouring turns see the same load of the machine, so their ratio is stable. Every observation and
+reward is stored and waited for, as in a learner's rollout.
+"""
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from . import device_lock
+from .contestants import Contestant, Game, silence
+
+# Bytes of observations and rewards in one rollout: few on a CPU, to stay near its caches; many on
+# an accelerator, so that launching the program (tens of microseconds) costs little per step.
+ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
+ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of a rollout
+LARGEST = 9 << 30  # bytes that a rollout may store; it has fewer than the fewest steps if need be
+AGE_STEPS, AGE_SECONDS = 512, 3.0  # warm-up ends at whichever comes first
+
+
+@dataclasses.dataclass
+class Record:
+    """Figures of one contestant on one id at one batch size."""
+
+    contestant: str
+    id: str
+    num_envs: int
+    reset_source: str
+    obs: str
+    length: int  # steps of a rollout
+    rollouts: int  # per repeat
+    compile_seconds: float
+    seconds: list[float] = dataclasses.field(default_factory=list)  # of each repeat
+    processor_seconds: list[float] = dataclasses.field(default_factory=list)
+    """Processor time of each repeat over all threads; empty on an accelerator."""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of one repeat."""
+        return self.num_envs * self.length * self.rollouts
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return raw times and medians over the repeats."""
+        speed = self.steps / statistics.median(self.seconds)
+        return dataclasses.asdict(self) | {
+            "steps": self.steps,
+            "steps_per_second": round(speed),
+            "microseconds": round(1e6 * self.num_envs / speed, 2),  # per step of the whole batch
+        }
+
+
+class Runner:
+    """Contestant that makes a fixed number of steps and measures the seconds."""
+
+    record: Record
+
+    def run(self) -> float:
+        """Make `record.steps` steps; return the seconds."""
+        raise NotImplementedError
+
+    def age(self) -> None:
+        """Warm up until episodes end at different times; at first all environments are in step."""
+        start, steps = time.perf_counter(), 0
+        while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
+            self.run()
+            steps += self.record.length
+
+
+class Programs(NamedTuple):
+    """Compiled programs of a batch."""
+
+    reset: Callable
+    rollout: Callable
+    length: int  # steps of a rollout
+    compile_seconds: float  # of the rollout, tracing included
+
+
+def lower(contestant: Contestant) -> Callable[[], Programs]:
+    """Trace the programs of a contestant; return the function that compiles them.
+
+    Only the returned function may run in another thread: it releases the GIL.
+    """
+    key = jax.random.key(0)
+    reset = jax.jit(contestant.reset).lower(key)
+    state = jax.eval_shape(contestant.reset, key)
+    length = rollout_length(contestant, state)
+    start = time.perf_counter()
+    rollout = jax.jit(contestant.rollout(length), donate_argnums=1).lower(key, state)
+    traced = time.perf_counter() - start
+
+    def compile() -> Programs:
+        start = time.perf_counter()
+        compiled = rollout.compile()
+        seconds = traced + time.perf_counter() - start
+        return Programs(reset.compile(), compiled, length, seconds)
+
+    return compile
+
+
+class BatchRunner(Runner):
+    """Runner of a batch in JAX, compiled and warmed up."""
+
+    def __init__(
+        self, contestant: Contestant, seconds: float, programs: Programs | None = None
+    ) -> None:
+        self.key, key_reset = jax.random.split(jax.random.key(0))
+        reset, self.rollout, length, compiled = programs or lower(contestant)()
+        self.record = Record(
+            contestant.name,
+            contestant.env_id,
+            contestant.num_envs,
+            contestant.reset_source,
+            contestant.obs,
+            length,
+            rollouts=1,
+            compile_seconds=round(compiled, 2),
+        )
+        with device_lock.held():
+            self.state = jax.block_until_ready(reset(key_reset))
+            self.age()
+            self.record.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
+
+    def run(self) -> float:
+        self.key, key = jax.random.split(self.key)
+        keys = list(jax.block_until_ready(jax.random.split(key, self.record.rollouts)))
+        start = time.perf_counter()
+        for key in keys:
+            self.state, stored = self.rollout(key, self.state)
+            jax.block_until_ready(stored)
+        jax.block_until_ready(self.state)
+        return time.perf_counter() - start
+
+
+class GameRunner(Runner):
+    """Runner of environments in Python; actions are drawn before the clock starts."""
+
+    def __init__(self, game: Game, env_id: str, seconds: float) -> None:
+        self.game, self.rng = game, np.random.default_rng(0)
+        self.record = Record(game.name, env_id, game.num_envs, "own", game.obs, game.turn, 1, 0.0)
+        self.age()
+        self.record.rollouts = math.ceil(seconds / self.run())
+
+    def run(self) -> float:
+        actions = drawn(self.rng, self.game, self.record.length * self.record.rollouts)
+        start = time.perf_counter()
+        with silence():
+            for action in actions:
+                self.game.step(action)
+        return time.perf_counter() - start
+
+
+def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
+    """Draw uniform random actions [steps, num_envs]; [steps] for a single environment."""
+    shape, space = (steps, game.num_envs), game.actions
+    if isinstance(space, int):
+        actions: Any = rng.integers(0, space, shape, dtype=np.int32)
+        return actions[:, 0].tolist() if game.num_envs == 1 else actions
+    actions = rng.uniform(space.low, space.high, (*shape, *space.shape)).astype(space.dtype)
+    return list(actions[:, 0]) if game.num_envs == 1 else actions
+
+
+def rollout_length(contestant: Contestant, state: Any) -> int:
+    """Return the steps of a rollout that stores about `ROLLOUT_BYTES` of this backend."""
+    fewest, most = ROLLOUT_STEPS
+    budget = ROLLOUT_BYTES["cpu" if jax.default_backend() == "cpu" else "accelerator"]
+    length = min(most, max(fewest, budget // _stored(contestant, state)))
+    return steps_that_fit(contestant, state, length)
+
+
+def steps_that_fit(contestant: Contestant, state: Any, length: int) -> int:
+    """Return `length`, or fewer steps if a rollout would store more than `LARGEST`."""
+    return max(1, min(length, LARGEST // _stored(contestant, state)))
+
+
+def _stored(contestant: Contestant, state: Any) -> int:
+    """Return the bytes that a step stores."""
+    key = jax.eval_shape(jax.random.key, 0)
+    _, stored = jax.eval_shape(contestant.rollout(1), key, state)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))
+
+
+def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
+    """Time every runner `repeats` times in turns; return their figures."""
+    on_cpu = jax.default_backend() == "cpu"
+    with device_lock.held():
+        for _ in range(repeats):
+            for runner in runners:
+                before = time.process_time()
+                runner.record.seconds.append(runner.run())
+                if on_cpu:
+                    runner.record.processor_seconds.append(time.process_time() - before)
+    return [runner.record.as_dict() for runner in runners]

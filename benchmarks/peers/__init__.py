@@ -1,0 +1,1 @@
+"""Environments and learners of other packages, run as their authors ship them."""

@@ -1,0 +1,239 @@
+"""Environments of other packages: in JAX, in NumPy, and the C++ engine EnvPool.
+
+The peers run as their authors ship them, with their own auto-reset and the observation nearest to
+ours: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft, the state of
+Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view:
+neither has MiniGrid's occlusion, and NAVIX never shows a carried object. Otherwise NAVIX's view is
+MiniGrid's with its first two axes swapped. NAVIX resets in the step after the end of an episode.
+craftax is measured three times: with new worlds shared by the environments that ended, with its own
+auto-reset, and without any. Puzzles are in `puzzles.py`.
+"""
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32
+
+import jaxenvs
+from jaxenvs.core.spaces import Box
+from jaxenvs.core.typed import installation, pip
+
+from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
+from . import envpool, puzzles
+
+RATIO = 16  # environments per new world of craftax's optimistic reset, as its authors chose
+INSTALL = f"not installed ({installation('bench')})"
+INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
+
+
+class Peer(NamedTuple):
+    """A package in one configuration."""
+
+    name: str
+    families: tuple[str, ...]  # that it may have counterparts of
+    build: Callable[[str, str, int], Any]  # (name, id, num_envs) -> Contestant or Game
+    install: str = INSTALL
+    in_jax: bool = True  # written in JAX, so `gpu_work` can compile it
+
+
+def of(env_id: str) -> list[Peer]:
+    """Return the peers that may have a counterpart of an id."""
+    return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
+
+
+def peer(name: str, env_id: str, num_envs: int) -> Contestant | Game:
+    """Return a peer's batch, or single environment, of the same level.
+
+    Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
+    """
+    (found,) = (peer for peer in PEERS if peer.name == name)
+    with silence():
+        return found.build(name, env_id, num_envs)
+
+
+def install(name: str) -> str:
+    """Return how to install a peer that cannot be imported."""
+    return next(peer.install for peer in PEERS if peer.name == name)
+
+
+def time_limit(env_id: str) -> int:
+    """Return the steps after which an episode of an id is truncated."""
+    return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)
+
+
+def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return NAVIX's name of a level; its DoorKey always starts the agent in a corner.
+
+    `renamed` maps MiniGrid's v1 names to NAVIX's, which end in v0. Version 0 of such a level has no
+    counterpart: the result is MiniGrid's name, which NAVIX does not have.
+    """
+    upstream = jaxenvs.spec(env_id).upstream
+    if upstream in renamed:
+        return renamed[upstream]
+    name = upstream.replace("MiniGrid-", "Navix-")
+    if name in renamed.values():
+        return upstream
+    return re.sub(r"(Obstacles)-Random-(\w+)", r"\1-\2-Random", name)
+
+
+def xland_level(env_id: str) -> str:
+    """Return XLand-MiniGrid's name of a level, which has no version."""
+    name = jaxenvs.spec(env_id).upstream.removesuffix("-v0")
+    return name.replace("Empty-Random", "EmptyRandom").replace("UnlockPickup", "UnlockPickUp")
+
+
+def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
+    navix = importlib.import_module("navix")
+    names = importlib.import_module("navix.environments.registry")
+    renamed = getattr(names, "V1_ALIASES", {})  # not in 0.7
+    level = one_of(navix.registry(), name, navix_level(env_id, renamed), env_id)
+    env = navix.make(
+        level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
+    )
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        state = jax.vmap(env.step)(state, action)
+        return state, state.observation, state.reward, state.is_done()
+
+    def reset(key: Array) -> Any:
+        return jax.vmap(env.reset)(jax.random.split(key, num_envs))
+
+    return foreign(name, env_id, num_envs, int(env.action_space.n), reset, step)
+
+
+def _xland(name: str, env_id: str, num_envs: int) -> Contestant:
+    xminigrid = importlib.import_module("xminigrid")
+    wrappers = importlib.import_module("xminigrid.wrappers")
+
+    level = one_of(xminigrid.registered_environments(), name, xland_level(env_id), env_id)
+    plain, params = xminigrid.make(level, max_steps=time_limit(env_id))
+    env = wrappers.GymAutoResetWrapper(plain)
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        state = jax.vmap(env.step, in_axes=(None, 0, 0))(params, state, action)
+        return state, state.observation, state.reward, state.last()
+
+    def reset(key: Array) -> Any:
+        keys = jax.random.split(key, num_envs)
+        return jax.vmap(env.reset, in_axes=(None, 0))(params, keys)
+
+    return foreign(name, env_id, num_envs, int(env.num_actions(params)), reset, step)
+
+
+def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> Contestant:
+    """Return a batch of craftax with its own auto-reset (`own_reset`) or none."""
+    package = importlib.import_module("craftax.craftax_env")
+    env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=own_reset)
+    params = env.default_params.replace(max_timesteps=time_limit(env_id))
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        keys = jax.random.split(key, num_envs)
+        batched = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+        obs, state, reward, done, _ = batched(keys, state, action, params)
+        return state, obs, reward, done
+
+    def reset(key: Array) -> Any:
+        return _craftax_worlds(env, key, num_envs, params)[1]
+
+    return foreign(name, env_id, num_envs, int(env.num_actions), reset, step)
+
+
+def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
+    """Return a batch of craftax; a step makes one new world for every `RATIO` environments."""
+    plain = _craftax(name, env_id, num_envs)
+    package = importlib.import_module("craftax.craftax_env")
+    env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=False)
+    worlds = max(1, num_envs // RATIO)
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        key_step, key_reset = jax.random.split(key)
+        state, obs, reward, done = plain.step(key_step, state, action)
+        new_obs, new_state = _craftax_worlds(env, key_reset, worlds, env.default_params)
+        which = in_turn(done, worlds)
+        begun = jax.tree.map(lambda leaf: leaf[which], (new_state, new_obs))
+        state, obs = _select(done, begun, (state, obs))
+        return state, obs, reward, done
+
+    return foreign(name, env_id, num_envs, plain.actions, plain.reset, step)
+
+
+def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
+    """Assign new worlds in turn to the environments that are done; with too few they share."""
+    return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
+
+
+def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Array, Any]:
+    """Return first observations and states of `count` new worlds."""
+    return jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key, count), params)
+
+
+def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
+    """Select `begun` for environments that are done, else `going`."""
+
+    def choose(new: Array, old: Array) -> Array:
+        return jnp.where(done.reshape(done.shape + (1,) * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(choose, begun, going)
+
+
+def _gymnasium_game(name: str, level: str, obs: str, turn: int) -> Game:
+    """Return an environment of `gymnasium.make`, in NumPy, with auto-reset."""
+    gymnasium = importlib.import_module("gymnasium")
+    env = gymnasium.make(level)
+    env.reset(seed=0)
+    space = env.action_space
+    box = isinstance(space, gymnasium.spaces.Box)
+    actions = Box(space.low, space.high, space.shape, space.dtype) if box else int(space.n)
+
+    def step(action: Any) -> None:
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            env.reset()
+
+    return Game(name, obs, 1, actions, step, turn)
+
+
+def _minigrid(name: str, env_id: str, num_envs: int) -> Game:
+    importlib.import_module("minigrid")
+    return _gymnasium_game(name, jaxenvs.spec(env_id).upstream, "dict", turn=200)
+
+
+def _classic(name: str, env_id: str, num_envs: int) -> Game:
+    registry = importlib.import_module("gymnasium").registry
+    level = one_of(registry, name, jaxenvs.spec(env_id).upstream, env_id)
+    return _gymnasium_game(name, level, "state", turn=1000)
+
+
+def _crafter(name: str, env_id: str, num_envs: int) -> Game:
+    """Return Crafter, the NumPy game that Craftax-Classic reproduces; it observes pixels."""
+    env = importlib.import_module("crafter").Env(length=time_limit(env_id), seed=0)
+    env.reset()
+
+    def step(action: int) -> None:
+        if env.step(action)[2]:
+            env.reset()
+
+    # Random episodes last about 180 steps, and a new world takes the time of 800 steps.
+    return Game(name, "pixels", 1, 17, step, turn=1000)
+
+
+_craftax_own = functools.partial(_craftax, own_reset=True)
+PEERS = (
+    Peer("EnvPool", (*GRIDS, "Craft"), envpool.build, in_jax=False),
+    Peer("minigrid", GRIDS, _minigrid, in_jax=False),
+    Peer("crafter", ("Craft",), _crafter, in_jax=False),
+    Peer("gymnasium", ("Classic",), _classic, in_jax=False),
+    Peer("NAVIX", GRIDS, _navix),
+    Peer("XLand-MiniGrid", GRIDS, _xland),
+    Peer(f"craftax (optimistic {RATIO})", ("Craft",), _craftax_optimistic, INSTALL_CRAFTAX),
+    Peer("craftax (own reset)", ("Craft",), _craftax_own, INSTALL_CRAFTAX),
+    Peer("craftax (no reset)", ("Craft",), _craftax, INSTALL_CRAFTAX),
+    Peer("jumanji", ("Puzzle",), puzzles.jumanji),
+    Peer("pgx", ("Puzzle",), puzzles.pgx),
+)

@@ -1,0 +1,272 @@
+"""Off-policy learners of this library, Stable-Baselines3 and SBX, in a separate process.
+
+    PYTHON benchmarks/peers/off_policy.py        # `off_policy` starts it, see `serve`
+
+PYTHON is the one that has the package; for the others' learners it needs nothing of this library.
+
+Policies are evaluated with their most probable actions in the same episodes of Gymnasium, as
+returns depend on the initial states. The peers run as their authors ship them, with `DummyVecEnv`
+around Gymnasium's environments. All learners bootstrap at truncated episodes.
+"""
+
+import functools
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+EPISODES = 32  # of an evaluation
+EVAL_ENVS = 8  # environments of an evaluation
+FIRST = 10_000  # their seeds count up from FIRST + the seed of the training
+LAST = 20  # last training episodes, whose mean return is reported
+VALUES = ("dqn", "qr-dqn")  # learners of action values
+LOG_ROUNDS = 100  # iterations of one of our updates with continuous actions
+Train = Callable[[int], dict[str, Any]]
+
+
+class Clock:
+    """Clock of a training, and of its part after `mark` steps, when everything is compiled."""
+
+    def __init__(self, mark: int) -> None:
+        self._mark, self._marked = mark, (0, 0.0, 0.0)
+        self._begun = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        return time.process_time(), time.perf_counter()
+
+    def look(self, steps: int) -> None:
+        """Note the steps made so far."""
+        if steps >= self._mark and not self._marked[0]:
+            self._marked = (steps, *self._now())
+
+    def figures(self, steps: int) -> dict[str, Any]:
+        """Return the seconds at the end of a training."""
+        seconds, wall = self._now()
+        at, marked, marked_wall = self._marked
+        return {
+            "seconds": seconds - self._begun[0],
+            "wall": wall - self._begun[1],
+            "warm_steps": steps - at,
+            "warm_seconds": seconds - marked,
+            "warm_wall": wall - marked_wall,
+        }
+
+
+def ours(setting: dict[str, Any], library: str) -> Train:
+    """Return this library's learner, run in chunks of updates as by `jaxenvs train`."""
+    import jax
+
+    import jaxenvs
+    from jaxenvs.baselines import registry
+    from jaxenvs.baselines.core.policy import Policy
+    from jaxenvs.baselines.run import loop
+
+    env = jaxenvs.make(setting["env"])
+    row = registry.ALGORITHMS[setting["algorithm"]]
+    settings = row.load().Settings(**our_settings(setting))
+    learner = registry.build(row.name, env, settings)
+
+    @jax.jit
+    def act(weights: Any, obs: Any) -> Any:
+        policy = Policy.of(env, learner.network, weights)
+        _, outputs, _ = jax.vmap(policy.think, in_axes=(None, 0))(policy.begin(), obs)
+        return policy.choose(jax.random.key(0), outputs, greedy=True)
+
+    def train(seed: int) -> dict[str, Any]:
+        clock, metrics = Clock(setting["mark"]), []
+        runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
+        for made in range(settings.chunk, settings.updates + 1, settings.chunk):
+            runners, chunk = loop.run_chunk(learner, runners)
+            metrics.append(jax.device_get(chunk))
+            clock.look(made * settings.steps_per_update)
+        jax.block_until_ready(runners)
+        figures = clock.figures(settings.updates * settings.steps_per_update)
+        returns, episodes = (
+            np.concatenate([each[name][0] for each in metrics])
+            for name in ("return_sum", "episodes")
+        )
+        last = last_mean(returns, episodes)
+        weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+        score = evaluate(functools.partial(act, weights), setting["env"], seed)
+        return {**figures, "last_return": last, "evaluation": score}
+
+    return train
+
+
+def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
+    """Return the mean return of the last `LAST` episodes or slightly more.
+
+    `returns` are sums of returns, `episodes` numbers of episodes, both in order of time.
+    """
+    following = np.cumsum(episodes[::-1])[::-1]
+    first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
+    count = int(episodes[first:].sum())
+    return float(returns[first:].sum()) / count if count else None
+
+
+def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
+    """Return the mean return in the episodes of Stable-Baselines3's `evaluate_policy`.
+
+    `act` maps the observations of all environments to actions.
+    """
+    import gymnasium
+
+    envs = [gymnasium.make(env) for _ in range(EVAL_ENVS)]
+    seeds = range(FIRST + seed, FIRST + seed + EVAL_ENVS)
+    obs = [each.reset(seed=first)[0] for each, first in zip(envs, seeds, strict=True)]
+    sums, returns = [0.0] * EVAL_ENVS, [[] for _ in envs]
+    while any(len(found) < EPISODES // EVAL_ENVS for found in returns):
+        for i, action in enumerate(np.asarray(act(np.stack(obs)))):
+            obs[i], reward, terminated, truncated, _ = envs[i].step(action)
+            sums[i] += float(reward)
+            if terminated or truncated:
+                returns[i].append(sums[i])
+                obs[i], sums[i] = envs[i].reset()[0], 0.0
+    counted = [each for found in returns for each in found[: EPISODES // EVAL_ENVS]]
+    return sum(counted) / len(counted)
+
+
+def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
+    """Translate a setting into our settings; our other defaults agree with the peers'."""
+    same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
+    given: dict[str, Any] = {name: setting[name] for name in same}
+    given |= {"total_steps": setting["steps"], "hidden": tuple(setting["hidden"]), "anneal": False}
+    if setting["algorithm"] not in VALUES:
+        rounds = min(LOG_ROUNDS, setting["steps"] // setting["num_envs"])
+        updates = setting["steps"] // (setting["num_envs"] * rounds)
+        given |= {"rollout_steps": rounds, "replays": setting["gradient_steps"]}
+        given |= {"chunk": max(1, updates // 20)}
+        if setting["algorithm"] == "crossq":
+            given |= {"critic_hidden": tuple(setting["hidden"])}
+        return given
+    rounds, updates = setting["rollout_steps"], setting["gradient_steps"]
+    between = max(1, setting["target_steps"] // (rounds * setting["num_envs"]))
+    given |= {
+        "rollout_steps": rounds,
+        "gradient_steps": setting["gradient_steps"],
+        **{"n_step": 1, "dueling": False, "double": False, "layer_norm": False},
+        "max_grad_norm": 10.0,
+        **{"target_rate": 1.0, "target_every": updates * between},
+        "epsilon_end": setting["epsilon_end"],
+        "epsilon_share": setting["epsilon_share"],
+        "chunk": max(1, setting["steps"] // (rounds * setting["num_envs"]) // 20),
+    }
+    if setting["algorithm"] == "qr-dqn":
+        given |= {"quantiles": setting["quantiles"]}
+    return given
+
+
+def theirs(setting: dict[str, Any], library: str) -> Train:
+    """Return Stable-Baselines3's learner with torch on the CPU, or SBX's."""
+    kind, given = named(setting["algorithm"], library), their_settings(setting, library)
+    if library == "sb3":
+        importlib.import_module("torch").set_num_threads(1)
+    common = importlib.import_module("stable_baselines3.common.env_util")
+    base = importlib.import_module("stable_baselines3.common.callbacks").BaseCallback
+    evaluate = importlib.import_module("stable_baselines3.common.evaluation").evaluate_policy
+
+    def train(seed: int) -> dict[str, Any]:
+        envs = common.make_vec_env(setting["env"], setting["num_envs"], seed=seed)
+        clock = Clock(setting["mark"])
+
+        class Look(base):
+            def _on_step(self) -> bool:
+                clock.look(self.num_timesteps)
+                return True
+
+        learner = kind("MlpPolicy", envs, seed=seed, **given(envs))
+        learner.learn(setting["steps"], callback=Look())
+        figures = clock.figures(learner.num_timesteps)
+        last = [episode["r"] for episode in list(learner.ep_info_buffer)[-LAST:]]
+        others = common.make_vec_env(setting["env"], EVAL_ENVS, seed=FIRST + seed)
+        mean, _ = evaluate(learner, others, EPISODES, deterministic=True)
+        mean_last = sum(last) / len(last) if last else None
+        return {**figures, "last_return": mean_last, "evaluation": float(mean)}
+
+    return train
+
+
+def named(algorithm: str, library: str) -> Any:
+    """Return the class of a learner; raise `LookupError` if the package has none."""
+    name = {"qr-dqn": "QRDQN", "crossq": "CrossQ"}.get(algorithm, algorithm.upper())
+    packages = {"sbx": ("sbx",), "sb3": ("stable_baselines3", "sb3_contrib")}[library]
+    found = [getattr(importlib.import_module(package), name, None) for package in packages]
+    if kinds := [kind for kind in found if kind is not None]:
+        return kinds[0]
+    raise LookupError(f"{' and '.join(packages)} have no {name}")
+
+
+def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dict[str, Any]]:
+    """Translate a setting into the peers' keywords, given their batch of environments."""
+    algorithm = setting["algorithm"]
+    policy: dict[str, Any] = {"net_arch": list(setting["hidden"])}
+    given = {
+        "learning_rate": setting["learning_rate"],
+        "gamma": setting["gamma"],
+        "batch_size": setting["batch_size"],
+        "learning_starts": setting["warm_up"],
+        "buffer_size": setting["capacity"],
+        "gradient_steps": setting["gradient_steps"],
+        "train_freq": setting["rollout_steps"],
+    }
+    given |= {"device": "cpu"} if library == "sb3" else {}
+    if algorithm in VALUES:
+        given |= {
+            "target_update_interval": setting["target_steps"],
+            "exploration_fraction": setting["epsilon_share"],
+            "exploration_final_eps": setting["epsilon_end"],
+        }
+    if algorithm == "qr-dqn":
+        policy["n_quantiles"] = setting["quantiles"]
+    if algorithm == "crossq":
+        policy["net_arch"] = {"pi": list(setting["hidden"]), "qf": list(setting["hidden"])}
+        given["policy_delay"] = 3
+
+    def of(envs: Any) -> dict[str, Any]:
+        if algorithm != "td3":
+            return {**given, "policy_kwargs": policy}
+        noise = importlib.import_module("stable_baselines3.common.noise")
+        size = envs.action_space.shape
+        noisy = noise.NormalActionNoise(np.zeros(size), 0.1 * np.ones(size))
+        return {**given, "policy_kwargs": policy, "action_noise": noisy}
+
+    return of
+
+
+TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
+    "jaxenvs": ours,
+    "sb3": theirs,
+    "sbx": theirs,
+}
+
+
+def serve(build: Callable[[dict[str, Any]], Train]) -> None:
+    """Train on request: read JSON lines, answer with one line each.
+
+    The first line describes a learner for `build`; the answer says why it is `missing`, or None.
+    Each further line is a seed; the answer has seconds and returns. What packages print goes to the
+    error output.
+    """
+    answers, sys.stdout = sys.stdout, sys.stderr
+
+    def answer(content: dict[str, Any]) -> None:
+        print(json.dumps(content), file=answers, flush=True)
+
+    try:
+        train = build(json.loads(sys.stdin.readline()))
+    except (ImportError, LookupError) as error:
+        answer({"missing": str(error.args[0])})
+        return
+    answer({"missing": None})
+    for line in sys.stdin:
+        answer(train(int(line)))
+
+
+if __name__ == "__main__":
+    sys.path[:1] = []  # this folder: its modules have the names of packages
+    serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

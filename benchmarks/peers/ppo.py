@@ -1,0 +1,312 @@
+"""PPO on CartPole by this library and by others, each a `Trainer` in a separate process.
+
+    python benchmarks peers.ppo        # `learners` starts it, see `off_policy.serve`
+
+Timed trainings neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
+a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
+`DummyVecEnv`. Except SB3 they treat an episode truncated by the time limit as terminated. All who
+give logits are evaluated in the same way.
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import sys
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .off_policy import LAST, last_mean, serve
+
+ID = "Classic-CartPole-v0"  # the others use CartPole-v1
+HIDDEN = (64, 64)  # layer widths of each network, tanh
+EPISODES = 128  # of an evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """Settings of all learners."""
+
+    name: str
+    num_envs: int
+    rollout_steps: int
+    epochs: int
+    minibatches: int
+    steps: int = 500_000  # per training
+    learning_rate: float = 2.5e-4
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.01
+    value_weight: float = 0.5
+    max_grad_norm: float = 0.5
+    value_clip: float = 0.2  # 0: none; PureJaxRL and rejax always use `clip`
+
+    @property
+    def batch(self) -> int:
+        """Environment steps of an update."""
+        return self.num_envs * self.rollout_steps
+
+    def lasting(self, steps: int) -> "Setting":
+        """Return the setting with another number of steps, rounded down to whole updates."""
+        return dataclasses.replace(self, steps=max(1, steps // self.batch) * self.batch)
+
+
+EQUAL = (
+    Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
+    Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
+)
+# Each library's defaults, except that rejax uses tanh; PureJaxRL's are the first setting above.
+# Ours is the preset of CartPole.
+OWN = {
+    "jaxenvs, shared": Setting(
+        "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
+    ),
+    "rejax": Setting("own", 64, 64, 8, 16, learning_rate=3e-4),
+    "stable-baselines3": Setting(
+        "own", 1, 2048, 10, 32, learning_rate=3e-4, entropy=0.0, value_clip=0.0
+    ),
+}
+
+
+# Fields of `Setting` and their names in PureJaxRL, rejax and Stable-Baselines3.
+NAMES: dict[str, tuple[str | None, ...]] = {
+    "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
+    "num_envs": ("NUM_ENVS", "num_envs", None),
+    "rollout_steps": ("NUM_STEPS", "num_steps", "n_steps"),
+    "epochs": ("UPDATE_EPOCHS", "num_epochs", "n_epochs"),
+    "minibatches": ("NUM_MINIBATCHES", "num_minibatches", None),
+    "learning_rate": ("LR", "learning_rate", None),
+    "gamma": ("GAMMA", "gamma", "gamma"),
+    "gae_lambda": ("GAE_LAMBDA", "gae_lambda", "gae_lambda"),
+    "clip": ("CLIP_EPS", "clip_eps", "clip_range"),
+    "entropy": ("ENT_COEF", "ent_coef", "ent_coef"),
+    "value_weight": ("VF_COEF", "vf_coef", "vf_coef"),
+    "max_grad_norm": ("MAX_GRAD_NORM", "max_grad_norm", "max_grad_norm"),
+}
+
+
+def renamed(setting: Setting, library: int) -> dict[str, Any]:
+    """Return the values of a setting by their names in a library, a column of `NAMES`."""
+    named = {names[library]: getattr(setting, field) for field, names in NAMES.items()}
+    return {name: value for name, value in named.items() if name}
+
+
+class Trainer(NamedTuple):
+    """A learner with a setting."""
+
+    # Train with a seed; return the mean return of the last episodes, None if not recorded, and the
+    # weights.
+    train: Callable[[int], tuple[float | None, Any]]
+    # (weights, observations) -> logits; None: the policy is not evaluated.
+    logits: Callable[[Any, jax.Array], jax.Array] | None = None
+
+
+def ours(setting: Setting, apart: bool = True) -> Trainer:
+    """Return this library's PPO, run in chunks of updates as by `jaxenvs train`.
+
+    With `apart`, actor and critic have separate networks, like the others'; else they share our
+    default network.
+    """
+    import jaxenvs
+    from jaxenvs.baselines import registry
+    from jaxenvs.baselines.core import rollouts
+    from jaxenvs.baselines.on_policy import ppo
+    from jaxenvs.baselines.run import loop
+
+    equal = dataclasses.asdict(setting)  # fields of our settings
+    del equal["name"]
+    steps = equal.pop("steps")
+    settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
+    learner = registry.build("ppo", jaxenvs.make(ID), settings)
+    if apart:
+        network = two_networks(learner.env.env)
+        learner = dataclasses.replace(learner, network=network)
+
+    def train(seed: int) -> tuple[float | None, Any]:
+        runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
+        metrics = []
+        for _ in range(settings.updates // settings.chunk):
+            runners, chunk = loop.run_chunk(learner, runners)
+            metrics.append(jax.device_get(chunk))
+        jax.block_until_ready(runners)
+        returns, episodes = (
+            np.concatenate([chunk[name][0] for chunk in metrics])
+            for name in ("return_sum", "episodes")
+        )
+        return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
+
+    return Trainer(train, lambda weights, obs: rollouts.predict(learner, weights, obs)[0])
+
+
+def chunk_of(setting: Setting) -> int:
+    """Return the updates of one call: a divisor of all updates, about 30,000 steps."""
+    updates = setting.steps // setting.batch
+    fitting = [n for n in range(1, updates + 1) if updates % n == 0]
+    return min(fitting, key=lambda n: abs(n * setting.batch - 30_000))
+
+
+def two_networks(env: Any) -> Any:
+    """Return an actor and a critic without shared weights."""
+    import flax.linen as nn
+
+    from jaxenvs.baselines.networks import layers, policies
+
+    class Apart(policies.ActorCritic):
+        @nn.compact
+        def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
+            outputs = []
+            for width, scale in ((self.num_actions, 0.01), (1, 1.0)):
+                features = obs
+                for hidden in self.hidden:
+                    features = nn.tanh(layers.dense(hidden, 2**0.5)(features))
+                outputs.append(layers.dense(width, scale)(features))
+            return outputs[0], outputs[1][0]
+
+    return Apart(env.observation_space, env.action_space.n, HIDDEN, embed=0)
+
+
+def purejaxrl(setting: Setting, path: Path) -> Trainer:
+    """Return PureJaxRL's `ppo.py` from a clone; a gymnax in the clone takes precedence."""
+    if not (path / "purejaxrl" / "ppo.py").is_file():
+        raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
+    sys.path[:0] = [str(path), str(path / "purejaxrl")]  # its imports have used both
+    stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
+    stand_in("navix")
+    from purejaxrl.ppo import ActorCritic, make_train  # type: ignore[import-not-found]
+
+    config = {"ENV_NAME": "CartPole-v1", "ACTIVATION": "tanh", "ANNEAL_LR": True, "DEBUG": False}
+    run = jax.jit(make_train(config | renamed(setting, 0)))
+
+    def train(seed: int) -> tuple[float | None, Any]:
+        out = jax.block_until_ready(run(jax.random.key(seed)))
+        metrics = out["metrics"]
+        ended = np.asarray(metrics["returned_episode"]).reshape(-1)
+        returns = np.asarray(metrics["returned_episode_returns"]).reshape(-1)
+        weights = out["runner_state"][0].params
+        return last_mean(np.where(ended, returns, 0.0), ended), weights
+
+    network = ActorCritic(2, activation=config["ACTIVATION"])
+    return Trainer(train, lambda weights, obs: network.apply(weights, obs)[0].logits)
+
+
+def stand_in(package: str, *modules: str) -> None:
+    """Make a missing package importable whose names are never used."""
+    if importlib.util.find_spec(package) is None:
+        for name in (package, *modules):
+            empty: Any = types.ModuleType(name)
+            empty.__getattr__ = lambda name: None
+            sys.modules[name] = empty
+
+
+def rejax(setting: Setting) -> Trainer:
+    """Return rejax's PPO without its evaluations, which would take most of the time."""
+    from rejax import PPO  # type: ignore[import-not-found]
+
+    learner = PPO.create(
+        env="CartPole-v1",
+        eval_freq=setting.steps,
+        skip_initial_evaluation=True,
+        **renamed(setting, 1),
+        agent_kwargs={"activation": "tanh", "hidden_layer_sizes": HIDDEN},
+    )
+    learner = learner.replace(eval_callback=lambda algorithm, state, key: ())
+    run = jax.jit(learner.train)
+
+    def train(seed: int) -> tuple[float | None, Any]:
+        state, _ = jax.block_until_ready(run(jax.random.key(seed)))
+        return None, state.actor_ts.params
+
+    def logits(weights: Any, obs: jax.Array) -> jax.Array:
+        return learner.actor.apply(weights, obs, method="_action_dist").logits
+
+    return Trainer(train, logits)
+
+
+def sb3(setting: Setting) -> Trainer:
+    """Return Stable-Baselines3's PPO with torch on the CPU."""
+    from stable_baselines3 import PPO  # type: ignore[import-not-found]
+    from stable_baselines3.common.env_util import (  # type: ignore[import-not-found]
+        make_vec_env,
+    )
+
+    def train(seed: int) -> tuple[float | None, Any]:
+        envs = make_vec_env("CartPole-v1", setting.num_envs, seed=seed)
+        learner = PPO(
+            "MlpPolicy",
+            envs,
+            **renamed(setting, 2),
+            batch_size=setting.batch // setting.minibatches,
+            learning_rate=lambda left: setting.learning_rate * left,
+            clip_range_vf=setting.value_clip or None,
+            policy_kwargs={"net_arch": list(HIDDEN)},
+            device="cpu",
+            seed=seed,
+        )
+        learner.learn(setting.steps)
+        returns = [episode["r"] for episode in list(learner.ep_info_buffer)[-LAST:]]
+        return float(np.mean(returns)) if returns else None, None
+
+    return Trainer(train)
+
+
+@functools.cache
+def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, int], float]:
+    """Return the evaluation of a policy: (weights, seed) -> mean return over `EPISODES` episodes.
+
+    Actions are sampled; all policies play this library's CartPole.
+    """
+    import jaxenvs
+    from jaxenvs.baselines.core.episodes import first_episodes
+
+    env = jaxenvs.make(ID)
+
+    @jax.jit
+    def play(weights: Any, key: jax.Array) -> jax.Array:
+        def act(key: jax.Array, obs: jax.Array, state: Any) -> jax.Array:
+            return jax.random.categorical(key, logits(weights, obs)).astype(np.int32)
+
+        return first_episodes(env, act, key, EPISODES).returns.mean()
+
+    return lambda weights, seed: float(play(weights, jax.random.key(-1 - seed)))
+
+
+def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
+    """Return a learner by name; raise `ImportError` or `LookupError` if it is missing."""
+    if name == "purejaxrl":
+        if clone is None:
+            raise LookupError("give --purejaxrl PATH, a clone of github.com/luchris429/purejaxrl")
+        return purejaxrl(setting, clone)
+    return TRAINERS[name](setting)
+
+
+TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
+    "jaxenvs": ours,
+    "jaxenvs, shared": lambda setting: ours(setting, apart=False),
+    "rejax": rejax,
+    "stable-baselines3": sb3,
+}
+
+
+def train(learner: Trainer, seed: int) -> dict[str, Any]:
+    """Train with a seed; return processor and wall seconds, and the returns."""
+    start, start_wall = time.process_time(), time.perf_counter()
+    last, weights = learner.train(seed)
+    spent = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
+    score = evaluated(learner.logits)(weights, seed) if learner.logits else None
+    return {**spent, "last_return": last, "evaluation": score}
+
+
+def build(asked: dict[str, Any]) -> Callable[[int], dict[str, Any]]:
+    """Return the training of a learner, a setting and perhaps a clone, given as JSON."""
+    clone = asked["clone"] and Path(asked["clone"])
+    return functools.partial(train, trainer(asked["learner"], Setting(**asked["setting"]), clone))
+
+
+if __name__ == "__main__":
+    serve(build)

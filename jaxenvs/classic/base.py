@@ -1,0 +1,57 @@
+"""Shared code of the classic control problems: the environment class, initial states, angles."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32, Int32, UInt8
+
+from ..core.env import Env
+from ..core.pixels import compose
+from ..core.random import Key, words
+from . import picture
+from .picture import Pixels, Place
+
+Number = Float[Any, "..."] | float  # a field of params
+TURN = np.float32(2 * np.pi)
+
+
+class ClassicEnv(Env):
+    """Base of the classic control problems: a few numbers, drawn over a fixed background."""
+
+    package: ClassVar[str] = "gymnasium"
+    reset_source: ClassVar[str] = "auto"  # a level is a few numbers
+    fully_observed: ClassVar[bool] = True
+    place: ClassVar[Place]  # the background
+
+    @abstractmethod
+    def draw(self, background: Pixels, state: Any, tile_size: int, params: Any) -> Pixels:
+        """Draw the state over the background."""
+        raise NotImplementedError
+
+    def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
+        """Return the background: 0 sky, 1 ground."""
+        return picture.ground(self.place)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Return the sprites, uint8 (2, tile_size, tile_size, 3)."""
+        return picture.sprites(tile_size)
+
+    def picture(
+        self, state: Any, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the background and the state."""
+        background = compose(self.tiles(state), self.atlas(tile_size))
+        return self.draw(background, state, tile_size, params or self.default_params)
+
+
+def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
+    """Draw one number for each of `most`, uniform in [-most, most)."""
+    signed = (words(key, len(most)) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
+    return signed.astype(jnp.float32) * np.float32(np.array(most) / 2**23)
+
+
+def wrapped(angle: Float32[Array, ""]) -> Float32[Array, ""]:
+    """Map an angle to [-pi, pi]; one in that range keeps its bits."""
+    return angle - TURN * jnp.round(angle / TURN)

@@ -1,0 +1,130 @@
+"""Write pictures as an animation; the file name's suffix selects GIF, MP4 or WebM.
+
+The ffmpeg of imageio-ffmpeg encodes videos as H.264 or VP9 with 4:2:0 chroma subsampling, which
+every browser can play. All frames of a video have the same duration, so a picture with a longer
+duration is repeated.
+"""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from jaxtyping import UInt8
+
+from jaxenvs.core.extras import require
+from jaxenvs.core.files import replacing
+
+from . import gif
+from .gif import Picture
+
+# ffmpeg options by suffix: codec, quality and container.
+VIDEOS = {
+    ".mp4": "-c:v libx264 -crf 18 -movflags +faststart -f mp4",
+    ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -deadline good -cpu-used 4 -row-mt 1 -f webm",
+}
+FORMATS = (".gif", *VIDEOS)
+STILL = ".png"
+# The colour space of HD video, declared in the file; without it players guess from the size.
+COLOURS = (
+    "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
+    "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
+)
+
+
+def suffix(path: str | os.PathLike[str]) -> str:
+    """Return the format of a file name, one of `FORMATS` or `STILL`; `.gif` without a suffix.
+
+    Raises `ValueError` for any other suffix and `MissingExtraError` for a video if imageio-ffmpeg
+    is not installed.
+    """
+    found = Path(path).suffix.lower() or ".gif"
+    if found not in (*FORMATS, STILL):
+        raise ValueError(
+            f"{path}: {found} is not supported; end the name in {', '.join(FORMATS)} for an "
+            f"animation, or in {STILL} for one picture"
+        )
+    if found in VIDEOS:
+        require(["imageio_ffmpeg"], "play")
+    return found
+
+
+def write(
+    path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]], rate: float
+) -> int:
+    """Write pictures with their durations (seconds) as an animation; return their number.
+
+    `rate` is the frame rate of a video, in frames per second. The file replaces an older one only
+    when it is complete. Raises `OSError` if it cannot be written.
+    """
+    if (found := suffix(path)) == ".gif":
+        return gif.write(path, pictures)
+    with replacing(path) as temporary:
+        return _write(temporary, pictures, rate, VIDEOS[found])
+
+
+def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, encoder: str) -> int:
+    timed = gif.timed(pictures, rate)
+    first, count = next(timed), 0
+    with _ffmpeg(path, _even(first[0]), rate, encoder) as pipe:
+        for picture, frames in itertools.chain([first], timed):
+            for _ in range(frames):
+                pipe.write(_even(picture).tobytes())
+            count += 1
+    return count
+
+
+def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
+    """Repeat the last row or column of an odd size: the codecs need even sizes."""
+    height, width, _ = picture.shape
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+
+
+@contextlib.contextmanager
+def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
+    """Start ffmpeg, which reads frames of the shape of `picture` from a pipe and writes the file.
+
+    On exit, wait for it; raise `OSError` with its error output if it failed.
+    """
+    height, width, _ = picture.shape
+    source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"
+    words = f"-y -loglevel error {source} {COLOURS} {encoder}".split()
+    command = [_program(), *words, str(path.absolute())]
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=said) as process,
+    ):
+        assert process.stdin is not None
+        try:
+            yield process.stdin
+            process.stdin.close()
+        except BrokenPipeError:  # ffmpeg exited early; its exit code is checked below
+            _close(process.stdin)
+        except BaseException:
+            process.kill()
+            _close(process.stdin)
+            raise
+        if process.wait():
+            said.seek(0)
+            words = said.read().decode(errors="replace").split("\n")
+            raise OSError(f"ffmpeg failed: {' '.join(words).strip() or process.returncode}")
+
+
+def _close(pipe: IO[bytes]) -> None:
+    """Close a pipe whose reader has exited."""
+    with contextlib.suppress(OSError):
+        pipe.close()
+
+
+def _program() -> str:
+    import imageio_ffmpeg
+
+    try:
+        return imageio_ffmpeg.get_ffmpeg_exe()
+    except RuntimeError as error:  # imageio-ffmpeg ships no binary for this platform
+        raise OSError(f"no ffmpeg found: {error}") from error
