@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 from jaxtyping import Array, PyTree
@@ -59,13 +59,25 @@ class Network(Protocol):
         ...
 
     def unroll(
-        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array], done: Array
+        self,
+        weights: PyTree[Array],
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        done: PyTree[Array],
+        *given: PyTree[Array],
     ) -> Any:
         """Return the outputs for successive observations (steps, ...) of one environment.
 
-        The recurrent state is reset after each step that is `done` (steps,).
+        The recurrent state is reset after each step that is `done` (steps,). `given` are further
+        inputs of some networks (steps, ...).
         """
         ...
+
+    if TYPE_CHECKING:  # at runtime it would be required of every network
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an attribute of only some networks."""
+            ...
 
 
 class Algorithm(NamedTuple):

@@ -208,7 +208,7 @@ class Exploration(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class FromReplay(Exploration):
+class Replay(Exploration):
     """Settings shared by learners that sample windows of steps from a replay buffer."""
 
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
@@ -261,7 +261,7 @@ class FromReplay(Exploration):
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay(FromReplay):
+class QLearning(Replay):
     """Settings shared by the DQN family."""
 
     rollout_steps: Count = 16  # steps of each environment between updates

@@ -45,7 +45,7 @@ from ..core import priorities, replay_buffer, replay_checks, rollouts
 from ..core.bounds import Count, Rate, Share
 from ..core.learner import Learner
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import FromReplay
+from ..core.settings import Replay
 from ..networks import q_network, two_hot
 from ..networks.encoders import is_board
 from ..off_policy import q_learning
@@ -59,7 +59,7 @@ MIN_SPAN = 1e-6  # least range of values that are rescaled to 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(FromReplay):
+class Settings(Replay):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates

@@ -67,7 +67,7 @@ def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"
 
 
 def targets(
-    window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float
+    window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float | Array
 ) -> Targets:
     """Return n-step value targets, rewards and policies of the moments of windows.
 

@@ -88,7 +88,7 @@ class BatchRenorm(nn.Module):
 
 
 def trained(
-    network: nn.Module,
+    network: Any,  # flax.linen.Module
     devices: Devices,
     weights: PyTree[Array],
     weight: Float32[Array, " batch"],

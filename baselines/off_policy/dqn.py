@@ -35,7 +35,7 @@ from ..core.bounds import Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
-from ..core.settings import Replay
+from ..core.settings import QLearning
 from ..networks import q_network
 from ..networks.q_network import QNetwork
 from . import q_learning
@@ -45,7 +45,7 @@ MIN_LOG_POLICY = -1.0  # l_0, the lower clip of Munchausen's log-probability
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Replay):
+class Settings(QLearning):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     layer_norm: bool = True  # whether layers have layer normalisation

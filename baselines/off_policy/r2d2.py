@@ -32,7 +32,7 @@ from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Runner
-from ..core.settings import Memory, Replay
+from ..core.settings import Memory, QLearning
 from ..networks import q_network, two_hot
 from ..networks.layers import dense
 from ..networks.q_network import RecurrentQ
@@ -42,7 +42,7 @@ from .q_learning import Learned
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Memory, Replay):
+class Settings(Memory, QLearning):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     batch_size: int = 32  # sequences per gradient step, on all devices together

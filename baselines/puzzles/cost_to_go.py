@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import spaces
@@ -135,11 +136,10 @@ def results_by_seed(
     ]
 
 
-def solved_share(solved: Any, moves: Any) -> dict[str, Any]:
-    """Return the share of solved boards, and the mean number of moves to solve them.
-
-    `solved` (boards,) and `moves` (boards,) are arrays of JAX or NumPy.
-    """
+def solved_share(
+    solved: Bool[Array | np.ndarray, " boards"], moves: Int32[Array | np.ndarray, " boards"]
+) -> dict[str, Any]:
+    """Return the share of solved boards, and the mean number of moves to solve them."""
     rate = round(float(solved.mean()), 6)
     return {
         "success_rate": rate,

@@ -168,7 +168,9 @@ def parts() -> Any:
     def given(learner: Learner[Settings], slot: int) -> Exploration:
         settings = learner.settings
         sampling = Sampling.of(learner)
-        return Exploration(sampling, settings.n_step, settings.gamma, settings.epsilons(slot))
+        return Exploration(
+            sampling, settings.n_step, float(settings.gamma), settings.epsilons(slot)
+        )
 
     shards = Shards()
     return Parts(Explorer, given, shards.learners, shards.end)

@@ -138,7 +138,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
     columns: dict[str, Column] = {
         "learned world of": lambda runs: _levels(runs[0]),
         "seeds": lambda runs: str(len(runs)),
-        "moves foretold": lambda runs: _span(
+        "transitions predicted": lambda runs: _span(
             [run["evaluation"]["greedy"][0]["foretold"] for run in runs],
             lambda share: f"{100 * share:.2f} %",
         ),

@@ -136,7 +136,7 @@ OURS = Peer(
     "MiniGrid, BabyAI, XLand-MiniGrid, Craftax, Craftax-Classic, 15 puzzles, classic control",
     "the originals', compared step by step",
     "a level for ended episodes, or for all environments where that is cheaper",
-    "play, watch and take over from agents; films, web replays",
+    "play, watch and take over from agents; animations, web replays",
 )
 PEERS = (
     Peer(
@@ -198,7 +198,7 @@ def peers(*benches: dict[str, Any]) -> Table:
     craft, _, doorkey, _, puzzles, envpool = (bench["versions"] for bench in benches)
     of_jax = craft["craftax"], doorkey["navix"], doorkey["xminigrid"], puzzles["jumanji"]
     versions = (*of_jax, "", envpool["envpool"])
-    names = ("library", "worlds", "rules", "jaxenvs is faster by", "auto-reset generates")
+    names = ("library", "environments", "rules", "jaxenvs is faster by", "auto-reset generates")
     head = (*names, "search", "viewer")
     search = "A*, Q*, beam, from both ends"
     rows = [[*OURS[:3], "-", OURS.reset, search, OURS.viewer]]

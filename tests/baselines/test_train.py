@@ -221,7 +221,16 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
     said = capsys.readouterr().out
     _, *groups = re.split(r"^\W*(\w+) options\W*$", said, flags=re.MULTILINE)
     shown = dict(zip(groups[::2], groups[1::2], strict=True))
-    assert list(shown) == ["run", "common", "exploration", "replay", "dqn", "saving", "machine"]
+    assert list(shown) == [
+        "run",
+        "common",
+        "exploration",
+        "replay",
+        "qlearning",
+        "dqn",
+        "saving",
+        "machine",
+    ]
     assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploration"]
     assert "None)" not in said
 

@@ -1,6 +1,7 @@
 """`python benchmarks NAME`: a benchmark from a checkout, and missing packages."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,16 @@ def test_a_benchmark_of_the_checkout_runs(tmp_path):
     done = run(tmp_path, "card", "--list", hidden="__editable___jaxenvs_0_1_0_finder")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("craft ")
+
+
+def test_a_checkout_may_be_named_like_the_package(tmp_path):
+    """As `git clone` names it."""
+    checkout = tmp_path / "jaxenvs"
+    script = checkout / "benchmarks" / "__main__.py"
+    script.parent.mkdir(parents=True)
+    script.write_text((ROOT / "benchmarks" / "__main__.py").read_text())
+    found = runpy.run_path(str(script))
+    assert found["ROOT"] == checkout
 
 
 def test_a_missing_package_is_named(tmp_path):
