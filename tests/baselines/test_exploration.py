@@ -149,7 +149,7 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
 
     everything, nothing = jnp.ones(64 * ENVS, jnp.bool_), jnp.zeros(64 * ENVS, jnp.bool_)
     surprise = jax.jit(surprise)
-    learn = jax.jit(lambda curiosity: bonus.taught(curiosity, visits, Devices()))
+    learn = jax.jit(lambda curiosity: bonus.trained(curiosity, visits, Devices()))
     first = surprise(curiosity, everything)
     for _ in range(60):
         curiosity = learn(curiosity)

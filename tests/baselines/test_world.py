@@ -285,7 +285,7 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     with pytest.raises(runs.RunError, match="learns no heuristic for a search"):
         planner.load(run.path)
     assert cli.main(["solve", ID, "--levels", "3"]) == 2
-    assert "give --model RUN" in capsys.readouterr().err
+    assert "add --model RUN" in capsys.readouterr().err
     assert cli.main(["solve", ID, "--model", str(tmp_path / "ppo")]) == 2
     assert "learns no heuristic for a search" in capsys.readouterr().err
 
