@@ -1,8 +1,8 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
-The board is four words, one per row, with a byte per cell: exact up to 131072, the largest possible
-tile (half a byte per cell would end at 32768). A move is arithmetic on the words; a lookup table of
-all 65,536 rows takes three times as long on a CPU.
+The board is four uint32, one per row, with a byte per cell: exact up to 131072, the largest
+possible tile (half a byte per cell would end at 32768). A move is bit arithmetic on the rows; a
+lookup table of all 65,536 rows takes three times as long on a CPU.
 
 For planners, moves and chance outcomes are separate: `afterstate` and `outcomes`.
 """
@@ -27,9 +27,9 @@ LARGEST = 17  # exponent of 131072, the largest tile that sixteen cells and a sp
 MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has merged
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
-FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below this number
+FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform uint32 is below this
 
-Rows = UInt32[Array, "4"]  # words of a board, one per row, column 0 in the lowest byte
+Rows = UInt32[Array, "4"]  # one uint32 per row of the board, column 0 in the lowest byte
 Board = UInt8[Array, "4 4"]  # exponents, 0 in an empty cell
 
 
@@ -53,7 +53,7 @@ class Outcomes(NamedTuple):
 
 @struct
 class Game2048State(State):
-    """Clock and board."""
+    """Time step and board."""
 
     rows: UInt32[Array, "4"]  # see `Rows`
 
@@ -78,7 +78,7 @@ class Game2048(Env):
 
     @property
     def default_params(self) -> Params:
-        """A limit beyond every game: a legal move adds at least 2 to a sum of at most 262140."""
+        """Limit above the longest game: a move adds at least 2, and tiles sum to at most 262140."""
         return Params(max_steps_in_episode=np.int32(2**LARGEST))
 
     @property
@@ -179,7 +179,7 @@ def _rows(board: Board) -> Rows:
 
 
 def _joined(parts: list[Array]) -> Array:
-    """Join four bytes to a word, the first lowest."""
+    """Join four bytes to one uint32; the first is the lowest byte."""
     word = parts[0]
     for i in (1, 2, 3):
         word = word | (parts[i] << np.uint32(8 * i))
@@ -262,7 +262,10 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
 
 
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
-    """Return the exponent of a new tile from the bits of `word` that the choice of `count` left."""
+    """Return the exponent of a new tile, decided by the low half of the product `word * count`.
+
+    The high half has chosen one of `count` cells.
+    """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
 

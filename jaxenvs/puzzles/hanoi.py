@@ -1,7 +1,7 @@
 """Tower of Hanoi (E. Lucas 1883): move a tower of disks to the last peg.
 
-A board stores the peg of each disk in binary: one word per binary digit, with one bit per disk from
-the smallest (lowest). The smallest disk on a peg is thus the lowest set bit of a word.
+A board stores the peg of each disk in binary: one uint32 per binary digit, in which bit i belongs
+to disk i (disk 0 is the smallest). The top disk of a peg is thus the lowest set bit of a mask.
 """
 
 import functools
@@ -34,8 +34,8 @@ class Hanoi(Puzzle):
     Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
     Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
         four times the moves from a tower on the first peg (at least 200).
-    State: the board has a word per binary digit of the pegs' numbers, with a bit per disk from the
-        smallest (lowest).
+    State: the board has one uint32 per binary digit of a peg's index; bit i belongs to disk i, and
+        disk 0 is the smallest.
     """
 
     disks: int = 5  # number of disks
@@ -61,7 +61,7 @@ class Hanoi(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Both pegs, from 0."""
+        """`a>b`: move the top disk of peg a to peg b; the first peg is 0."""
         return tuple(f"{a}>{b}" for a, b in self._moves)
 
     @property
@@ -76,7 +76,7 @@ class Hanoi(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The move from b to a undoes that from a to b."""
+        """Index of the move from b to a for each move from a to b."""
         index = {move: i for i, move in enumerate(self._moves)}
         return np.array([index[b, a] for a, b in self._moves], np.int32)
 
@@ -96,7 +96,7 @@ class Hanoi(Puzzle):
 
     @property
     def _digits(self) -> int:
-        """Number of binary digits of a peg's number and of words of a board."""
+        """Number of binary digits of a peg's index: a board has one uint32 for each."""
         return (self.pegs - 1).bit_length()
 
     @property
@@ -155,7 +155,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the sum of the optimal moves of disjoint sets of disks, each set alone."""
+        """Return the sum over disjoint sets of disks of the optimal moves of each set alone.
+
+        With three pegs, return the exact distance (`oracle`).
+        """
         if self.pegs == 3:
             return self.oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -170,10 +173,10 @@ class Hanoi(Puzzle):
         return total.astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the optimal moves with three pegs.
+        """Return the optimal number of moves; defined for three pegs only.
 
-        From the largest disk on, each is on the target peg or moves there once, when all smaller
-        disks are on the third peg.
+        The loop runs from the largest disk to the smallest. Each disk is on its target peg or moves
+        there once, when all smaller disks are on the third peg, which becomes their target.
         """
         if self.pegs != 3:
             return super().oracle(instance, board)
@@ -235,7 +238,7 @@ class Hanoi(Puzzle):
         peg = self.observe_board(state.instance, state.board)
         index = np.arange(size, dtype=np.int32)
         lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
-        height = lower.sum(axis=1, dtype=jnp.int32)  # disks below each
+        height = lower.sum(axis=1, dtype=jnp.int32)  # number of disks below each disk
         row = np.arange(size + 2, dtype=np.int32)[:, None, None]
         at, column = np.divmod(np.arange(self.pegs * wide, dtype=np.int32)[:, None], wide)
         here = (size - height == row) & (peg.astype(jnp.int32) == at)
@@ -273,9 +276,10 @@ def frame_stewart(disks: int, pegs: int) -> int:
 
 @functools.lru_cache
 def _distances(disks: int, pegs: int) -> np.ndarray:
-    """Return the optimal moves to the last peg, int32 (pegs ** disks,).
+    """Return the optimal number of moves of all disks to the last peg, int32 (pegs ** disks,).
 
-    The index has the pegs of the disks as digits in base `pegs`, the smallest disk lowest.
+    The index of a board is a number in base `pegs` whose digit i is the peg of disk i; disk 0 is
+    the smallest and the lowest digit.
     """
     count = pegs**disks
     place = pegs ** np.arange(disks)

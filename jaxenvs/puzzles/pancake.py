@@ -57,7 +57,7 @@ class Pancake(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Every flip undoes itself."""
+        """Index of the same flip, which undoes itself."""
         return np.arange(self.size - 1, dtype=np.int32)
 
     @property
@@ -85,7 +85,7 @@ class Pancake(Puzzle):
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each width with the bits that the largest needs."""
+        """Encode each width with as many bits as the largest needs."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:

@@ -50,7 +50,7 @@ class PuzzleLevel(Struct):
 
 @struct
 class PuzzleState(State):
-    """Clock, board and instance."""
+    """Time step, board and instance of an episode."""
 
     board: PyTree[Array]  # the part that actions change
     instance: PyTree[Array]  # the part that no action changes
@@ -170,7 +170,7 @@ class Puzzle(Env):
         """Return the sprite of each cell, by default the observation."""
         return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
-    # Derived from these.
+    # Derived from the methods above.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
         """Return `text` with the legend, or the observation if there is no `text`."""
@@ -272,7 +272,7 @@ class Puzzle(Env):
 
 
 class PackedPuzzle(Puzzle):
-    """Base of puzzles whose board is stored as the words that a search hashes."""
+    """Base of puzzles whose board already is the packed uint32 words that a search hashes."""
 
     def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
         """Return the board."""

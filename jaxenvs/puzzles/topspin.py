@@ -67,7 +67,7 @@ class TopSpin(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The two turns undo each other; a reversal undoes itself."""
+        """Index of the action that undoes each action: the other turn, or the same reversal."""
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
@@ -119,7 +119,7 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each token with the bits that the last one needs."""
+        """Encode each token with as many bits as the largest token needs."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
@@ -133,8 +133,9 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        Half the adjacent pairs that are not consecutive, since a reversal changes two pairs; and
-        pattern databases, the exact distances of some consecutive tokens.
+        One is half the number of adjacent pairs whose tokens are not consecutive, since a reversal
+        changes two pairs. The other is the maximum over pattern databases, which store the exact
+        distances of a few consecutive tokens.
         """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
@@ -202,7 +203,7 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return the place of the ring, from 1, at each tile of a rectangle; 0 inside."""
+    """Return 1 + the place of the ring at each tile on the edge of a rectangle; 0 elsewhere."""
     half = (size + 1) // 2 + 2  # rows and columns together
     rows = max(2, 2 * half // 5)
     columns = half - rows
@@ -223,7 +224,7 @@ def _tracked(size: int) -> int:
 
 @functools.lru_cache
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
-    """Build pattern databases that cover all tokens: the first token and the flat table of each."""
+    """Build pattern databases that cover all tokens; return (first token, flat table) of each."""
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)
     cells = np.arange(size)

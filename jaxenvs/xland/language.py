@@ -19,7 +19,7 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # in names of kinds, in the same order
+_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # parts of kind names in the order of `SIDES`
 # Each test with its arguments, for messages; the last two are for goals only.
 TESTS = {
     "hold": "hold(a)",
@@ -29,7 +29,7 @@ TESTS = {
     "at": "at(a, row, column) or at(agent, row, column)",
 }
 STATEMENTS = "`goal: hold(red ball)`, `near(red ball, blue key) -> floor` or `map: red ball, wall`"
-LARGEST = 255  # row or column
+LARGEST = 255  # largest row or column
 _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
@@ -124,7 +124,7 @@ def _read(numbers: Sequence[int], forms: tuple[Form, ...], kinds: Any) -> _Test:
 
 
 def _call(test: _Test) -> str:
-    """Write a test."""
+    """Return a test as text."""
     kind, numbers = test
     if kind in ("TILE_AT", "AGENT_AT"):
         thing = AGENT if kind == "AGENT_AT" else tile_name(numbers[:2])
@@ -155,7 +155,7 @@ def _rule(statement: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
 
 
 def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
-    """Read a test."""
+    """Parse a test; call `fail` if it is wrong."""
     found = _CALL.fullmatch(text)
     if found is None:
         fail(f"`{text}` is not a test; write {', '.join(TESTS.values())}")

@@ -81,7 +81,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the sprite's number; larger bytes count as the last code, which is not a tile."""
+        """Return the sprite's index; a byte from `NUM_CODES` on counts as the last, not a tile."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 
