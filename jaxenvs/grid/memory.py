@@ -1,4 +1,4 @@
-"""Memory: see an object, walk down a hallway, choose the same one (MiniGrid 3.2 `memory.py`)."""
+"""Memory: see an object, walk down a hallway, go to the same kind (MiniGrid 3.2 `memory.py`)."""
 
 from typing import ClassVar
 
@@ -30,8 +30,8 @@ class Memory(SquareGridEnv):
     on the cell before the other object, or after 5 * size**2 steps.
     """
 
-    size: int = 13  # odd
-    random_length: bool = False  # of the hallway
+    size: int = 13  # cells on a side, walls included; odd
+    random_length: bool = False  # whether the hallway has a random length
 
     steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7
