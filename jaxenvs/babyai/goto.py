@@ -13,8 +13,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
-RED_BALL = Kind.BALL | Colour.RED << 4  # as tiles
-BLUE_BALL = Kind.BALL | Colour.BLUE << 4
+RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte
+BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte
 
 
 @level("GoToRedBallGrey-v0", grey=True)
@@ -23,8 +23,8 @@ BLUE_BALL = Kind.BALL | Colour.BLUE << 4
 class GoToRedBall(OneRoom):
     """Go to the red ball among other objects of one room."""
 
-    num_dists: int = 7  # other objects
-    grey: bool = False  # the other objects are grey
+    num_dists: int = 7  # number of other objects
+    grey: bool = False  # whether the other objects are grey
 
     level_budget: ClassVar[int] = TRIES
 
@@ -68,7 +68,7 @@ class GoToObj(OneRoom):
 class GoToLocal(OneRoom):
     """Go to an object, named by kind and colour, in one room."""
 
-    num_dists: int = 8  # objects
+    num_dists: int = 8  # number of objects
 
     level_budget: ClassVar[int] = TRIES
 
@@ -92,8 +92,8 @@ class GoToLocal(OneRoom):
 class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
-    num_dists: int = 18  # objects
-    doors_open: bool = False  # all doors are open at the start
+    num_dists: int = 18  # number of objects
+    doors_open: bool = False  # whether all doors are open at the start
 
     level_budget: ClassVar[int] = TRIES
 
@@ -111,17 +111,17 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """A maze with a locked room.
 
-    Upstream compares numbers by identity, so that the key and other objects may lie in the locked
-    room. `key_outside` prevents this.
+    MiniGrid compares room indices with `is`, so that the key and other objects may lie in the
+    locked room. `key_outside` prevents this.
     """
 
-    key_outside: bool = False  # key and other objects are outside the locked room
+    key_outside: bool = False  # whether key and other objects are outside the locked room
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
 
     def lock_room(self, plan: Plan) -> tuple[Array, Array]:
-        """Lock a room and place its key; return (number of the room, tile of its door)."""
+        """Lock a room and place its key; return (index of the room, tile of its door)."""
         locked = plan.below(plan.num_rooms)
         door = plan.add_door(locked, locked=True)
         rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
@@ -147,8 +147,8 @@ class LockedMaze(BabyEnv):
 class GoToImpUnlock(LockedMaze):
     """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
-    As upstream, the key lies in the locked room in 5 % of the levels, which have no solution, and
-    other objects lie there too. `key_outside` prevents both.
+    As in MiniGrid, the key lies in the locked room in 5 % of the levels, which have no solution,
+    and other objects lie there too. `key_outside` prevents both.
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -164,7 +164,7 @@ class GoToImpUnlock(LockedMaze):
 class GoToRedBlueBall(OneRoom):
     """Go to the only red or blue ball among other objects of one room."""
 
-    num_dists: int = 7  # other objects
+    num_dists: int = 7  # number of other objects
 
     level_budget: ClassVar[int] = TRIES
 

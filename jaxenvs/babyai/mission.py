@@ -1,13 +1,13 @@
-"""Missions of BabyAI as data: up to four instructions, each one word of bits.
+"""Missions of BabyAI as data: up to four instructions, each packed into one uint32.
 
 A mission has one or two sides. A side is one instruction, or two joined by "and". Two sides form a
 sequence: the left side, then the right one; or the left side after the right one. Instructions 0
 and 1 are the left side, 2 and 3 the right side; an absent instruction is 0.
 
-Layout of an instruction word, from the lowest bit, with numbers of bits: verb (3), strict (1),
+Fields of an instruction from the lowest bit, each with its number of bits: verb (3), strict (1),
 description of the object (10), description of the object to put it next to (10), `AFTER` (1, in
 instruction 2), contents of plain boxes as a tile (7, in instruction 0).
-Layout of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
+Fields of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
 any), and whether exactly one object fits it ("the", 1).
 """
 
@@ -25,9 +25,9 @@ from ..grid.tiles import Colour, Kind
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
 ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
-STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # first bits of the fields
-UNIQUE = 9  # bit of a description
-LENGTH = 4 * 18 + 4  # word ids of a mission in the observation
+STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # lowest bit of each field
+UNIQUE = 9  # bit of a description that exactly one object fits
+LENGTH = 4 * 18 + 4  # number of word ids of a mission in the observation
 
 
 def description(
@@ -53,7 +53,7 @@ def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
 def instruction(
     verb: ArrayLike, first: Array, second: Array | None = None, *, strict: bool = False
 ) -> UInt32[Array, "*batch"]:
-    """Return an instruction word; `second` describes the object to put the first one next to."""
+    """Pack an instruction; `second` describes the object to put the first one next to."""
     word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
     return word if second is None else word | (second << SECOND)
 
@@ -142,8 +142,8 @@ def fits(
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
     """Return which tiles fit which descriptions.
 
-    Closed and locked doors count as doors, and walls belong to their room. As upstream, a wall fits
-    as a grey object where a description names no kind.
+    Closed and locked doors count as doors, and walls belong to their room. As in MiniGrid, a wall
+    fits as a grey object where a description names no kind.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -164,7 +164,7 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Return the places of a cell: bit p is set if it lies at place p, bit `ANYWHERE` always."""
+    """Return a bit mask: bit p is set if the cell lies at place p, bit `ANYWHERE` always."""
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
     ahead, right = down * d_row + across * d_column, down * d_column - across * d_row
