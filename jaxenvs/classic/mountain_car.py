@@ -26,7 +26,7 @@ from .picture import Pixels, Place
 LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # ends of the road
 SPEED = np.float32(0.07)  # largest velocity, per step
 BOTTOM, START = np.float32(-0.5), 0.1  # the initial position is uniform in BOTTOM -+ START
-FORCE_COST = np.float32(0.1)
+FORCE_COST = np.float32(0.1)  # cost of force^2 in MountainCarContinuous
 PRIZE = np.float32(100)  # reward of MountainCarContinuous at the flag
 
 
@@ -42,14 +42,14 @@ class MountainCarParams(Params):
 
 @struct
 class MountainCarState(State):
-    """Clock and car."""
+    """Time step and car."""
 
     position: Float32[Array, ""]  # from -1.2 to 0.6; the bottom of the valley is near -0.52
-    velocity: Float32[Array, ""]  # to the right, per step
+    velocity: Float32[Array, ""]  # velocity to the right, per step
 
 
 class Valley(ClassicEnv):
-    """Base of both versions: a car on a road through a valley.
+    """Base of both MountainCars: a car on a road through a valley.
 
     Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, per step).
     """
@@ -79,7 +79,7 @@ class Valley(ClassicEnv):
         return MountainCarState(time=jnp.int32(0), position=level[0], velocity=level[1])
 
     def observe(self, state: MountainCarState, params: Any = None) -> Float32[Array, "2"]:
-        """Return the state without its clock."""
+        """Return position and velocity of the car."""
         return jnp.stack([state.position, state.velocity])
 
     def driven(
@@ -227,7 +227,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # also in eager steps, so that rounding is the same
+@jax.jit  # compiled in eager steps, too, so that rounding is the same
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
     steepness = jnp.cos(np.float32(3) * state.position)
