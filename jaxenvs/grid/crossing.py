@@ -92,7 +92,10 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the rivers before and after band `number`; the border where there is none."""
+    """Return the positions of the rivers before and after band `number`, a space between rivers.
+
+    Where there is no such river, return the position of the border.
+    """
     order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river, 1 for the first
 
     def river(wanted: Array, missing: int) -> Array:

@@ -27,7 +27,8 @@ from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
-AROUND = 9  # number of cells in a 3x3 neighbourhood, which bit masks list row by row from bit 0
+AROUND = 9  # number of cells in a 3x3 neighbourhood
+# Bit masks of cells of a neighbourhood, which are listed row by row from the lowest bit.
 UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
 
 
@@ -49,7 +50,7 @@ class DynamicObstacles(SquareGridEnv):
     """
 
     obstacles: int = 4  # number of moving balls
-    random_start: bool = False  # whether the agent starts anywhere, not in the top left corner
+    random_start: bool = False  # whether the agent starts at random, not in the top left corner
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 5

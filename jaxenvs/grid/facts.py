@@ -15,7 +15,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import GridEnv
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("left", "left, a"),
     ("right", "right, d"),
     ("forward", "up, w"),

@@ -15,7 +15,7 @@ from .state import GridState, Level
 from .tiles import Kind
 
 SIZE, ROOMS = 19, 6
-LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls, rows from room to room
+LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls; rows from one room to the next
 DEPTH, WIDTH = 5, 6  # rows and columns of free cells in a room
 
 

@@ -22,7 +22,7 @@ from .tiles import Colour, Kind
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):
-    """Remember the green key or ball in the first room; go to the same at the hallway's end.
+    """Remember the green key or ball in the first room; go to the same kind at the hallway's end.
 
     Objects cannot be picked up: action 3 acts as toggle.
 

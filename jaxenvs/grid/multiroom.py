@@ -62,7 +62,7 @@ class Room(NamedTuple):
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether the rooms are apart; a cell right of and below this room must be free."""
+        """Return whether the rooms do not overlap, with one cell more to the right and below."""
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
         over = self.row + self.height < earlier.row
@@ -101,7 +101,7 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
+    level_budget: ClassVar[int] = 4096  # 8 rooms of side 15: 1 reset in 10**22 finds no level
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
 

@@ -25,7 +25,7 @@ def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile by a selection over all cells, which XLA fuses with the code that makes them.
+    """Write one tile by a selection over all cells, which XLA fuses with the operation before it.
 
     A scatter would be a separate kernel on a GPU.
     """

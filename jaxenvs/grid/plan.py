@@ -103,7 +103,8 @@ class Plan:
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
         """Write one or several tiles; keep the old tile where `present` is False."""
-        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # dropped
+        # Where `present` is False, the row is outside the grid and the write is dropped.
+        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)
         if row.ndim == 0:
             self.grid = put(self.grid, row, column, tile)
         else:
@@ -219,7 +220,7 @@ class Plan:
         """Place `count` random keys, balls and boxes.
 
         rooms: one room for all objects, a room for each, or None to draw a room for each.
-        unique: no two objects of the level have the same kind and colour.
+        unique: whether no two objects of the level may have the same kind and colour.
         """
         room_words, looks_words = self.words(count), self.words(count * 18).reshape(count, 18)
         if rooms is None:
@@ -280,7 +281,7 @@ class Plan:
     ) -> None:
         """Place the agent on a free cell, facing a free cell or a wall.
 
-        room: None draws one, any but `avoid_room`.
+        room: index of the room; None draws one other than `avoid_room`.
         """
         if room is None and avoid_room is not None:
             room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)

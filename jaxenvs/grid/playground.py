@@ -16,7 +16,7 @@ from .tiles import Kind
 
 SIZE, PITCH = 19, 6  # cells on a side of the grid; cells from one wall to the next
 SIDE = PITCH - 1  # free cells on a side of a room
-THINGS, SORTS = 12, 18  # number of objects; of keys, balls and boxes in six colours
+THINGS, SORTS = 12, 18  # number of objects; number of (kind, colour) pairs to draw from
 # Walls between rooms: (room's row, room's column, whether the next room is below, not right).
 INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
 INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]

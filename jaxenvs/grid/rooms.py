@@ -30,7 +30,7 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # fewest and most rows, then columns
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # (fewest, most) rows, then columns
     steps_per_cell: ClassVar[int]  # time limit divided by room_size**2
 
     def __post_init__(self) -> None:

@@ -48,7 +48,7 @@ class Outcomes(NamedTuple):
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, never an afterstate
+    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, which is no afterstate
 
 
 @struct
@@ -160,7 +160,7 @@ class Game2048(Env):
         return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
-        """Return the exponents, the order of the sprites."""
+        """Return the exponents, which are the indices of the sprites."""
         return _board(state.rows).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
@@ -204,12 +204,12 @@ def _transposed(rows: Rows) -> Rows:
 
 
 def _reversed(lines: Rows) -> Rows:
-    """Reverse the bytes of each word."""
+    """Reverse the bytes of each uint32."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
 def _slid(lines: Rows) -> Rows:
-    """Slide the bytes of each word towards its lowest; mark merged tiles by `MERGED`."""
+    """Slide the bytes of each uint32 towards the lowest; mark merged tiles by `MERGED`."""
     for i in (2, 1, 0):
         empty = (lines >> np.uint32(8 * i)) & BYTE == 0
         lines = jnp.where(empty, _without(lines, i), lines)
@@ -249,7 +249,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
-    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)  # a byte per row
+    # Number of empty cells in each row, one byte per row.
+    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
     sums = counts * ONES  # cumulative sums of the bytes
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE

@@ -17,7 +17,8 @@ class Chain(NamedTuple):
 
     base: np.ndarray  # int32 (levels,): the base point of each level
     sizes: np.ndarray  # int32 (levels,): size of each base point's orbit
-    transversals: np.ndarray  # uint8 (levels, largest size, points): images of points
+    # uint8 (levels, largest size, points): permutations; entry x is the image of point x.
+    transversals: np.ndarray
 
     @property
     def order(self) -> int:

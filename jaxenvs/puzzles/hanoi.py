@@ -22,7 +22,7 @@ from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOST_DISKS, MOST_PEGS = 20, 8
-_TABLE = 4096  # maximum entries of a table of distances
+_TABLE = 4096  # largest number of entries of a table of distances
 
 
 @register("Puzzle-Hanoi-5-v0", disks=5, representative=True)
@@ -40,7 +40,7 @@ class Hanoi(Puzzle):
 
     disks: int = 5  # number of disks
     pegs: int = 3  # number of pegs; the last one is the goal
-    start: str = "random"  # a random peg for each disk; "tower": all on the first peg
+    start: str = "random"  # "random": a random peg for each disk; "tower": all on the first peg
 
     legend: ClassVar[str] = (
         "The disks on each peg from the bottom up, 1 the smallest, a line for each peg from peg 0; "
@@ -66,7 +66,7 @@ class Hanoi(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two pegs: from and to."""
+        """Clicks on two pegs: the one to take from, then the one to put on."""
         index = {move: i for i, move in enumerate(self._moves)}
 
         def moved(state: Any, start: Place, end: Place) -> int | None:
@@ -101,21 +101,21 @@ class Hanoi(Puzzle):
 
     @property
     def _all(self) -> np.uint32:
-        """The set of all disks."""
+        """Bit mask of all disks."""
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
         """Move the top disk of a peg, if there is one and the other peg has no smaller one."""
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # 0 - 1 wraps to the largest word, so an empty peg accepts every disk.
+        # For an empty peg 0 - 1 wraps to the largest uint32, so it accepts every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
         return Move(moved, jnp.ones((), jnp.float32), valid)
 
     def _on(self, board: UInt32[Array, " digits"], peg: UInt32[Array, ""]) -> UInt32[Array, ""]:
-        """Return the set of disks on a peg."""
+        """Return the bit mask of the disks on a peg."""
         differ = jnp.uint32(0)
         for i in range(self._digits):
             digit = (peg >> np.uint32(i)) & np.uint32(1)
@@ -137,7 +137,7 @@ class Hanoi(Puzzle):
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Join the board's words, `disks` bits each."""
+        """Join the board's uint32, `disks` bits of each."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
@@ -155,7 +155,7 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the sum over disjoint sets of disks of the optimal moves of each set alone.
+        """Split the disks into sets; return the sum of the optimal moves of each set alone.
 
         With three pegs, return the exact distance (`oracle`).
         """

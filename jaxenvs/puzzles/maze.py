@@ -57,7 +57,8 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 128  # generating a map costs more than a loop iteration
+    # Twice the default, so half as many levels at a time: each costs more than a loop iteration.
+    rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
 
@@ -118,11 +119,11 @@ class Maze(Puzzle):
         return instance.target
 
     def pack(self, board: Int32[Array, ""]) -> UInt32[Array, "1"]:
-        """Return the player's cell as one word."""
+        """Return the player's cell as one uint32."""
         return board.astype(jnp.uint32)[None]
 
     def unpack(self, words: UInt32[Array, "1"]) -> Int32[Array, ""]:
-        """Decode the word of `pack`."""
+        """Decode the uint32 of `pack`."""
         return words[0].astype(jnp.int32)
 
     def heuristic(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
@@ -210,7 +211,7 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 
     Returns 1 in walls. A map with an even side is an odd map without its last line of free cells.
     """
-    height, width = (rows + 1) // 2, (columns + 1) // 2  # cells in even rows and columns
+    height, width = (rows + 1) // 2, (columns + 1) // 2  # number of even rows and columns
     row, column = np.indices((height, width), np.int32)
     whole = _joined(
         jnp.int32(0), jnp.int32(rows // 2 + 1), jnp.int32(0), jnp.int32(columns // 2 + 1)

@@ -152,7 +152,7 @@ class Minesweeper(Env):
         return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
-        """Return the visible values, the order of the sprites."""
+        """Return the visible values, which are the indices of the sprites."""
         return self.observe(state).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:

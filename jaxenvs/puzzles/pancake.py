@@ -30,7 +30,7 @@ class Pancake(Puzzle):
     """
 
     size: int = 10  # number of pancakes
-    scramble: int | None = None  # random flips of the sorted stack; None: a uniform stack
+    scramble: int | None = None  # number of random flips of the sorted stack; None: a uniform stack
 
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 

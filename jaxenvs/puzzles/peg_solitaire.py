@@ -1,6 +1,6 @@
 """Peg solitaire on the English board: jump until one peg is left, in the centre.
 
-A board has one bit per hole in reading order, so that a jump is one exclusive or. The heuristic
+A board has one bit per hole in reading order, so that a jump is a single XOR. The heuristic
 uses pagoda functions (J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
 """
 
@@ -58,7 +58,7 @@ class PegSolitaire(PackedPuzzle):
     State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from bit 0.
     """
 
-    scramble: int | None = None  # random reversed jumps from the goal; None: the central game
+    scramble: int | None = None  # number of reversed jumps from the goal; None: the central game
     reward: str = "goal"  # "pegs": also minus the number of pegs when none can jump
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
@@ -77,7 +77,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two holes: from and to."""
+        """Clicks on two holes: the one with the jumping peg, then the one where it lands."""
         names = {name: i for i, name in enumerate(self.action_names)}
         jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import groups
 
-_TRACKED = 4  # pieces per pattern database
+_TRACKED = 4  # number of pieces per pattern database
 
 
 class Pattern(NamedTuple):
@@ -17,7 +17,7 @@ class Pattern(NamedTuple):
 
     tracked: np.ndarray  # int32: one sticker of each piece
     cells: np.ndarray  # int32: places that the tracked stickers can reach
-    table: np.ndarray  # uint8 (len(cells) ** len(tracked),): one digit per tracked sticker
+    table: np.ndarray  # uint8 (len(cells) ** len(tracked),): fewest turns
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

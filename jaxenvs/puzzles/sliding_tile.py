@@ -43,7 +43,7 @@ class SlidingTile(PackedPuzzle):
     """
 
     size: int = 4  # cells per side
-    scramble: int | None = None  # random moves of the solved board; None: a uniform solvable board
+    scramble: int | None = None  # number of random moves from the goal; None: a uniform board
     reward: str = "sparse"  # "dense": a reward for each tile that reaches or leaves its place
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -260,7 +260,7 @@ class _Tables(NamedTuple):
     low: int  # all bits of each cell but its highest
     high: int  # the highest bit of each cell
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
-    goal: np.ndarray  # uint32 (words,)
+    goal: np.ndarray  # uint32 (words,): the solved board, packed
     # int32 (cells * numbers,): contribution of a number in a cell to its line's code.
     row_codes: np.ndarray
     column_codes: np.ndarray
@@ -335,7 +335,7 @@ def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
 
 
 def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """Read a word by selection; a gather would not fuse with its consumers."""
+    """Return `words[index]` by selections: XLA fuses these with their consumers, not a gather."""
     entry = words[0]
     for i in range(1, words.shape[0]):
         entry = jnp.where(index == i, words[i], entry)

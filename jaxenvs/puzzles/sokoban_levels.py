@@ -22,7 +22,8 @@ DEAD, WALL = 254, 255  # push distances of cells from which no pushes lead to a 
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
 PLAYS = 8  # number of candidate levels that `draw` generates to return the best
 LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
-_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # first hash counters
+# First counter of the hashes that give the random numbers for each purpose.
+_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
 class Drawn(NamedTuple):
@@ -176,7 +177,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    on = (line >= path[..., None]) & (line <= end[..., None])  # 2, steps, inner
+    on = (line >= path[..., None]) & (line <= end[..., None])  # (2, steps, inner)
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
     return jnp.pad(walked | (room[0][:, None] & room[1][None, :]), 1)

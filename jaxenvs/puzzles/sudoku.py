@@ -43,8 +43,8 @@ class Sudoku(Puzzle):
     """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
 
     With the field `guided` the rules choose the cell: the first empty one with the fewest
-    candidates. A board then has 9 successors instead of hundreds and the same solutions, so use
-    this variant for search.
+    candidates. A board then has at most 9 legal actions instead of hundreds, and the same
+    solutions, so use this variant for search.
 
     Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
@@ -260,7 +260,7 @@ def _read(text: str) -> np.ndarray:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and cells of each line that has cells, with 0 for empty ones."""
+    """Yield (line number, cells) of each line that has cells; empty cells are 0."""
     for number, line in enumerate(text.splitlines(), 1):
         cells = re.sub(r"[\s|]", "", line)
         if not set(cells) - set("-+"):

@@ -17,7 +17,7 @@ from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOVES = ("ring", "window")
 LARGEST = 40
-_TABLE = 1 << 18  # maximum entries of a pattern database
+_TABLE = 1 << 18  # largest number of entries of a pattern database
 
 
 @register("Puzzle-TopSpin-10-v0", size=10)
@@ -34,9 +34,9 @@ class TopSpin(Puzzle):
     """
 
     size: int = 20  # number of tokens
-    window: int = 4  # tokens in the turnstile, an even number
+    window: int = 4  # number of tokens in the turnstile, even
     moves: str = "ring"  # "window": the turnstile may be anywhere, a common convention
-    scramble: int | None = None  # random actions from the goal; None: a uniform reachable ring
+    scramble: int | None = None  # number of random actions from the goal; None: a uniform ring
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
@@ -204,7 +204,7 @@ class TopSpin(Puzzle):
 
 def _rectangle(size: int) -> np.ndarray:
     """Return 1 + the place of the ring at each tile on the edge of a rectangle; 0 elsewhere."""
-    half = (size + 1) // 2 + 2  # rows and columns together
+    half = (size + 1) // 2 + 2  # number of rows plus number of columns
     rows = max(2, 2 * half // 5)
     columns = half - rows
     drawn = np.zeros((rows, columns), np.int32)

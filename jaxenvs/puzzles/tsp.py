@@ -136,7 +136,7 @@ class TSP(Puzzle):
         return Tour(visited=jnp.uint32(self.all_visited), city=jnp.int32(0))
 
     def pack(self, board: Tour) -> UInt32[Array, " words"]:
-        """Encode the board in one word if it fits, else in two."""
+        """Encode the board in one uint32 if it fits, else in two."""
         city = board.city.astype(jnp.uint32)
         if self._one_word:
             return (board.visited | (city << np.uint32(self.cities)))[None]
@@ -152,7 +152,7 @@ class TSP(Puzzle):
         return self.cities + (self.cities - 1).bit_length() <= 32
 
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
-        """Return the length of a minimum spanning tree of the traveller, the cities to visit, home.
+        """Return the length of a minimum spanning tree of home, the traveller and the cities left.
 
         It is admissible, because the rest of the trip is a spanning tree, and consistent, because a
         move and the tree after it form a spanning tree of the cities before it.
@@ -257,7 +257,7 @@ def _spanning_tree(distances: Array, wanted: Array) -> Array:
     none = np.float32(np.inf)
 
     def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
-        reach, total = grown  # reach: distances of outside cities to the tree
+        reach, total = grown  # reach: distance from the tree to each city outside it
         city = jnp.argmin(reach).astype(jnp.int32)
         nearest = reach[city]
         left = (reach < none) & (index != city)

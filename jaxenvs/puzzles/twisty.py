@@ -32,7 +32,7 @@ class TwistyPuzzle(Puzzle):
     State: the board is the observation, flattened.
     """
 
-    scramble: int | None = None  # random turns of the solved puzzle; None: a uniform board
+    scramble: int | None = None  # number of random turns from the goal; None: a uniform board
 
     letters: ClassVar[str] = ""  # one letter per colour, for text
 
@@ -132,7 +132,7 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the maximum over pattern databases; each stores exact distances of four pieces."""
+        """Return the largest bound of the pattern databases: the exact distance of four pieces."""
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
@@ -226,7 +226,7 @@ class Cube(TwistyPuzzle):
     """
 
     size: int = 3  # stickers per side of a face, 2 or 3
-    turns: str = "quarter"  # "half": half turns are actions, too
+    turns: str = "quarter"  # "quarter": quarter turns only; "half": half turns, too
     all_faces: bool = False  # whether all faces of a 2x2 cube turn; those of a 3x3 cube always do
 
     letters: ClassVar[str] = "WGRBOY"
@@ -267,7 +267,7 @@ class Cube(TwistyPuzzle):
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the maximum over pattern databases; 0 if the solved orientation is arbitrary."""
+        """Return the bound of the pattern databases; 0 if the solved orientation is arbitrary."""
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
@@ -379,7 +379,7 @@ class Skewb(TwistyPuzzle):
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of each face: the faces above it and on its left."""
+    """Return (index, meaning) of each face; the meaning names the faces above and on its left."""
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):

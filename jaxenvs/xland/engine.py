@@ -52,8 +52,8 @@ class Front(NamedTuple):
     row: Int32[Array, ""]
     column: Int32[Array, ""]
     tile: UInt32[Array, ""]
-    before: Bool[Array, ""]  # whether it is above or left of the grid
-    beyond: Bool[Array, ""]  # whether it is below or right of the grid
+    before: Bool[Array, ""]  # whether the cell is above or left of the grid
+    beyond: Bool[Array, ""]  # whether the cell is below or right of the grid
 
 
 class Moment(NamedTuple):
@@ -302,7 +302,7 @@ def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
 
 
 def _equal(word: UInt32[Array, ""], byte: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Return 0xFF in every byte of the word that equals `byte`, 0 in the others."""
+    """Return 0xFF in every byte of `word` that equals `byte`, 0 in the others."""
     differs = word ^ (byte * _EACH_BYTE)
     zero = ~(((differs & _LOW_BITS) + _LOW_BITS) | differs | _LOW_BITS)
     return (zero >> 7) * np.uint32(255)

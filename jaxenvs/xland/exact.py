@@ -159,7 +159,7 @@ def _flat(pairs: list[Pair]) -> list[int]:
 def first_distinct(
     recipe: Recipe, count: int, report: Callable[[int], None] = lambda done: None
 ) -> PackedRuleset:
-    """Return the script's first `count` tasks with different goals or rules: NumPy, (count, ...).
+    """Return the script's first `count` tasks with different goals or rules, as NumPy arrays.
 
     `report` is called with the number of tasks drawn so far.
     """
@@ -206,7 +206,7 @@ def _hashes(rulesets: PackedRuleset) -> np.ndarray:
 def _lanes(
     words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
 ) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
-    """Draw TASKS tasks from each start; return their first positions and the tasks."""
+    """Draw TASKS tasks from each start; return the position where each begins, and the tasks."""
     draw = jax.vmap(lambda at: generate(WordDraws(words), at, recipe))
 
     def next_task(at: Array, _: None) -> tuple[Array, tuple[Array, Drawn]]:

@@ -20,7 +20,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import XLand
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("forward", "up, w"),
     ("right", "right, d"),
     ("left", "left, a"),

@@ -177,7 +177,7 @@ def sample_ruleset(
     depth: depth of the tree of rules that make the goal's objects from others, 0 to 3.
     prune: probability that an object lies on the map instead of being made by a rule.
     distractors: largest number of distractor rules; their number is uniform.
-    objects: distractor objects on the map.
+    objects: number of distractor objects on the map.
     num_rules, num_tiles: sizes of the arrays, by default the smallest that fit every such task.
 
     The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A

@@ -135,7 +135,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # the side of a, or of the agent
+    side = SIDES[_SIDE_NAMES.index(relation)]  # side of a or the agent where the other is
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 
@@ -169,7 +169,7 @@ def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
     if name in ("hold", "on"):
         return _Test(name.upper(), _pair(_tile(arguments[0], fail)))
     if name == "near":
-        arguments.sort(key=lambda argument: argument == AGENT)  # either order
+        arguments.sort(key=lambda argument: argument == AGENT)  # `agent` may come first
     first, second = arguments
     a = _pair(_tile(first, fail))
     relation = "NEAR" if name == "near" else _SIDE_NAMES[SIDES.index(name)]

@@ -35,7 +35,7 @@ class Doors(NamedTuple):
 class Plan(NamedTuple):
     """Walls and doors of a layout at one size."""
 
-    walls: tuple[tuple[slice | int, slice | int], ...]  # row and column indices
+    walls: tuple[tuple[slice | int, slice | int], ...]  # indices of rows and columns
     doors: tuple[Doors, ...]
 
 
@@ -52,9 +52,9 @@ class Map(NamedTuple):
 
     grid: np.ndarray  # tile bytes without doors, uint8
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # first cell of each door
-    step: np.ndarray  # index step from one cell of the door to the next
-    cells: np.ndarray  # number of cells of each door
+    first: np.ndarray  # index of the first cell where each door can be
+    step: np.ndarray  # difference of index from one such cell to the next
+    cells: np.ndarray  # number of such cells of each door
 
 
 def _one_room(size: int) -> Plan:
@@ -93,7 +93,7 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # R and the number of rooms
+LAYOUTS = {  # by name: R and the number of rooms
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
     "R4": Layout(_four_rooms, 5, odd=True),  # with an even size a door would stand in the border

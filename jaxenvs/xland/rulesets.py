@@ -18,7 +18,7 @@ from ..core.struct import Struct, struct
 
 
 class Rule(IntEnum):
-    """Kinds of rules: the condition under which objects turn into another one."""
+    """Kinds of rules: the condition on tiles a and b under which they turn into another tile."""
 
     NONE = 0
     HOLD = 1  # the agent carries a
@@ -35,7 +35,7 @@ class Rule(IntEnum):
 
 
 class Goal(IntEnum):
-    """Kinds of goals."""
+    """Kinds of goals: the condition on tiles a and b, or on the agent."""
 
     NONE = 0  # never reached
     HOLD = 1
@@ -100,7 +100,7 @@ class Ruleset(Struct):
     """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
-    rules: UInt8[Any, "*batch rules 7"]  # rules in the order of a step; 0 for none
+    rules: UInt8[Any, "*batch rules 7"]  # rules in the order in which they apply; 0: none
     init_tiles: UInt8[Any, "*batch tiles 2"]  # (tile, colour); (0, 0) for none
 
     @classmethod

@@ -95,7 +95,7 @@ SETS = {
 class Benchmark(Struct):
     """Set of tasks; a pytree, which jitted functions should take as an argument, not a constant."""
 
-    rulesets: PackedRuleset  # (tasks, ...)
+    rulesets: PackedRuleset  # tasks with leading axis (num_rulesets,)
 
     @property
     def num_rulesets(self) -> int:

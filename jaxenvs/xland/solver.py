@@ -34,7 +34,7 @@ class Solution(NamedTuple):
 
     winnable: bool | None  # None: neither a solution nor a proof that there is none
     steps: int | None  # number of `actions`; None if no solution was found
-    actions: tuple[int, ...]  # from the level to the goal, see `Action`
+    actions: tuple[int, ...]  # actions from the level to the goal, see `Action`
     shortest: bool  # whether `steps` is proven to be the minimum
     at_least: int  # proven lower bound on the steps
     dead_end: tuple[str, ...]  # changes after which the task cannot be won, see `Analysis`

@@ -17,8 +17,8 @@ class Action(IntEnum):
     """Actions, numbered as in xminigrid."""
 
     FORWARD = 0
-    RIGHT = 1  # turn
-    LEFT = 2
+    RIGHT = 1  # turn right
+    LEFT = 2  # turn left
     PICKUP = 3
     PUT = 4
     TOGGLE = 5

@@ -29,7 +29,7 @@ class TrialParams(Struct):
     """Params of the wrapped environment, and the tasks from which trials are drawn."""
 
     env: Any
-    tasks: PackedRuleset  # (num_tasks, ...)
+    tasks: PackedRuleset  # tasks with leading axis (num_tasks,)
 
     @property
     def max_steps_in_episode(self) -> Any:
