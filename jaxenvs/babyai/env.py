@@ -60,8 +60,8 @@ class BabyEnv(RoomGrid):
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
     Episode ends: on success, in some levels on the wrong action, or at the time limit. The limit is
         fixed by the level, or room_size**2 * rooms for each place that the mission sends the agent
-        to. The param `max_steps_in_episode` is the limit of the longest mission; the limit of
-        shorter missions is proportional to their places.
+        to. The param `max_steps_in_episode` is the limit of the longest mission; shorter missions
+        have a limit in proportion to their number of places.
     """
 
     room_size: int = 8
@@ -92,7 +92,7 @@ class BabyEnv(RoomGrid):
         return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """Return the limit of this mission: the params' limit, in proportion to its places."""
+        """Return the limit of this mission: the params' limit scaled by its number of places."""
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit

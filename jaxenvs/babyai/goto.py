@@ -29,7 +29,7 @@ class GoToRedBall(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -73,7 +73,7 @@ class GoToLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -98,7 +98,7 @@ class GoTo(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach."""
+        """Draw a maze; reject it if an object is out of reach."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -169,7 +169,7 @@ class GoToRedBlueBall(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a second red or blue ball, and a room with an object out of reach."""
+        """Draw a room; reject it if another ball is red or blue, or an object is out of reach."""
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -188,7 +188,7 @@ class GoToDoor(BabyEnv):
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Lock each door with probability 1/2."""
+        """Draw four doors, each locked with probability 1/2."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -202,7 +202,7 @@ class GoToObjDoor(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

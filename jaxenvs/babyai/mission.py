@@ -26,27 +26,27 @@ NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
 ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
 STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # lowest bit of each field
-UNIQUE = 9  # bit of a description that exactly one object fits
+UNIQUE = 9  # bit of a description: whether exactly one object fits it
 LENGTH = 4 * 18 + 4  # number of word ids of a mission in the observation
 
 
 def description(
     kind: ArrayLike = ANY_KIND, colour: ArrayLike = ANY_COLOUR, place: ArrayLike = ANYWHERE
 ) -> UInt32[Array, "*batch"]:
-    """Describe objects by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
+    """Pack a description by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
     kind, colour, place = (jnp.asarray(x).astype(jnp.uint32) for x in (kind, colour, place))
     short = jnp.where(kind == 0, jnp.uint32(0), kind - jnp.uint32(3))
     return short | (colour << 3) | (place << 6)
 
 
 def like(tile: UInt8[Array, "*batch"], place: ArrayLike = ANYWHERE) -> UInt32[Array, "*batch"]:
-    """Describe objects of the kind and colour of a tile."""
+    """Pack a description of objects with the kind and colour of a tile."""
     triple = tiles.encode(tile)
     return description(triple[..., 0], triple[..., 1], place)
 
 
 def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Describe objects of the kind of a tile, whatever their colour."""
+    """Pack a description of objects with the kind of a tile, of any colour."""
     return description(tiles.encode(tile)[..., 0])
 
 
@@ -155,7 +155,7 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Return kind and colour in MiniGrid's numbers: all doors are doors, all boxes boxes."""
+    """Return kind and colour in MiniGrid's numbers: one kind for all doors, one for all boxes."""
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)

@@ -26,7 +26,7 @@ class Open(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach."""
+        """Draw a maze; reject it if an object is out of reach."""
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)

@@ -24,7 +24,7 @@ class Pickup(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach; with `unblock`, accept only such mazes."""
+        """Draw a maze; reject it if an object is out of reach, or with `unblock`, if none is."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)

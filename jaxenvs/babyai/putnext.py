@@ -30,7 +30,7 @@ class PutNextLocal(OneRoom):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach, and targets that are already adjacent."""
+        """Draw a room; reject it if an object is out of reach or the targets are adjacent."""
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))

@@ -22,7 +22,7 @@ from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
 
-SECONDS = np.float32(0.2)  # duration of a step
+SECONDS = np.float32(0.2)  # duration of a step, s
 SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # limits of both links, rad/s
 START = 0.1  # initial angles and speeds are uniform in [-START, START)
 BAR = 1.0  # height above the upper joint that the free end must exceed, in link lengths

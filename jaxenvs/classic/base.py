@@ -23,7 +23,7 @@ class ClassicEnv(Env):
     package: ClassVar[str] = "gymnasium"
     reset_source: ClassVar[str] = "auto"  # levels are cheap: a few random numbers
     fully_observed: ClassVar[bool] = True
-    place: ClassVar[Place]  # the background
+    place: ClassVar[Place]  # background of the pictures
 
     @abstractmethod
     def draw(self, background: Pixels, state: Any, tile_size: int, params: Any) -> Pixels:

@@ -23,7 +23,7 @@ from .picture import Pixels, Place
 
 POSITION_LIMIT = np.float32(2.4)  # largest distance from the middle, m
 ANGLE_LIMIT = np.float32(np.radians(12))  # largest angle from upright, rad
-START = 0.05  # the four initial numbers are uniform in [-START, START)
+START = 0.05  # initial positions and velocities are uniform in [-START, START)
 
 
 @struct

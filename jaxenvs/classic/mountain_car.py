@@ -44,7 +44,7 @@ class MountainCarParams(Params):
 class MountainCarState(State):
     """Time step and car."""
 
-    position: Float32[Array, ""]  # from -1.2 to 0.6; the bottom of the valley is near -0.52
+    position: Float32[Array, ""]  # position from -1.2 to 0.6; the valley's bottom is near -0.52
     velocity: Float32[Array, ""]  # velocity to the right, per step
 
 
@@ -85,7 +85,7 @@ class Valley(ClassicEnv):
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """Return the state after a push of -1 to 1, and whether the car is and was at the flag."""
+        """Return the state after a push of -1 to 1, whether the car is at the flag, and was."""
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
         after = jax.tree.map(lambda old, new: jnp.where(was, old, new), state, moved)
@@ -129,7 +129,7 @@ class MountainCar(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's numbers."""
+        """Gymnasium's constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(200),
             force=np.float32(0.001),
@@ -178,7 +178,7 @@ class MountainCarContinuous(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's numbers."""
+        """Gymnasium's constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(999),
             force=np.float32(0.0015),

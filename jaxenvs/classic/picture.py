@@ -32,7 +32,7 @@ class Place(NamedTuple):
     floor: bool = False  # whether the ground begins at the origin
 
 
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's road
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's track
 ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's: two links of 1 m
 STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's: a rod of 1 m
 HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar's: the road

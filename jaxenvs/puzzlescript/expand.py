@@ -345,7 +345,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Keep the last of equal rules in each run of rules of one group."""
+    """Keep the last of equal rules in each sequence of rules of the same group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

@@ -67,7 +67,7 @@ class _Fate(NamedTuple):
     """Tiles that an object can become without other objects."""
 
     tiles: frozenset[int]
-    targets: frozenset[int]  # tiles that it can be in front of the agent, next to a put-down object
+    targets: frozenset[int]  # tiles that it can be in front of the agent at action `PUT`
     wins: bool  # whether the object alone can reach the goal
 
 
@@ -218,8 +218,8 @@ class _Task:
         return tile, _IN_HAND, self.goal.held(tile)
 
     def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
-        """Return the outcomes when the agent faces object `first`, next to `second`, and puts down
-        an object: both tiles afterwards, and whether that wins.
+        """Return the outcomes of action `PUT` when object `first` is in front of the agent and
+        `second` is next to it: both tiles afterwards, and whether that wins.
 
         Only outcomes in which a rule for two objects fires, or which win.
         """
