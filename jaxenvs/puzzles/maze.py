@@ -57,7 +57,7 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # Twice the default, so half as many levels at a time: each costs more than a loop iteration.
+    # Twice the default: half the levels at a time, as a level costs more than a loop iteration.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"

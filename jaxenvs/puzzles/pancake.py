@@ -85,7 +85,7 @@ class Pancake(Puzzle):
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each width with as many bits as the largest needs."""
+        """Encode each width in the fewest bits that hold the largest one."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:

@@ -154,7 +154,7 @@ class SlidingTile(PackedPuzzle):
         return (placed[1] - placed[0]).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform solvable board, or make `scramble` moves, none undone by the next."""
+        """Draw a uniform solvable board, or make `scramble` moves that never undo the last one."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         return PuzzleLevel(board=self._shuffled(key))

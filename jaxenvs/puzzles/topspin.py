@@ -119,7 +119,7 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each token with as many bits as the largest token needs."""
+        """Encode each token in the fewest bits that hold the largest one."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:

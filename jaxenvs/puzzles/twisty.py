@@ -147,7 +147,7 @@ class TwistyPuzzle(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable board, or make `scramble` turns, none undone by the next."""
+        """Draw a uniform reachable board, or make `scramble` turns that never undo the last one."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
@@ -227,7 +227,7 @@ class Cube(TwistyPuzzle):
 
     size: int = 3  # stickers per side of a face, 2 or 3
     turns: str = "quarter"  # "quarter": quarter turns only; "half": half turns, too
-    all_faces: bool = False  # whether all faces of a 2x2 cube turn; those of a 3x3 cube always do
+    all_faces: bool = False  # whether all faces of a 2x2 cube turn; in a 3x3 cube they always do
 
     letters: ClassVar[str] = "WGRBOY"
 

@@ -155,7 +155,7 @@ def _put_one_by_one(
 ) -> UInt8[Array, "size size"]:
     """Write tiles by selections.
 
-    XLA fuses them with the selection between the old grid and that of a new episode.
+    XLA fuses them with the later selection between this grid and the old one.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):
