@@ -1,8 +1,8 @@
 """Base classes of BabyAI's levels and the verifier of missions (MiniGrid 3.2 `envs/babyai/core`).
 
 At the start of an episode, the objects that fit a description are marked, and they keep their marks
-when they are moved. As upstream, a cell from which an object was taken, or where a box was opened,
-keeps its marks until the next drop action.
+when they are moved. As in MiniGrid, a cell from which an object was taken, or where a box was
+opened, keeps its marks until the next drop action.
 """
 
 from abc import abstractmethod
@@ -28,8 +28,8 @@ from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 
-TRIES = 200  # `level_budget` where levels may be rejected, at worst three of four
-LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bits of the instructions
+TRIES = 200  # `level_budget` of levels that can be rejected; at worst three of four are
+LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks of instructions, see `mission`
 
 
 @struct
@@ -46,7 +46,8 @@ class BabyState(GridState):
 
     # Bit d of a cell: the object in it, or the one taken from it, fits description d.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions done; 4-7: checked before; 8-15: marks of the carried object.
+    # Bits 0-3: instructions that are done; 4-7: instructions that an earlier step checked; 8-15:
+    # marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -60,7 +61,7 @@ class BabyEnv(RoomGrid):
     Episode ends: on success, in some levels on the wrong action, or at the time limit. The limit is
         fixed by the level, or room_size**2 * rooms for each place that the mission sends the agent
         to. The param `max_steps_in_episode` is the limit of the longest mission; shorter missions
-        get a share of it.
+        have a limit in proportion to their number of places.
     """
 
     room_size: int = 8
@@ -70,8 +71,10 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that missions of the level can have
-    max_navigations: ClassVar[int] = 1  # places in the longest mission; 1: one limit for all
-    steps_per_cell: ClassVar[int] = 0  # 0: `max_navigations` sets the limit
+    # Number of places that the longest mission sends the agent to; 1: all have the same limit.
+    max_navigations: ClassVar[int] = 1
+    # Time limit divided by room_size**2; 0: the limit depends on the places of the mission.
+    steps_per_cell: ClassVar[int] = 0
 
     # For subclasses.
 
@@ -89,7 +92,7 @@ class BabyEnv(RoomGrid):
         return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """Return this mission's share of the limit."""
+        """Return the limit of this mission: the params' limit scaled by its number of places."""
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit
@@ -110,11 +113,12 @@ class BabyEnv(RoomGrid):
 
     def marked(self, level: Level) -> BabyLevel:
         """Mark the objects that fit the descriptions of the level's mission."""
-        # Every description reads the level; the barrier makes XLA generate it once.
+        # Every description reads the level. Without the barrier XLA would fuse the generation of
+        # the level into each of these reads, and repeat it.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        step = 1 if m.PUT_NEXT in self.verbs else 2  # every second one is a destination
+        step = 1 if m.PUT_NEXT in self.verbs else 2  # skip unused destinations
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
         bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
@@ -184,7 +188,7 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # joined to another by "and"
+        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # those joined by "and"
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
         return state.replace(progress=progress), success, failure
@@ -243,14 +247,14 @@ class _Scene:
     """Facts after the action that decide whether an instruction is accomplished."""
 
     marks: UInt8[Array, ""]  # marks of the cell in front of the agent
-    marks_held: UInt8[Array, ""]  # of the carried object
-    marks_before: UInt8[Array, ""]  # of the object carried before
-    marks_beside: UInt8[Array, ""]  # of the four cells around the one in front
-    kind: UInt8[Array, ""]  # of the tile in front of the agent
-    faces_door: Bool[Array, ""]
-    holds: Bool[Array, ""]
+    marks_held: UInt8[Array, ""]  # marks of the carried object
+    marks_before: UInt8[Array, ""]  # marks of the object carried before the action
+    marks_beside: UInt8[Array, ""]  # marks of the four cells around the one in front
+    kind: UInt8[Array, ""]  # kind of the tile in front of the agent
+    faces_door: Bool[Array, ""]  # whether a door is in front of the agent
+    holds: Bool[Array, ""]  # whether something is carried
     held: Bool[Array, ""]  # whether something was carried before the action
-    dropped: Bool[Array, ""]
+    dropped: Bool[Array, ""]  # whether the action dropped something
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
@@ -291,5 +295,5 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
 
 
 def level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
-    """Register a BabyAI level under the package's id."""
+    """Register a BabyAI level under MiniGrid's id."""
     return register(f"BabyAI-{name}", **fields)

@@ -13,8 +13,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
-RED_BALL = Kind.BALL | Colour.RED << 4  # as tiles
-BLUE_BALL = Kind.BALL | Colour.BLUE << 4
+RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte
+BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte
 
 
 @level("GoToRedBallGrey-v0", grey=True)
@@ -23,13 +23,13 @@ BLUE_BALL = Kind.BALL | Colour.BLUE << 4
 class GoToRedBall(OneRoom):
     """Go to the red ball among other objects of one room."""
 
-    num_dists: int = 7  # other objects
-    grey: bool = False  # the other objects are grey
+    num_dists: int = 7  # number of other objects
+    grey: bool = False  # whether the other objects are grey
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -68,12 +68,12 @@ class GoToObj(OneRoom):
 class GoToLocal(OneRoom):
     """Go to an object, named by kind and colour, in one room."""
 
-    num_dists: int = 8  # objects
+    num_dists: int = 8  # number of objects
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -92,13 +92,13 @@ class GoToLocal(OneRoom):
 class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
-    num_dists: int = 18  # objects
-    doors_open: bool = False  # all doors are open at the start
+    num_dists: int = 18  # number of objects
+    doors_open: bool = False  # whether all doors are open at the start
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach."""
+        """Draw a maze; reject it if an object is out of reach."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -111,17 +111,17 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """A maze with a locked room.
 
-    Upstream compares numbers by identity, so that the key and other objects may lie in the locked
-    room. `key_outside` prevents this.
+    MiniGrid compares room indices with `is`, so that the key and other objects may lie in the
+    locked room. `key_outside` prevents this.
     """
 
-    key_outside: bool = False  # key and other objects are outside the locked room
+    key_outside: bool = False  # whether key and other objects are outside the locked room
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
 
     def lock_room(self, plan: Plan) -> tuple[Array, Array]:
-        """Lock a room and place its key; return (number of the room, tile of its door)."""
+        """Lock a room and place its key; return (index of the room, tile of its door)."""
         locked = plan.below(plan.num_rooms)
         door = plan.add_door(locked, locked=True)
         rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
@@ -147,8 +147,8 @@ class LockedMaze(BabyEnv):
 class GoToImpUnlock(LockedMaze):
     """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
-    As upstream, the key lies in the locked room in 5 % of the levels, which have no solution, and
-    other objects lie there too. `key_outside` prevents both.
+    As in MiniGrid, the key lies in the locked room in 5 % of the levels, which have no solution,
+    and other objects lie there too. `key_outside` prevents both.
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -164,12 +164,12 @@ class GoToImpUnlock(LockedMaze):
 class GoToRedBlueBall(OneRoom):
     """Go to the only red or blue ball among other objects of one room."""
 
-    num_dists: int = 7  # other objects
+    num_dists: int = 7  # number of other objects
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a second red or blue ball, and a room with an object out of reach."""
+        """Draw a room; reject it if another ball is red or blue, or an object is out of reach."""
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -188,7 +188,7 @@ class GoToDoor(BabyEnv):
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Lock each door with probability 1/2."""
+        """Draw four doors, each locked with probability 1/2."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -202,7 +202,7 @@ class GoToObjDoor(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach."""
+        """Draw a room; reject it if an object is out of reach."""
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

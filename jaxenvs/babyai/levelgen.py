@@ -1,6 +1,6 @@
 """Levels with generated missions (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
 
-Upstream draws descriptions until one fits an object, and rejects the level after 100 failures. Here
+MiniGrid draws descriptions until one fits an object, and rejects the level after 100 failures. Here
 one of the fitting descriptions is drawn, with the same probabilities.
 """
 
@@ -19,7 +19,7 @@ from . import mission as m
 from .env import TRIES, BabyEnv, level
 
 VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
-SHAPES = ("action", "and", "seq")  # of missions, see `shapes`
+SHAPES = ("action", "and", "seq")  # forms of missions, see the field `shapes`
 KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR], np.int32)
 SEQUENCE, JOINED = "seq", "and"
 
@@ -46,11 +46,11 @@ SEQUENCE, JOINED = "seq", "and"
 class LevelGen(BabyEnv):
     """A maze of rooms, perhaps one of them locked, and a mission of one to four instructions."""
 
-    num_dists: int = 18  # objects
+    num_dists: int = 18  # number of objects
     locked_prob: float = 0.5  # probability of a locked room
-    locations: bool = True  # descriptions may say where an object is
-    unblocking: bool = True  # objects may block the way and must be moved
-    implicit_unlock: bool = True  # a description may fit objects of the locked room only
+    locations: bool = True  # whether descriptions may say where an object is
+    unblocking: bool = True  # whether objects may block the way and must be moved
+    implicit_unlock: bool = True  # whether all objects that fit may lie in the locked room
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
     shapes: tuple[str, ...] = SHAPES  # one instruction, two joined by "and", or a sequence
 
@@ -89,7 +89,7 @@ class LevelGen(BabyEnv):
         return self.instructions * (2 if "putnext" in self.actions else 1)
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw rooms, objects, agent and mission; reject mazes and missions as upstream does."""
+        """Draw rooms, objects, agent and mission; reject mazes and missions as MiniGrid does."""
         locked, colour = self._locked_room(plan)
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -156,7 +156,7 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # for pick up and put next
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # no door to pick up or put
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
         plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()
@@ -166,7 +166,7 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return whether an object is to be put next to itself, or is already there."""
+    """Return which instructions put an object next to itself, or where it already lies."""
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)
     beside = (what[:, :, None] & where[:, None, :] & (apart == 1)).any(axis=(1, 2))

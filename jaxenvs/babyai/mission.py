@@ -1,13 +1,13 @@
-"""Missions of BabyAI as data: up to four instructions, each one word of bits.
+"""Missions of BabyAI as data: up to four instructions, each packed into one uint32.
 
 A mission has one or two sides. A side is one instruction, or two joined by "and". Two sides form a
 sequence: the left side, then the right one; or the left side after the right one. Instructions 0
 and 1 are the left side, 2 and 3 the right side; an absent instruction is 0.
 
-Layout of an instruction word, from the lowest bit, with numbers of bits: verb (3), strict (1),
+Fields of an instruction from the lowest bit, each with its number of bits: verb (3), strict (1),
 description of the object (10), description of the object to put it next to (10), `AFTER` (1, in
 instruction 2), contents of plain boxes as a tile (7, in instruction 0).
-Layout of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
+Fields of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
 any), and whether exactly one object fits it ("the", 1).
 """
 
@@ -25,35 +25,35 @@ from ..grid.tiles import Colour, Kind
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
 ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
-STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # first bits of the fields
-UNIQUE = 9  # bit of a description
-LENGTH = 4 * 18 + 4  # word ids of a mission in the observation
+STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # lowest bit of each field
+UNIQUE = 9  # bit of a description: whether exactly one object fits it
+LENGTH = 4 * 18 + 4  # number of word ids of a mission in the observation
 
 
 def description(
     kind: ArrayLike = ANY_KIND, colour: ArrayLike = ANY_COLOUR, place: ArrayLike = ANYWHERE
 ) -> UInt32[Array, "*batch"]:
-    """Describe objects by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
+    """Pack a description by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
     kind, colour, place = (jnp.asarray(x).astype(jnp.uint32) for x in (kind, colour, place))
     short = jnp.where(kind == 0, jnp.uint32(0), kind - jnp.uint32(3))
     return short | (colour << 3) | (place << 6)
 
 
 def like(tile: UInt8[Array, "*batch"], place: ArrayLike = ANYWHERE) -> UInt32[Array, "*batch"]:
-    """Describe objects of the kind and colour of a tile."""
+    """Pack a description of objects with the kind and colour of a tile."""
     triple = tiles.encode(tile)
     return description(triple[..., 0], triple[..., 1], place)
 
 
 def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Describe objects of the kind of a tile, whatever their colour."""
+    """Pack a description of objects with the kind of a tile, of any colour."""
     return description(tiles.encode(tile)[..., 0])
 
 
 def instruction(
     verb: ArrayLike, first: Array, second: Array | None = None, *, strict: bool = False
 ) -> UInt32[Array, "*batch"]:
-    """Return an instruction word; `second` describes the object to put the first one next to."""
+    """Pack an instruction; `second` describes the object to put the first one next to."""
     word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
     return word if second is None else word | (second << SECOND)
 
@@ -142,8 +142,8 @@ def fits(
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
     """Return which tiles fit which descriptions.
 
-    Closed and locked doors count as doors, and walls belong to their room. As upstream, a wall fits
-    as a grey object where a description names no kind.
+    Closed and locked doors count as doors, and walls belong to their room. As in MiniGrid, a wall
+    fits as a grey object where a description names no kind.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -155,7 +155,7 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Return kind and colour in MiniGrid's numbers: all doors are doors, all boxes boxes."""
+    """Return kind and colour in MiniGrid's numbers: one kind for all doors, one for all boxes."""
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)
@@ -164,7 +164,7 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Return the places of a cell: bit p is set if it lies at place p, bit `ANYWHERE` always."""
+    """Return a bit mask: bit p is set if the cell lies at place p, bit `ANYWHERE` always."""
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
     ahead, right = down * d_row + across * d_column, down * d_column - across * d_row

@@ -19,14 +19,14 @@ COLOURS = tuple(colour.name.lower() for colour in Colour)
 class Open(BabyEnv):
     """Open a door, named by its colour, somewhere in a maze."""
 
-    num_dists: int = 18  # objects
+    num_dists: int = 18  # number of objects
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach."""
+        """Draw a maze; reject it if an object is out of reach."""
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -57,8 +57,9 @@ class OpenRedDoor(TwoRooms):
 class OpenDoor(BabyEnv):
     """Open one of four doors of a room, named by its colour or by where it is."""
 
-    select_by: str = "any"  # "color", "loc" or "any" (either, with equal probability)
-    debug: bool = False  # toggling another door fails
+    # What names the door: "color", "loc" (its place), or "any" (either, with equal probability).
+    select_by: str = "any"
+    debug: bool = False  # whether toggling another door fails
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
@@ -87,9 +88,9 @@ class OpenTwoDoors(BabyEnv):
     """Open one door, then the opposite one."""
 
     room_size: int = 6
-    first_color: str = "any"  # of the left door; "any": random
-    second_color: str = "any"  # of the right door; "any": random
-    strict: bool = False  # toggling the wrong door first fails
+    first_color: str = "any"  # colour of the left door; "any": random
+    second_color: str = "any"  # colour of the right door; "any": random
+    strict: bool = False  # whether toggling the wrong door first fails
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -122,8 +123,8 @@ class OpenDoorsOrder(BabyEnv):
     """Open one door, or two in the given order."""
 
     room_size: int = 6
-    num_doors: int = 2  # of the room, of different colours
-    debug: bool = False  # toggling another door than the next one fails
+    num_doors: int = 2  # number of doors of the room, all of different colours
+    debug: bool = False  # whether toggling another door than the next one fails
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))

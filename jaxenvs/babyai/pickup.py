@@ -17,14 +17,14 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 class Pickup(BabyEnv):
     """Pick up an object somewhere in a maze; with `unblock`, some are blocked by others."""
 
-    num_dists: int = 18  # objects
-    unblock: bool = False  # some objects can be reached only by moving others
+    num_dists: int = 18  # number of objects
+    unblock: bool = False  # whether some objects can be reached only by moving others
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze with an object out of reach; with `unblock`, accept only such mazes."""
+        """Draw a maze; reject it if an object is out of reach, or with `unblock`, if none is."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -38,7 +38,7 @@ class PickupDist(OneRoom):
     """Pick up an object of one room, named by kind, by colour or by both."""
 
     room_size: int = 7
-    debug: bool = False  # picking up another object fails
+    debug: bool = False  # whether picking up another object fails
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)

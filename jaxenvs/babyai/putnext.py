@@ -22,7 +22,7 @@ from .env import TRIES, BabyState, OneRoom, TwoRooms, level
 class PutNextLocal(OneRoom):
     """Put one object of a room next to another."""
 
-    num_objs: int = 8  # objects
+    num_objs: int = 8  # number of objects
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
@@ -30,7 +30,7 @@ class PutNextLocal(OneRoom):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a room with an object out of reach, and targets that are already adjacent."""
+        """Draw a room; reject it if an object is out of reach or the targets are adjacent."""
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
@@ -42,7 +42,7 @@ class PutNextLocal(OneRoom):
 class OpenRooms(TwoRooms):
     """Two rooms with different objects and no wall between them."""
 
-    objs_per_room: int = 1  # objects in each room
+    objs_per_room: int = 1  # number of objects in each room
 
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (1, 9)}
     level_budget: ClassVar[int] = TRIES
@@ -81,8 +81,8 @@ class PutNext(OpenRooms):
 class PutNextCarrying(PutNext):
     """`PutNext`, but the agent carries the object to move from the start.
 
-    Upstream gives the agent the object after it has made the first observation, which therefore
-    shows the object on the floor. Upstream's wrappers (`full`, `rgb`, `rgb_full`) observe later and
+    MiniGrid gives the agent the object after it has made the first observation, which therefore
+    shows the object on the floor. MiniGrid's wrappers (`full`, `rgb`, `rgb_full`) observe later and
     already show the object as carried.
     """
 
@@ -99,7 +99,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; the first one shows the object on the floor, as upstream."""
+        """Return the observation; as in MiniGrid, the first one shows the object on the floor."""
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)

@@ -19,14 +19,14 @@ from .goto import LockedMaze
 class Unlock(LockedMaze):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
-    As upstream, the key lies in the locked room in 4 % of the levels, which have no solution, and
-    other objects lie there too. `key_outside` prevents both.
+    As in MiniGrid, the key lies in the locked room in 4 % of the levels, which have no solution,
+    and other objects lie there too. `key_outside` prevents both.
     """
 
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """With probability 1/2, no other door has the locked door's colour."""
+        """Draw a maze; with probability 1/2, no other door has the locked door's colour."""
         locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
@@ -39,7 +39,7 @@ class Unlock(LockedMaze):
 class UnlockLocal(BabyEnv):
     """Open the locked door of a room with the key in the room."""
 
-    distractors: bool = False  # three other objects
+    distractors: bool = False  # whether there are three other objects
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
@@ -70,7 +70,7 @@ class KeyInBox(BabyEnv):
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
     def contents(self, state: Any) -> UInt8[Array, ""]:
-        """Return the key."""
+        """Return the tile of the key, which is in every box."""
         return m.contents(state.task)
 
 
@@ -79,11 +79,11 @@ class KeyInBox(BabyEnv):
 class UnlockPickup(TwoRooms):
     """Open the locked door between two rooms and pick up the box in the other room.
 
-    The time limit is 72 steps: upstream intends 288 but never sets it.
+    The time limit is 72 steps: MiniGrid intends 288 but never sets it.
     """
 
     room_size: int = 6
-    distractors: bool = False  # four other objects
+    distractors: bool = False  # whether there are four other objects
 
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 

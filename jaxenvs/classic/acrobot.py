@@ -22,8 +22,8 @@ from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
 
-SECONDS = np.float32(0.2)  # duration of a step
-SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # limits of upper and lower link, rad/s
+SECONDS = np.float32(0.2)  # duration of a step, s
+SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # limits of both links, rad/s
 START = 0.1  # initial angles and speeds are uniform in [-START, START)
 BAR = 1.0  # height above the upper joint that the free end must exceed, in link lengths
 
@@ -34,7 +34,7 @@ Motion = Float32[Array, "4"]  # angles and angular velocities of both links, or 
 class AcrobotParams(Params):
     """Physical constants, float32; both links are equal."""
 
-    gravity: Number  # m/s2
+    gravity: Number  # acceleration by gravity, m/s2
     length: Number  # length of a link, m
     centre: Number  # distance from the upper end of a link to its centre of mass, m
     mass: Number  # mass of a link, kg
@@ -44,12 +44,12 @@ class AcrobotParams(Params):
 
 @struct
 class AcrobotState(State):
-    """Clock, angles and angular velocities of the links."""
+    """Time step, angles and angular velocities of the links."""
 
     upper: Float32[Array, ""]  # angle of the upper link from hanging, rad counter-clockwise
     lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
-    upper_speed: Float32[Array, ""]  # rad/s
-    lower_speed: Float32[Array, ""]  # rad/s
+    upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s
+    lower_speed: Float32[Array, ""]  # angular velocity of the lower link from the upper one, rad/s
 
 
 @register("Classic-Acrobot-v0", aliases=("Acrobot-v1",))
@@ -118,7 +118,7 @@ class Acrobot(ClassicEnv):
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Motion, params: Any) -> AcrobotState:
-        """Return the state with the level's four numbers."""
+        """Return the state with the level's angles and angular velocities."""
         return _state(jnp.int32(0), level)
 
     def step_state(self, key: Key, state: AcrobotState, action: Array, params: Any) -> Transition:
@@ -187,7 +187,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # also in eager steps, so that rounding is the same
+@jax.jit  # compiled in eager steps, too, so that rounding is the same
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Integrate one step under a torque (N m) by the 4th-order Runge-Kutta method."""
     now, half = _motion(state), SECONDS / np.float32(2)
@@ -202,7 +202,7 @@ def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> Acrob
 
 
 def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
-    """Return angular velocities and accelerations by the equations of Sutton and Barto's book."""
+    """Return the derivatives of `motion` by the equations of Sutton and Barto's book."""
     upper, lower, upper_speed, lower_speed = (motion[i] for i in range(4))
     mass, length, centre = params.mass, params.length, params.centre
     arm = mass * length * centre

@@ -18,12 +18,12 @@ TURN = np.float32(2 * np.pi)
 
 
 class ClassicEnv(Env):
-    """Base of the classic control problems: a few numbers, drawn over a fixed background."""
+    """Base of the classic control problems: the state is drawn over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # a level is a few numbers
+    reset_source: ClassVar[str] = "auto"  # levels are cheap: a few random numbers
     fully_observed: ClassVar[bool] = True
-    place: ClassVar[Place]  # the background
+    place: ClassVar[Place]  # background of the pictures
 
     @abstractmethod
     def draw(self, background: Pixels, state: Any, tile_size: int, params: Any) -> Pixels:
@@ -53,5 +53,5 @@ def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
 
 
 def wrapped(angle: Float32[Array, ""]) -> Float32[Array, ""]:
-    """Map an angle to [-pi, pi]; one in that range keeps its bits."""
+    """Map an angle to [-pi, pi]; an angle in that range is unchanged, bit for bit."""
     return angle - TURN * jnp.round(angle / TURN)

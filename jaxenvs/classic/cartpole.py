@@ -21,18 +21,18 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-POSITION_LIMIT = np.float32(2.4)  # m from the middle of the track
-ANGLE_LIMIT = np.float32(np.radians(12))  # rad from upright
-START = 0.05  # the four initial numbers are uniform in [-START, START)
+POSITION_LIMIT = np.float32(2.4)  # largest distance from the middle, m
+ANGLE_LIMIT = np.float32(np.radians(12))  # largest angle from upright, rad
+START = 0.05  # initial positions and velocities are uniform in [-START, START)
 
 
 @struct
 class CartPoleParams(Params):
     """Physical constants, float32."""
 
-    gravity: Number  # m/s2
-    cart_mass: Number  # kg
-    pole_mass: Number  # kg
+    gravity: Number  # acceleration by gravity, m/s2
+    cart_mass: Number  # mass of the cart, kg
+    pole_mass: Number  # mass of the pole, kg
     half_length: Number  # distance from the axle to the middle of the pole, m
     force: Number  # force of a push, N
     seconds: Number  # duration of a step, s
@@ -40,7 +40,7 @@ class CartPoleParams(Params):
 
 @struct
 class CartPoleState(State):
-    """Clock, cart and pole."""
+    """Time step, cart and pole."""
 
     position: Float32[Array, ""]  # position of the cart, m to the right of the middle
     velocity: Float32[Array, ""]  # velocity of the cart, m/s to the right
@@ -109,7 +109,7 @@ class CartPole(ClassicEnv):
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
-        """Return the state with the level's four numbers."""
+        """Return the state with the level's positions and velocities."""
         position, velocity, angle, spin = (level[i] for i in range(4))
         return CartPoleState(
             time=jnp.int32(0), position=position, velocity=velocity, angle=angle, spin=spin
@@ -124,7 +124,7 @@ class CartPole(ClassicEnv):
         return Transition(after, (~over).astype(jnp.float32), has_fallen(after))
 
     def observe(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
-        """Return the state without its clock."""
+        """Return positions and velocities of cart and pole."""
         return jnp.stack([state.position, state.velocity, state.angle, state.spin])
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
@@ -157,11 +157,11 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # also in eager steps, so that rounding is the same
+@jax.jit  # compiled in eager steps, too, so that rounding is the same
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Integrate one step under a force (N, to the right) by the equations of Florian (2007).
 
-    Explicit Euler: positions change by the velocities before the push.
+    Explicit Euler: the velocities before the push change the position and the angle.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass

@@ -26,7 +26,7 @@ from .picture import Pixels, Place
 LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # ends of the road
 SPEED = np.float32(0.07)  # largest velocity, per step
 BOTTOM, START = np.float32(-0.5), 0.1  # the initial position is uniform in BOTTOM -+ START
-FORCE_COST = np.float32(0.1)
+FORCE_COST = np.float32(0.1)  # cost of force^2 in MountainCarContinuous
 PRIZE = np.float32(100)  # reward of MountainCarContinuous at the flag
 
 
@@ -42,14 +42,14 @@ class MountainCarParams(Params):
 
 @struct
 class MountainCarState(State):
-    """Clock and car."""
+    """Time step and car."""
 
-    position: Float32[Array, ""]  # from -1.2 to 0.6; the bottom of the valley is near -0.52
-    velocity: Float32[Array, ""]  # to the right, per step
+    position: Float32[Array, ""]  # position from -1.2 to 0.6; the valley's bottom is near -0.52
+    velocity: Float32[Array, ""]  # velocity to the right, per step
 
 
 class Valley(ClassicEnv):
-    """Base of both versions: a car on a road through a valley.
+    """Base of both MountainCars: a car on a road through a valley.
 
     Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, per step).
     """
@@ -79,13 +79,13 @@ class Valley(ClassicEnv):
         return MountainCarState(time=jnp.int32(0), position=level[0], velocity=level[1])
 
     def observe(self, state: MountainCarState, params: Any = None) -> Float32[Array, "2"]:
-        """Return the state without its clock."""
+        """Return position and velocity of the car."""
         return jnp.stack([state.position, state.velocity])
 
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """Return the state after a push of -1 to 1, and whether the car is and was at the flag."""
+        """Return the state after a push of -1 to 1, whether the car is at the flag, and was."""
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
         after = jax.tree.map(lambda old, new: jnp.where(was, old, new), state, moved)
@@ -129,7 +129,7 @@ class MountainCar(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's numbers."""
+        """Gymnasium's constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(200),
             force=np.float32(0.001),
@@ -178,7 +178,7 @@ class MountainCarContinuous(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's numbers."""
+        """Gymnasium's constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(999),
             force=np.float32(0.0015),
@@ -227,7 +227,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # also in eager steps, so that rounding is the same
+@jax.jit  # compiled in eager steps, too, so that rounding is the same
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
     steepness = jnp.cos(np.float32(3) * state.position)

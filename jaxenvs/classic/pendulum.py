@@ -33,7 +33,7 @@ WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # largest cost of a step
 class PendulumParams(Params):
     """Physical constants, float32."""
 
-    gravity: Number  # m/s2
+    gravity: Number  # acceleration by gravity, m/s2
     mass: Number  # mass of the rod, kg
     length: Number  # length of the rod, m
     seconds: Number  # duration of a step, s
@@ -41,10 +41,10 @@ class PendulumParams(Params):
 
 @struct
 class PendulumState(State):
-    """Clock, angle and angular velocity of the rod."""
+    """Time step, angle and angular velocity of the rod."""
 
-    angle: Float32[Array, ""]  # from upright, rad counter-clockwise
-    speed: Float32[Array, ""]  # rad/s counter-clockwise
+    angle: Float32[Array, ""]  # angle of the rod from upright, rad counter-clockwise
+    speed: Float32[Array, ""]  # angular velocity of the rod, rad/s counter-clockwise
 
 
 @register("Classic-Pendulum-v0", aliases=("Pendulum-v1",))
@@ -154,7 +154,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # also in eager steps, so that rounding is the same
+@jax.jit  # compiled in eager steps, too, so that rounding is the same
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Integrate one step under a torque (N m) by semi-implicit Euler (velocity first)."""
     pull = np.float32(1.5) * params.gravity / params.length * jnp.sin(state.angle)

@@ -24,18 +24,18 @@ Shape = tuple[Distance, float, tuple[int, int, int]]  # distances, radius to fil
 class Place(NamedTuple):
     """A background with its scale and origin."""
 
-    rows: int  # number of tiles
-    columns: int
+    rows: int  # number of rows of tiles
+    columns: int  # number of columns of tiles
     tile: float  # side of a tile, m
     left: float  # distance from the left edge of the picture to the origin, m
     top: float  # distance from the top edge of the picture to the origin, m
     floor: bool = False  # whether the ground begins at the origin
 
 
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # with a margin
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # for two links of 1 m
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # for a rod of 1 m
-HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # the road of MountainCar
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's track
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's: two links of 1 m
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's: a rod of 1 m
+HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar's: the road
 
 AXLE = 0.27  # height of the pole's axle above the track, m
 REACH = 1.0  # drawn length of a pole, rod or link, m
@@ -149,7 +149,7 @@ def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
 
 def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
     """Paint anti-aliased shapes over a background, the last one on top."""
-    metre = np.float32(tile_size / place.tile)  # in pixels
+    metre = np.float32(tile_size / place.tile)  # pixels per metre
     picture = background.astype(jnp.float32)
     for distance, radius, colour in shapes:
         # The covered fraction of a pixel is estimated from its distance to the shape's edge.

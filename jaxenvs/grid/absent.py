@@ -2,7 +2,7 @@
 
 from ..core.registry import absent
 
-# Presets of MiniGrid 3.2's wave function collapse (`wfc.py`), an optional extra of the package.
+# Presets of MiniGrid 3.2's wave function collapse (`wfc.py`), an optional extra of MiniGrid.
 WFC = (
     "MazeSimple",
     "DungeonMazeScaled",

@@ -32,9 +32,9 @@ class Crossing(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    size: int = 9  # odd
-    crossings: int = 1  # rivers
-    obstacle: str = "lava"  # or "wall"
+    size: int = 9  # cells on a side, walls included; odd
+    crossings: int = 1  # number of rivers
+    obstacle: str = "lava"  # what rivers consist of: "lava" or "wall"
 
     min_size: ClassVar[int] = 5
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
@@ -56,7 +56,7 @@ class Crossing(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw rivers, then a staircase path between them, with one opening per step."""
         size, count = self.size, self.crossings
-        places = np.arange(2, size - 2, 2, dtype=np.int32)  # where a river can lie
+        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns of rivers
         word = words(key, 2 * len(places) + 2 * count)
         of_rivers, of_path, of_openings = jnp.split(word, np.cumsum([2 * len(places), count]))
         chosen = permutation(of_rivers) < count
@@ -92,8 +92,11 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the rivers before and after band `number`; the border where there is none."""
-    order = jnp.cumsum(chosen, dtype=jnp.int32)  # 1 for the first river
+    """Return the positions of the rivers before and after band `number`, a space between rivers.
+
+    Where there is no such river, return the position of the border.
+    """
+    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river, 1 for the first
 
     def river(wanted: Array, missing: int) -> Array:
         hit = chosen & (order == wanted[:, None])

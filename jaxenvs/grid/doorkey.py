@@ -19,7 +19,7 @@ from .tiles import Colour, Kind
 class DoorKey(SquareGridEnv):
     """A wall splits the room; its locked door opens with the key lying on the agent's side.
 
-    The door is never in the last row (upstream's range is one short).
+    The door is never in the last row (MiniGrid's range is one short).
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after
     10 * size**2 steps.

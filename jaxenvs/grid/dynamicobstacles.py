@@ -1,8 +1,8 @@
 """Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
-Difference from the package: a ball with a free cell around it always moves. In the package a ball
-stays after 101 draws of occupied cells: once in 146,000 moves with one free cell, once in 10**11
-with two.
+Difference from MiniGrid: a ball with a free cell around it always moves. In MiniGrid a ball stays
+after 101 draws of occupied cells: once in 146,000 moves with one free cell, once in 10**11 with
+two.
 """
 
 from typing import ClassVar
@@ -27,7 +27,8 @@ from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
-AROUND = 9  # cells of a 3x3 neighbourhood, row by row; as bits from the lowest:
+AROUND = 9  # number of cells in a 3x3 neighbourhood
+# Bit masks of cells of a neighbourhood, which are listed row by row from the lowest bit.
 UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
 
 
@@ -48,8 +49,8 @@ class DynamicObstacles(SquareGridEnv):
     on a collision, or after 4 * size**2 steps.
     """
 
-    obstacles: int = 4  # moving balls
-    random_start: bool = False  # any free cell and direction instead of the top left corner
+    obstacles: int = 4  # number of moving balls
+    random_start: bool = False  # whether the agent starts at random, not in the top left corner
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 5
@@ -65,7 +66,7 @@ class DynamicObstacles(SquareGridEnv):
 
     @property
     def action_space(self) -> Discrete:
-        """Three actions: the first of `Action`."""
+        """The first three actions of `Action`."""
         return Discrete(Action.FORWARD + 1)
 
     def generate(self, key: Key) -> Level:
@@ -107,7 +108,8 @@ class DynamicObstacles(SquareGridEnv):
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # Without the barrier XLA reads the old grid again after writing the balls, from a copy.
+        # Without the barrier XLA would read the cell ahead from the old grid after it has written
+        # the balls, and would have to copy the grid for that.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -156,7 +158,10 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write all cells in one kernel; a cell both left and entered gets one tile twice."""
+        """Write all cells in one kernel.
+
+        A cell that one ball leaves and another enters is written twice, with a ball both times.
+        """
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
         tile = jnp.concatenate([left, np.full(new.shape, BALL)])
@@ -173,7 +178,7 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return bits of the cells around each ball that are empty or hold a ball."""
+    """Return a bit mask for each ball: the cells around it that are empty or hold a ball."""
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1

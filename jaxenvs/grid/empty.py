@@ -24,7 +24,7 @@ class Empty(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    random_start: bool = False  # any free cell and direction instead of the top left corner
+    random_start: bool = False  # whether the agent starts at random, not in the top left corner
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"

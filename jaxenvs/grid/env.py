@@ -1,7 +1,7 @@
 """Base classes of MiniGrid 3.2's levels: rules, time limit, missions and observations.
 
-Differences from the package: `truncated` and `terminated` are never both true; the mission is an
-array of word ids; levels are drawn with JAX keys, from the package's distribution.
+Differences from MiniGrid: `truncated` and `terminated` are never both true; the mission is an array
+of word ids; levels are drawn by other random numbers, from the same distribution.
 """
 
 import functools
@@ -57,8 +57,8 @@ class GridEnv(GridWorld):
     keys = facts.KEYS
     sprites = SPRITES
     outside: ClassVar[int] = tiles.WALL
-    mission: ClassVar[str] = ""  # of every episode; override `mission_words` if it varies
-    mission_length: ClassVar[int] = 16  # word ids in the observation
+    mission: ClassVar[str] = ""  # mission of every episode; if it varies, override `mission_words`
+    mission_length: ClassVar[int] = 16  # number of word ids in the observation
     # Whether `full` determines the state. `full` omits the carried object, the tile below the
     # agent, the contents of boxes and the mission: true only where all of them can be inferred.
     full_shows_all: ClassVar[bool] = False
@@ -80,7 +80,7 @@ class GridEnv(GridWorld):
     @property
     @abstractmethod
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         raise NotImplementedError
 
     @abstractmethod
@@ -151,7 +151,7 @@ class GridEnv(GridWorld):
 
     @property
     def tile_space(self) -> Space:
-        """Space of the observation named by `obs`, unless that is one of pixels."""
+        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
         size = self.view_size
         image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
         words = Box(0, len(missions.WORDS) - 1, (self.mission_length,), np.uint8)
@@ -163,7 +163,7 @@ class GridEnv(GridWorld):
         }[self.obs]
 
     def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
-        """Return the observation named by `obs`, unless that is one of pixels."""
+        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
@@ -186,7 +186,7 @@ class GridEnv(GridWorld):
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Walk onto a goal; overridden where the task is another one."""
+        """Walk onto a goal; levels with another task override this."""
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def seen_tiles(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
@@ -237,7 +237,7 @@ class SquareGridEnv(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return self.steps_per_cell * self.size**2
 
 
@@ -245,7 +245,7 @@ class FixedGridEnv(GridEnv):
     """A grid world that comes in one size."""
 
     shape: ClassVar[tuple[int, int]]  # rows and columns, walls included
-    limit: ClassVar[int]  # steps of an episode
+    limit: ClassVar[int]  # time limit, steps
 
     @property
     def height(self) -> int:
@@ -259,7 +259,7 @@ class FixedGridEnv(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return self.limit
 
 
@@ -302,5 +302,5 @@ def _mission_words(env: GridEnv) -> Callable[[GridState], UInt8[Array, " words"]
 
 
 def register_level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
-    """Register a MiniGrid level as `Grid-<name>`, with the package's id as its alias."""
+    """Register a MiniGrid level as `Grid-<name>`, with MiniGrid's id as its alias."""
     return register(f"Grid-{name}", aliases=(f"MiniGrid-{name}",), **fields)

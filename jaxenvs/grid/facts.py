@@ -15,7 +15,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import GridEnv
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("left", "left, a"),
     ("right", "right, d"),
     ("forward", "up, w"),
@@ -37,7 +37,7 @@ LETTERS = {
     Kind.KEY_BOX: "x",
 }
 PLAIN_SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
-NAMES = SPRITES.names  # of tile bytes
+NAMES = SPRITES.names  # name of each tile byte
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from .state import Action, GridState, Level
 from .tiles import Kind
 
 PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
-THINGS = 12  # keys and balls, of six colours
+THINGS = 12  # number of different objects: keys and balls in six colours
 
 
 @register_level("Fetch-5x5-N2-v0", size=5, objects=2)
@@ -29,7 +29,7 @@ class Fetch(SquareGridEnv):
     after 5 * size**2 steps.
     """
 
-    objects: int = 3  # keys and balls in the room
+    objects: int = 3  # number of keys and balls in the room
     obs: str = "dict"
     see_through_walls: bool = True
 
@@ -42,7 +42,7 @@ class Fetch(SquareGridEnv):
         checks.integer_field("Fetch", "objects", self.objects, 1, most)
 
     def generate(self, key: Key) -> Level:
-        """Draw objects, agent and target; the task is the target's tile and a phrase's number."""
+        """Draw objects, agent and target; the task is the target's tile and an index of PHRASES."""
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
         cells = distinct(word[3 : 4 + count], inner * inner)

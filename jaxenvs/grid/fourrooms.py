@@ -11,7 +11,7 @@ from .env import FixedGridEnv, register_level
 from .placement import other, put, room
 from .state import Level
 
-SIZE, WALL, SIDE = 19, 9, 8  # grid, row and column of the inner walls, side of a room
+SIZE, WALL, SIDE = 19, 9, 8  # side of the grid; row and column of inner walls; side of a room
 ROOM_CELLS = 4 * SIDE * SIDE
 
 
@@ -30,7 +30,7 @@ class FourRooms(FixedGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw gaps, agent and goal."""
         word = words(key, 7)
-        offset = 1 + below(word[:4], SIDE)  # of the gaps: upper, lower, left, right
+        offset = 1 + below(word[:4], SIDE)  # offsets of the gaps: upper, lower, left, right
         far = offset + jnp.array([0, WALL, 0, WALL], jnp.int32)
         gaps = jnp.stack(
             [jnp.array([0, 0, WALL, WALL], jnp.int32), jnp.array([WALL, WALL, 0, 0], jnp.int32)]
@@ -50,7 +50,7 @@ class FourRooms(FixedGridEnv):
 def _free_cell(
     index: Int32[Array, ""], gaps: Int32[Array, "2 4"]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of a free cell by number: the rooms' cells first, then the gaps."""
+    """Return (row, column) of a free cell by index: the rooms' cells first, then the gaps."""
     in_room = index < ROOM_CELLS
     number, cell = index // SIDE**2, index % SIDE**2
     gap = gaps[:, jnp.clip(index - ROOM_CELLS, 0, 3)]

@@ -12,7 +12,7 @@ from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 
-THINGS = 18  # keys, balls and boxes, of six colours
+THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 
 
 @register_level("GoToObject-6x6-N2-v0", size=6)
@@ -27,7 +27,7 @@ class GoToObject(SquareGridEnv):
     """
 
     size: int = 6
-    objects: int = 2  # keys, balls and boxes in the room
+    objects: int = 2  # number of keys, balls and boxes in the room
     obs: str = "dict"
     see_through_walls: bool = True
 

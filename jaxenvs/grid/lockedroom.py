@@ -15,8 +15,8 @@ from .state import GridState, Level
 from .tiles import Kind
 
 SIZE, ROOMS = 19, 6
-LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls, rows from room to room
-DEPTH, WIDTH = 5, 6  # inside of a room
+LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls; rows from one room to the next
+DEPTH, WIDTH = 5, 6  # rows and columns of free cells in a room
 
 
 @register_level("LockedRoom-v0")
@@ -35,7 +35,7 @@ class LockedRoom(FixedGridEnv):
     mission_length: ClassVar[int] = 18
 
     def generate(self, key: Key) -> Level:
-        """Draw rooms, colours, goal, key and agent; the task is the two rooms' colours."""
+        """Draw rooms, colours, goal, key and agent; the task is the colours of the two doors."""
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)
         of_key = other(word[1], ROOMS, locked)
@@ -76,6 +76,6 @@ def _walls() -> np.ndarray:
 def _cell(
     number: Int32[Array, ""], index: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of a cell in a room; rooms are numbered left, right, then down."""
+    """Return (row, column) of cell `index` of a room; rooms are numbered left, right, then down."""
     row = 1 + PITCH * (number // 2) + index // WIDTH
     return row, 1 + RIGHT * (number % 2) + index % WIDTH

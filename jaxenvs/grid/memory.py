@@ -1,4 +1,4 @@
-"""Memory: see an object, walk down a hallway, choose the same one (MiniGrid 3.2 `memory.py`)."""
+"""Memory: see an object, walk down a hallway, go to the same kind (MiniGrid 3.2 `memory.py`)."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from .tiles import Colour, Kind
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):
-    """Remember the green key or ball in the first room; go to the same at the hallway's end.
+    """Remember the green key or ball in the first room; go to the same kind at the hallway's end.
 
     Objects cannot be picked up: action 3 acts as toggle.
 
@@ -30,8 +30,8 @@ class Memory(SquareGridEnv):
     on the cell before the other object, or after 5 * size**2 steps.
     """
 
-    size: int = 13  # odd
-    random_length: bool = False  # of the hallway
+    size: int = 13  # cells on a side, walls included; odd
+    random_length: bool = False  # whether the hallway has a random length
 
     steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7

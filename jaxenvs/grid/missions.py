@@ -18,7 +18,7 @@ WORDS = (
     "after", "in", "front", "behind", "on", "your", "left", "right",
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
-# Word ids, indexed by MiniGrid's numbers of colours and kinds.
+# Word id of each colour and kind, indexed by MiniGrid's numbers for them.
 COLOUR_WORDS = np.array([_IDS[colour.name.lower()] for colour in Colour], np.uint8)
 KIND_WORDS = np.zeros(16, np.uint8)
 for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):

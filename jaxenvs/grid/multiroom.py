@@ -1,7 +1,7 @@
 """MultiRoom: a chain of rooms behind closed doors (MiniGrid 3.2 `multiroom.py`).
 
-The package draws chains of rooms until one is complete. Here several chains are drawn at a time;
-the level is the first complete one, and is rejected if none is complete.
+MiniGrid draws chains of rooms until one is complete. Here `CHAINS` chains are drawn at a time; the
+level is the first complete one, and is rejected if none is complete.
 """
 
 from typing import ClassVar, NamedTuple
@@ -20,10 +20,12 @@ from .state import Level
 from .tiles import Kind
 
 SIZE = 25
-SMALLEST, LARGEST = 4, 15  # sides of a room, walls included; the largest that `Room` can pack
-TRIES = 8  # attempts to place the next room of a chain
-WORDS = 2  # random words of an attempt, and of a first room
-CHAINS = 8  # drawn in parallel for a level
+# Smallest and largest side of a room, walls included; 15 is the most that fits the 4 bits of
+# `Room.packed`.
+SMALLEST, LARGEST = 4, 15
+TRIES = 8  # number of attempts to place the next room of a chain
+WORDS = 2  # number of random uint32 that an attempt or a first room needs
+CHAINS = 8  # number of chains drawn in parallel for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # walls of a room
 
 
@@ -38,12 +40,12 @@ class Room(NamedTuple):
     width: Int32[Array, "*tries"]
 
     def packed(self) -> Int32[Array, "*tries"]:
-        """Pack the fields into 28 bits of one word."""
+        """Pack the fields into the low 28 bits of an int32."""
         return join(*zip(reversed(self), reversed(_BITS), strict=True))
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
-        """Undo `packed`; higher bits are ignored."""
+        """Return the room that `packed` encoded; higher bits are ignored."""
         return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
@@ -55,19 +57,19 @@ class Room(NamedTuple):
 
     @property
     def fits(self) -> Bool[Array, "*tries"]:
-        """True if the room lies in the grid; the package leaves the last row free."""
+        """True if the room lies in the grid; as in MiniGrid, not in the last row."""
         inside = (self.row >= 0) & (self.row + self.height < SIZE)
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether the room keeps its distance, one cell more on the right and below."""
+        """Return whether the rooms do not overlap, with one cell more to the right and below."""
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
         over = self.row + self.height < earlier.row
         return beside | over | (earlier.row + earlier.height <= self.row)
 
 
-_BITS = (5, 5, 5, 5, 4, 4)  # of a room's fields
+_BITS = (5, 5, 5, 5, 4, 4)  # number of bits of each field of a room
 _ROOM_BITS = sum(_BITS)
 
 
@@ -79,7 +81,7 @@ class MultiRoom(FixedGridEnv):
     """Rooms in a chain, each entered by a door of another colour than the previous one; the goal is
     in the last room.
 
-    `N4-S5-v0` has six rooms, an upstream bug reproduced on purpose; `v1` has four.
+    `N4-S5-v0` has six rooms, a bug of MiniGrid reproduced on purpose; `v1` has four.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
     steps.
@@ -91,7 +93,7 @@ class MultiRoom(FixedGridEnv):
     loop.
     """
 
-    rooms: int = 6  # of the chain
+    rooms: int = 6  # number of rooms in the chain
     max_room_size: int = 10  # cells on a side, walls included
 
     bounds: ClassVar[dict[str, tuple[int, int]]] = {
@@ -99,13 +101,13 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
+    level_budget: ClassVar[int] = 4096  # 8 rooms of side 15: 1 reset in 10**22 finds no level
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return 20 * self.rooms
 
     def generate(self, key: Key) -> Level:
@@ -143,7 +145,7 @@ class MultiRoom(FixedGridEnv):
         """Return the next room, packed: the first attempt that fits, or -1 if none does."""
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)
-        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the entrance's
+        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any wall but the entrance's
         height, width = SMALLEST + height, SMALLEST + width
         sideways = (wall == RIGHT) | (wall == LEFT)
         along, shift = digits(
@@ -169,7 +171,7 @@ class MultiRoom(FixedGridEnv):
 
     def _grid(self, rooms: list[Room], of_colours: UInt32[Array, " doors"]) -> Array:
         """Return the grid with the walls of all rooms and the doors."""
-        lines = jnp.zeros(SIZE, jnp.uint32)  # columns with a wall, as bits
+        lines = jnp.zeros(SIZE, jnp.uint32)  # bit mask of each row's columns with a wall
         rows = np.arange(SIZE, dtype=np.int32)
         for room in rooms:
             near, far = room.column, room.column + room.width - 1

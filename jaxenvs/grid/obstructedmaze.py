@@ -16,8 +16,8 @@ from .rooms import RIGHT, Ranges, RoomGrid
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
-TARGET = Kind.BALL | Colour.BLUE << 4  # as tiles
-OBSTACLE = Kind.BALL | Colour.GREEN << 4
+TARGET = Kind.BALL | Colour.BLUE << 4  # tile byte of the blue ball
+OBSTACLE = Kind.BALL | Colour.GREEN << 4  # tile byte of a blocking ball
 STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
 AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms next to the middle one: right, down, left, up
 CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms that can hold the target
@@ -31,16 +31,16 @@ class ObstructedWorld(RoomGrid):
     """
 
     room_size: int = 6
-    key_in_box: bool = True  # keys are in grey boxes
-    blocked: bool = True  # a green ball lies in front of each locked door
-    rooms_visited: int = 2  # sets the time limit
+    key_in_box: bool = True  # whether keys are in grey boxes
+    blocked: bool = True  # whether a green ball lies in front of each locked door
+    rooms_visited: int = 2  # number of rooms for which the time limit allows
 
     min_room_size: ClassVar[int] = 5
     mission: ClassVar[str] = "pick up the blue ball"
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return 4 * self.rooms_visited * self.room_size**2
 
     def ending(self, level: Level) -> Ending:
@@ -116,10 +116,10 @@ class ObstructedMaze(ObstructedWorld):
     hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
-    quarters: int = 4  # of the maze that have doors
+    quarters: int = 4  # number of quarters of the maze that have doors
     rooms_visited: int = 25
-    starts_outside: bool = False  # the agent starts in the room right of the middle
-    keys_last: bool = False  # keys are placed after all balls of a room
+    starts_outside: bool = False  # whether the agent starts in the room right of the middle
+    keys_last: bool = False  # whether keys are placed after all balls of a room
 
     rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}

@@ -25,7 +25,10 @@ def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile by a selection over all cells, which fuses with the grid's producer."""
+    """Write one tile by a selection over all cells, which XLA fuses with the operation before it.
+
+    A scatter would be a separate kernel on a GPU.
+    """
     rows, columns = lines(*np.shape(grid))
     here = (rows == row) & (columns == column)
     return jnp.where(here, jnp.asarray(tile, jnp.uint8), grid)
@@ -37,7 +40,7 @@ def put_all(
     columns: Int32[Array, " n"],
     tile: UInt8[Array, " n"] | UInt8[np.ndarray, " n"],
 ) -> UInt8[Array, "height width"]:
-    """Write several tiles as `put` does, in one kernel; later tiles overwrite earlier ones."""
+    """Write several tiles by selections in one kernel; later tiles overwrite earlier ones."""
     height, width = np.shape(grid)
     index = jax.lax.optimization_barrier(rows * width + columns)
     if isinstance(tile, jax.Array):
@@ -57,7 +60,7 @@ def other(
 
 
 def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Array]:
-    """Return (row, column) of a cell by its row-major index in a room of `inner` columns."""
+    """Return (row, column) of a cell by its row-major index in a room with `inner` free columns."""
     return 1 + index // inner, 1 + index % inner
 
 
@@ -67,7 +70,7 @@ def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
 
 
 def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
-    """Return independent uniform integers from one word, one below each bound.
+    """Return independent uniform integers, one below each bound, from one random uint32.
 
     Each probability has an error below the product of the bounds times 2**-32.
     """

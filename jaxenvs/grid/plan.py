@@ -20,7 +20,7 @@ from .rooms import RoomGrid, geometry
 from .state import Level
 from .tiles import Colour, Kind
 
-KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of the objects in rooms
+KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects in rooms
 NUM_COLOURS = len(Colour)
 STRIDE = 4  # iterations of the reachability search between two convergence checks
 NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that cannot have a door
@@ -35,7 +35,7 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction; it exists only during tracing.
+    """A level under construction; it exists only while JAX traces `generate`.
 
     Methods have the names and distributions of MiniGrid's `RoomGrid`. Before `place_agent`, the
     agent counts as standing in the centre of the middle room.
@@ -50,21 +50,21 @@ class Plan:
         places = 1 + below(self.words(len(where.rooms)), env.room_size - 2)
         self.door_rows = where.row + jnp.where(where.upright, places, 0)
         self.door_columns = where.column + jnp.where(where.upright, 0, places)
-        self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)  # tiles by edge, 0 for none
-        self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)  # by a door or an opening
-        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # by room
+        self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)  # tile of each edge's door, or 0
+        self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)  # edges with a door or opening
+        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # whether each room is locked
         self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
         half = env.room_size // 2
         self.row: Array = jnp.int32((env.num_rows // 2) * (env.room_size - 1) + half)
         self.column: Array = jnp.int32((env.num_cols // 2) * (env.room_size - 1) + half)
         self.direction: Array = jnp.int32(0)
-        self.objects: list[Thing] = []  # placed in rooms
+        self.objects: list[Thing] = []  # objects placed in rooms
         self.accepted: Array = jnp.ones((), jnp.bool_)
 
     # Draws.
 
     def words(self, count: int) -> UInt32[Array, " {count}"]:
-        """Return `count` unused random words."""
+        """Return `count` random uint32 that no earlier call returned."""
         start, self._counter = self._counter, self._counter + count
         return hashed(self._key, jnp.arange(start, start + count, dtype=jnp.uint32))
 
@@ -103,7 +103,8 @@ class Plan:
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
         """Write one or several tiles; keep the old tile where `present` is False."""
-        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # outside: dropped
+        # Where `present` is False, the row is outside the grid and the write is dropped.
+        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)
         if row.ndim == 0:
             self.grid = put(self.grid, row, column, tile)
         else:
@@ -219,13 +220,14 @@ class Plan:
         """Place `count` random keys, balls and boxes.
 
         rooms: one room for all objects, a room for each, or None to draw a room for each.
-        unique: no two objects of the level have the same kind and colour.
+        unique: whether no two objects of the level may have the same kind and colour.
         """
         room_words, looks_words = self.words(count), self.words(count * 18).reshape(count, 18)
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # The words that choose cells are hashed inside the loop, because there are many.
+        # The random numbers that choose cells are hashed inside the scan: `count * cells` of them
+        # are too many to hash before it.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -279,7 +281,7 @@ class Plan:
     ) -> None:
         """Place the agent on a free cell, facing a free cell or a wall.
 
-        room: None draws one, any but `avoid_room`.
+        room: index of the room; None draws one other than `avoid_room`.
         """
         if room is None and avoid_room is not None:
             room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
@@ -356,7 +358,7 @@ class _Cell(NamedTuple):
 
 
 def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
-    """Pack each row of cells into words of 32 bits."""
+    """Pack each row of cells into uint32, the first cell in the lowest bit."""
     height, width = cells.shape
     words = -(-width // 32)
     wide = jnp.pad(cells, ((0, 0), (0, words * 32 - width))).reshape(height, words, 32)
@@ -365,7 +367,7 @@ def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
 
 
 def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
-    """Return the cells next to the given ones; rows are packed by `_bits`."""
+    """Return the cells next to the given ones; both are packed as by `_bits`."""
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
     if bits.shape[1] > 1:  # carry bits into the neighbouring words

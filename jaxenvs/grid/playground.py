@@ -14,9 +14,9 @@ from .placement import digits, item, put_all, room
 from .state import Level
 from .tiles import Kind
 
-SIZE, PITCH = 19, 6  # grid, cells from wall to wall
-SIDE = PITCH - 1  # of a room
-THINGS, SORTS = 12, 18  # objects; keys, balls and boxes of six colours
+SIZE, PITCH = 19, 6  # cells on a side of the grid; cells from one wall to the next
+SIDE = PITCH - 1  # free cells on a side of a room
+THINGS, SORTS = 12, 18  # number of objects; number of (kind, colour) pairs to draw from
 # Walls between rooms: (room's row, room's column, whether the next room is below, not right).
 INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
 INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
@@ -62,6 +62,6 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """Return (row, column) of cells in the rooms by number: 15 per row, without walls."""
+    """Return (row, column) of cells by their row-major index among the rooms' cells, 15 per row."""
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

@@ -14,7 +14,7 @@ from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
 
-THINGS = 18  # keys, balls and boxes, of six colours
+THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 
 
 @register_level("PutNear-6x6-N2-v0", size=6, objects=2)
@@ -30,7 +30,7 @@ class PutNear(SquareGridEnv):
     """
 
     size: int = 6
-    objects: int = 2  # keys, balls and boxes in the room
+    objects: int = 2  # number of keys, balls and boxes in the room
     obs: str = "dict"
     see_through_walls: bool = True
 
@@ -39,13 +39,13 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        # The largest number that fits in every room, wherever the other objects are.
+        # Largest number of objects that always fit, wherever the earlier ones are placed.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return 5 * self.size
 
     def generate(self, key: Key) -> Level:

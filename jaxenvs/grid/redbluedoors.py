@@ -28,12 +28,13 @@ class RedBlueDoors(SquareGridEnv):
     door opens, or after 20 * size**2 steps.
     """
 
-    size: int = 8  # rows, and columns of the room
+    size: int = 8  # rows of the grid, and columns of the room
 
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The agent hides the door that it stands in, which is open and known by its wall.
+    # The agent hides the door that it stands in, but that door is open, and its wall tells which
+    # one it is.
     full_shows_all: ClassVar[bool] = True
 
     @property

@@ -30,7 +30,7 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # least and most rows, then columns
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # (fewest, most) rows, then columns
     steps_per_cell: ClassVar[int]  # time limit divided by room_size**2
 
     def __post_init__(self) -> None:
@@ -56,11 +56,11 @@ class RoomGrid(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return self.steps_per_cell * self.room_size**2
 
     def room(self, column: int, row: int) -> int:
-        """Return the number of the room in this column and row, MiniGrid's `(i, j)`."""
+        """Return the index of the room in this column and row, MiniGrid's `(i, j)`."""
         return row * self.num_cols + column
 
 
@@ -89,10 +89,10 @@ class Geometry(NamedTuple):
     walls: np.ndarray  # grid with every wall
     rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
     upright: np.ndarray  # whether the edge's wall runs from top to bottom
-    row: np.ndarray  # of the upper or left end of the edge's wall
-    column: np.ndarray
-    edge: np.ndarray  # edge by room and side, -1 where there is no neighbour
-    edge_between: np.ndarray  # edge by two rooms, -1 unless they are neighbours
+    row: np.ndarray  # row of the upper or left end of the edge's wall
+    column: np.ndarray  # column of that end
+    edge: np.ndarray  # edge on each side of each room, (rooms, 4); -1 without a neighbour
+    edge_between: np.ndarray  # edge between two rooms, (rooms, rooms); -1 if not neighbours
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 
 

@@ -12,7 +12,7 @@ from . import tiles
 from .state import REJECTED, Action, GridState
 from .tiles import Kind
 
-SMALL_MAP = 100  # cells, see `_written`
+SMALL_MAP = 100  # number of cells up to which `_written` selects on a GPU
 EMPTY = np.uint8(tiles.EMPTY)
 
 
@@ -34,8 +34,8 @@ def act(
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # tile in front after the action
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
-    # The barrier makes XLA compute both once. Otherwise the grid's kernel would read the old agent
-    # again, and a scan would have to copy it first.
+    # Without the barrier XLA would compute `index` and `left` again in the kernel that writes the
+    # grid. That kernel would read the agent's old pose, which a scan would have to copy first.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     after = state.replace(
@@ -56,8 +56,9 @@ def _written(
 ) -> UInt8[Array, " cells"]:
     """Write one cell.
 
-    A scatter touches one byte and lets a scan keep the map in place. On a GPU it is a separate
-    kernel, whereas a selection over a small map fuses with its neighbours.
+    A scatter writes one byte, so a scan can update the map in place. On a GPU a scatter is a
+    separate kernel, whereas XLA fuses a selection with the operations before and after it; for a
+    small map that is faster.
     """
 
     def scatter(cells: Array, index: Array, tile: Array) -> Array:

@@ -30,15 +30,15 @@ class Action(IntEnum):
 class Level(AgentLevel):
     """Map, pose and task with which an episode begins."""
 
-    task: PyTree[Array] = None  # data of the mission, in families whose missions differ
-    accepted: Bool[Array, ""] | None = None  # by the family's rules; None where every level is
+    task: PyTree[Array] = None  # data of the mission, where missions differ
+    accepted: Bool[Array, ""] | None = None  # whether the level is valid; None: always
 
     def posed(self, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> Any:
-        """Return the same level with the agent there."""
+        """Return the same level with the agent at this position, facing `direction`."""
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:
-        """Return the same level with the agent in the upper left, facing these tiles in a row."""
+        """Return the same level with the agent at (1, 1), facing right, and these tiles ahead."""
         grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
         for column, code in enumerate(codes, start=2):
             grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))

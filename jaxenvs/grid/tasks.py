@@ -1,4 +1,4 @@
-"""Task data packed into one int32, because in a scan each array of the state costs a kernel."""
+"""Task data packed into one int32: in a scan, each array of the state costs a kernel launch."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -9,17 +9,17 @@ from .state import Action, GridState
 
 
 def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:
-    """Pack up to four bytes, such as tiles, into one word, the first lowest."""
+    """Pack up to four bytes, such as tiles, into one int32; the first is the lowest."""
     return join(*((part, 8) for part in parts))
 
 
 def part(task: Int32[Array, "*n"], number: int) -> Int32[Array, "*n"]:
-    """Return byte `number` of a packed word."""
+    """Return byte `number` of a packed task."""
     return (task >> (8 * number)) & 0xFF
 
 
 def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
-    """Return byte `number` of a packed word as a tile."""
+    """Return byte `number` of a packed task as a tile."""
     return part(task, number).astype(jnp.uint8)
 
 

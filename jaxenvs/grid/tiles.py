@@ -47,7 +47,7 @@ class Colour(IntEnum):
 
 NUM_CODES = 128
 EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # each exists in this colour only
-_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}  # without a colour
+_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}  # names without a colour
 _DOOR_STATES = {Kind.DOOR: "open ", Kind.CLOSED_DOOR: "closed ", Kind.LOCKED_DOOR: "locked "}
 
 
@@ -68,7 +68,7 @@ def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
 
 
 def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
-    """Return whether the tile is of one of the kinds, by one bit test."""
+    """Return whether the tile has one of these kinds, with a single bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
 
@@ -96,7 +96,7 @@ def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     state = jnp.where(door, thing - Kind.AGENT, 0)
     triple = jnp.where(door, jnp.uint32(Kind.DOOR), thing) | (painted << 8) | (state << 16)
     triple = jnp.where(thing == Kind.KEY_BOX, jnp.uint32(Kind.BOX | Colour.GREY << 8), triple)
-    # Taking bytes from one word is cheaper on a CPU than stacking three arrays.
+    # On a CPU, shifting bytes out of one uint32 is cheaper than stacking three arrays.
     return (triple[..., None] >> np.array([0, 8, 16], np.uint32)).astype(jnp.uint8)
 
 

@@ -20,7 +20,7 @@ from .tiles import Kind
 def lock(plan: Plan, *, blocked: bool = False) -> Thing:
     """Lock the door between the two rooms and put its key on the left, where the agent starts.
 
-    `blocked`: a ball lies in front of the door. Returns the door.
+    blocked: whether a ball lies in front of the door. Returns the door.
     """
     door = plan.add_door(0, RIGHT, locked=True)
     if blocked:
@@ -82,14 +82,14 @@ class UnlockPickup(PickUpWorld):
     room_size: int = 6
     num_rows: int = 1
     num_cols: int = 2
-    blocked: bool = False  # a ball lies in front of the door
+    blocked: bool = False  # whether a ball lies in front of the door
 
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 5
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the original."""
+        """MiniGrid's `max_steps` for this level."""
         return (16 if self.blocked else 8) * self.room_size**2
 
     def generate(self, key: Key) -> Level:

@@ -1,8 +1,8 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
-The board is four words, one per row, with a byte per cell: exact up to 131072, the largest possible
-tile (half a byte per cell would end at 32768). A move is arithmetic on the words; a lookup table of
-all 65,536 rows takes three times as long on a CPU.
+The board is four uint32, one per row, with a byte per cell: exact up to 131072, the largest
+possible tile (half a byte per cell would end at 32768). A move is bit arithmetic on the rows; a
+lookup table of all 65,536 rows takes three times as long on a CPU.
 
 For planners, moves and chance outcomes are separate: `afterstate` and `outcomes`.
 """
@@ -27,9 +27,9 @@ LARGEST = 17  # exponent of 131072, the largest tile that sixteen cells and a sp
 MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has merged
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
-FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below this number
+FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform uint32 is below this
 
-Rows = UInt32[Array, "4"]  # words of a board, one per row, column 0 in the lowest byte
+Rows = UInt32[Array, "4"]  # one uint32 per row of the board, column 0 in the lowest byte
 Board = UInt8[Array, "4 4"]  # exponents, 0 in an empty cell
 
 
@@ -48,12 +48,12 @@ class Outcomes(NamedTuple):
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, never an afterstate
+    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, which is no afterstate
 
 
 @struct
 class Game2048State(State):
-    """Clock and board."""
+    """Time step and board."""
 
     rows: UInt32[Array, "4"]  # see `Rows`
 
@@ -78,7 +78,7 @@ class Game2048(Env):
 
     @property
     def default_params(self) -> Params:
-        """A limit beyond every game: a legal move adds at least 2 to a sum of at most 262140."""
+        """Limit above the longest game: a move adds at least 2, and tiles sum to at most 262140."""
         return Params(max_steps_in_episode=np.int32(2**LARGEST))
 
     @property
@@ -160,7 +160,7 @@ class Game2048(Env):
         return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
-        """Return the exponents, the order of the sprites."""
+        """Return the exponents, which are the indices of the sprites."""
         return _board(state.rows).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
@@ -179,7 +179,7 @@ def _rows(board: Board) -> Rows:
 
 
 def _joined(parts: list[Array]) -> Array:
-    """Join four bytes to a word, the first lowest."""
+    """Join four bytes to one uint32; the first is the lowest byte."""
     word = parts[0]
     for i in (1, 2, 3):
         word = word | (parts[i] << np.uint32(8 * i))
@@ -204,12 +204,12 @@ def _transposed(rows: Rows) -> Rows:
 
 
 def _reversed(lines: Rows) -> Rows:
-    """Reverse the bytes of each word."""
+    """Reverse the bytes of each uint32."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
 def _slid(lines: Rows) -> Rows:
-    """Slide the bytes of each word towards its lowest; mark merged tiles by `MERGED`."""
+    """Slide the bytes of each uint32 towards the lowest; mark merged tiles by `MERGED`."""
     for i in (2, 1, 0):
         empty = (lines >> np.uint32(8 * i)) & BYTE == 0
         lines = jnp.where(empty, _without(lines, i), lines)
@@ -249,7 +249,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
-    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)  # a byte per row
+    # Number of empty cells in each row, one byte per row.
+    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
     sums = counts * ONES  # cumulative sums of the bytes
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
@@ -262,7 +263,10 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
 
 
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
-    """Return the exponent of a new tile from the bits of `word` that the choice of `count` left."""
+    """Return the exponent of a new tile, decided by the low half of the product `word * count`.
+
+    The high half has chosen one of `count` cells.
+    """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIFTED = 40  # stop after this number of successive random elements in the chain
+SIFTED = 40  # `chain` stops when it contains this many successive random elements
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 
@@ -16,8 +16,9 @@ class Chain(NamedTuple):
     """A stabiliser chain: level i fixes the base points of the levels before it."""
 
     base: np.ndarray  # int32 (levels,): the base point of each level
-    sizes: np.ndarray  # int32 (levels,): size of its orbit
-    transversals: np.ndarray  # uint8 (levels, largest size, points): element maps x to entry x
+    sizes: np.ndarray  # int32 (levels,): size of each base point's orbit
+    # uint8 (levels, largest size, points): permutations; entry x is the image of point x.
+    transversals: np.ndarray
 
     @property
     def order(self) -> int:
@@ -112,7 +113,7 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
 
 
 def contains(group: Chain, element: np.ndarray) -> bool:
-    """Return whether the group contains a permutation; entries of -1 make it invalid."""
+    """Return whether the group contains `element`; False if that is no permutation."""
     points = group.transversals.shape[2]
     if sorted(element.tolist()) != list(range(points)):
         return False

@@ -1,7 +1,7 @@
 """Tower of Hanoi (E. Lucas 1883): move a tower of disks to the last peg.
 
-A board stores the peg of each disk in binary: one word per binary digit, with one bit per disk from
-the smallest (lowest). The smallest disk on a peg is thus the lowest set bit of a word.
+A board stores the peg of each disk in binary: one uint32 per binary digit, in which bit i belongs
+to disk i (disk 0 is the smallest). The top disk of a peg is thus the lowest set bit of a mask.
 """
 
 import functools
@@ -22,7 +22,7 @@ from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOST_DISKS, MOST_PEGS = 20, 8
-_TABLE = 4096  # maximum entries of a table of distances
+_TABLE = 4096  # largest number of entries of a table of distances
 
 
 @register("Puzzle-Hanoi-5-v0", disks=5, representative=True)
@@ -34,13 +34,13 @@ class Hanoi(Puzzle):
     Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
     Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
         four times the moves from a tower on the first peg (at least 200).
-    State: the board has a word per binary digit of the pegs' numbers, with a bit per disk from the
-        smallest (lowest).
+    State: the board has one uint32 per binary digit of a peg's index; bit i belongs to disk i, and
+        disk 0 is the smallest.
     """
 
     disks: int = 5  # number of disks
     pegs: int = 3  # number of pegs; the last one is the goal
-    start: str = "random"  # a random peg for each disk; "tower": all on the first peg
+    start: str = "random"  # "random": a random peg for each disk; "tower": all on the first peg
 
     legend: ClassVar[str] = (
         "The disks on each peg from the bottom up, 1 the smallest, a line for each peg from peg 0; "
@@ -61,12 +61,12 @@ class Hanoi(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Both pegs, from 0."""
+        """`a>b`: move the top disk of peg a to peg b; the first peg is 0."""
         return tuple(f"{a}>{b}" for a, b in self._moves)
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two pegs: from and to."""
+        """Clicks on two pegs: the one to take from, then the one to put on."""
         index = {move: i for i, move in enumerate(self._moves)}
 
         def moved(state: Any, start: Place, end: Place) -> int | None:
@@ -76,7 +76,7 @@ class Hanoi(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The move from b to a undoes that from a to b."""
+        """Index of the move from b to a for each move from a to b."""
         index = {move: i for i, move in enumerate(self._moves)}
         return np.array([index[b, a] for a, b in self._moves], np.int32)
 
@@ -96,26 +96,26 @@ class Hanoi(Puzzle):
 
     @property
     def _digits(self) -> int:
-        """Number of binary digits of a peg's number and of words of a board."""
+        """Number of binary digits of a peg's index: a board has one uint32 for each."""
         return (self.pegs - 1).bit_length()
 
     @property
     def _all(self) -> np.uint32:
-        """The set of all disks."""
+        """Bit mask of all disks."""
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
         """Move the top disk of a peg, if there is one and the other peg has no smaller one."""
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # 0 - 1 wraps to the largest word, so an empty peg accepts every disk.
+        # For an empty peg 0 - 1 wraps to the largest uint32, so it accepts every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
         return Move(moved, jnp.ones((), jnp.float32), valid)
 
     def _on(self, board: UInt32[Array, " digits"], peg: UInt32[Array, ""]) -> UInt32[Array, ""]:
-        """Return the set of disks on a peg."""
+        """Return the bit mask of the disks on a peg."""
         differ = jnp.uint32(0)
         for i in range(self._digits):
             digit = (peg >> np.uint32(i)) & np.uint32(1)
@@ -137,7 +137,7 @@ class Hanoi(Puzzle):
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Join the board's words, `disks` bits each."""
+        """Join the board's uint32, `disks` bits of each."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
@@ -155,7 +155,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the sum of the optimal moves of disjoint sets of disks, each set alone."""
+        """Split the disks into sets; return the sum of the optimal moves of each set alone.
+
+        With three pegs, return the exact distance (`oracle`).
+        """
         if self.pegs == 3:
             return self.oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -170,10 +173,10 @@ class Hanoi(Puzzle):
         return total.astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the optimal moves with three pegs.
+        """Return the optimal number of moves; defined for three pegs only.
 
-        From the largest disk on, each is on the target peg or moves there once, when all smaller
-        disks are on the third peg.
+        The loop runs from the largest disk to the smallest. Each disk is on its target peg or moves
+        there once, when all smaller disks are on the third peg, which becomes their target.
         """
         if self.pegs != 3:
             return super().oracle(instance, board)
@@ -235,7 +238,7 @@ class Hanoi(Puzzle):
         peg = self.observe_board(state.instance, state.board)
         index = np.arange(size, dtype=np.int32)
         lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
-        height = lower.sum(axis=1, dtype=jnp.int32)  # disks below each
+        height = lower.sum(axis=1, dtype=jnp.int32)  # number of disks below each disk
         row = np.arange(size + 2, dtype=np.int32)[:, None, None]
         at, column = np.divmod(np.arange(self.pegs * wide, dtype=np.int32)[:, None], wide)
         here = (size - height == row) & (peg.astype(jnp.int32) == at)
@@ -273,9 +276,10 @@ def frame_stewart(disks: int, pegs: int) -> int:
 
 @functools.lru_cache
 def _distances(disks: int, pegs: int) -> np.ndarray:
-    """Return the optimal moves to the last peg, int32 (pegs ** disks,).
+    """Return the optimal number of moves of all disks to the last peg, int32 (pegs ** disks,).
 
-    The index has the pegs of the disks as digits in base `pegs`, the smallest disk lowest.
+    The index of a board is a number in base `pegs` whose digit i is the peg of disk i; disk 0 is
+    the smallest and the lowest digit.
     """
     count = pegs**disks
     place = pegs ** np.arange(disks)

@@ -26,10 +26,10 @@ DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes th
 
 
 class Tables(NamedTuple):
-    """Sets of lamps or presses as words, one bit per lamp in reading order."""
+    """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
-    solution: np.ndarray  # uint32 (lamps, words): each press is the parity of these lamps
+    solution: np.ndarray  # uint32 (lamps, words): lamps whose parity decides each press
     quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
 
@@ -46,7 +46,7 @@ class LightsOut(PackedPuzzle):
     """
 
     size: int = 5  # lamps per side
-    scramble: int | None = None  # number of different presses; None: each with probability 1/2
+    scramble: int | None = None  # number of lamps to press; None: each with probability 1/2
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
     characters: ClassVar[str] = DARK[0] + LIT[0]
@@ -69,7 +69,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Every press undoes itself."""
+        """Index of the same press, which undoes itself."""
         return np.arange(self.size**2, dtype=np.int32)
 
     @property

@@ -22,7 +22,7 @@ from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
 
-MOST_SIDE = 125  # so that each bound of a chamber fits into six bits
+MOST_SIDE = 125  # largest side for which each bound of a chamber fits into six bits
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell without a path to the target
 _MEANING = (
@@ -57,7 +57,8 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 128  # generating a map costs more than a loop iteration
+    # Twice the default: half the levels at a time, as a level costs more than a loop iteration.
+    rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
 
@@ -89,7 +90,7 @@ class Maze(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The opposite directions."""
+        """Index of the opposite direction."""
         return INVERSE
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -118,11 +119,11 @@ class Maze(Puzzle):
         return instance.target
 
     def pack(self, board: Int32[Array, ""]) -> UInt32[Array, "1"]:
-        """Return the player's cell as one word."""
+        """Return the player's cell as one uint32."""
         return board.astype(jnp.uint32)[None]
 
     def unpack(self, words: UInt32[Array, "1"]) -> Int32[Array, ""]:
-        """Decode the word of `pack`."""
+        """Decode the uint32 of `pack`."""
         return words[0].astype(jnp.int32)
 
     def heuristic(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
@@ -205,12 +206,12 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
     A chamber (at first the whole map) gets a wall across its longer side (upright if both are
     equal) at a uniform odd coordinate, with a door at a uniform even coordinate. The chambers on
     both sides are then divided in the same way, until they are one cell wide. Every cell in an even
-    row and column stores the bounds of its chamber, so that all cells of a chamber hash the same
-    word.
+    row and column stores the bounds of its chamber. The random word of a division is a hash of
+    these bounds, so it is the same for all cells of a chamber.
 
     Returns 1 in walls. A map with an even side is an odd map without its last line of free cells.
     """
-    height, width = (rows + 1) // 2, (columns + 1) // 2  # cells in even rows and columns
+    height, width = (rows + 1) // 2, (columns + 1) // 2  # number of even rows and columns
     row, column = np.indices((height, width), np.int32)
     whole = _joined(
         jnp.int32(0), jnp.int32(rows // 2 + 1), jnp.int32(0), jnp.int32(columns // 2 + 1)
@@ -233,7 +234,10 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 
 
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
-    """Encode a chamber's bounds in one word, ends exclusive; bits 24 and 25 are for walls."""
+    """Encode a chamber's bounds, ends exclusive, in the low 24 bits.
+
+    Bit 24 marks a wall on the right of the cell, and bit 25 a wall below it.
+    """
     return top | (bottom << 6) | (left << 12) | (right << 18)
 
 
@@ -242,7 +246,7 @@ def _divide(
 ) -> Array:
     """Divide the chambers of all cells once; `cell` holds `_joined` bounds and walls."""
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
-    high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # in cells of the map
+    high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # height in cells of the map
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)

@@ -23,15 +23,15 @@ from . import sprites
 from .puzzle import PuzzleLevel
 
 COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of mines
-OPEN = 16  # added in the state to the value of an open cell
+OPEN = 16  # flag that the state adds to the value of an open cell
 _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
 
 @struct
 class MinesweeperState(State):
-    """Clock and field."""
+    """Time step and field."""
 
-    cells: UInt8[Array, "rows columns"]  # neighbouring mines or `MINE`; `OPEN` more when open
+    cells: UInt8[Array, "rows columns"]  # mines next to the cell, or `MINE`; plus `OPEN` if open
 
 
 @register("Puzzle-Minesweeper-10x10-v0", rows=10, columns=10, mines=10)
@@ -152,7 +152,7 @@ class Minesweeper(Env):
         return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
-        """Return the visible values, the order of the sprites."""
+        """Return the visible values, which are the indices of the sprites."""
         return self.observe(state).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:

@@ -30,7 +30,7 @@ class Pancake(Puzzle):
     """
 
     size: int = 10  # number of pancakes
-    scramble: int | None = None  # random flips of the sorted stack; None: a uniform stack
+    scramble: int | None = None  # number of random flips of the sorted stack; None: a uniform stack
 
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 
@@ -57,7 +57,7 @@ class Pancake(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Every flip undoes itself."""
+        """Index of the same flip, which undoes itself."""
         return np.arange(self.size - 1, dtype=np.int32)
 
     @property
@@ -85,7 +85,7 @@ class Pancake(Puzzle):
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each width with the bits that the largest needs."""
+        """Encode each width in the fewest bits that hold the largest one."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:

@@ -1,6 +1,6 @@
 """Peg solitaire on the English board: jump until one peg is left, in the centre.
 
-A board has one bit per hole in reading order, so that a jump is one exclusive or. The heuristic
+A board has one bit per hole in reading order, so that a jump is a single XOR. The heuristic
 uses pagoda functions (J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
 """
 
@@ -35,13 +35,13 @@ PAGODAS = (
 
 
 class Tables(NamedTuple):
-    """Holes and jumps; a set of holes is two words."""
+    """Holes and jumps; a set of holes is a bit mask in two uint32."""
 
     row: np.ndarray  # int32 (33,): row of each hole
     column: np.ndarray  # int32 (33,): column of each hole
     names: tuple[str, ...]  # names of the jumps
     changed: np.ndarray  # uint32 (76, 2): the three holes of each jump
-    before: np.ndarray  # uint32 (76, 2): the two of them that must have pegs
+    before: np.ndarray  # uint32 (76, 2): the two holes of each jump that must have pegs
 
 
 @register("Puzzle-PegSolitaire-v0")
@@ -55,10 +55,10 @@ class PegSolitaire(PackedPuzzle):
     Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
         number of pegs left when no peg can jump.
     Episode ends: when solved, or when no peg can jump.
-    State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from the lowest.
+    State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from bit 0.
     """
 
-    scramble: int | None = None  # random reversed jumps from the goal; None: the central game
+    scramble: int | None = None  # number of reversed jumps from the goal; None: the central game
     reward: str = "goal"  # "pegs": also minus the number of pegs when none can jump
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
@@ -77,7 +77,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two holes: from and to."""
+        """Clicks on two holes: the one with the jumping peg, then the one where it lands."""
         names = {name: i for i, name in enumerate(self.action_names)}
         jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
 
@@ -155,7 +155,7 @@ class PegSolitaire(PackedPuzzle):
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Return the central game, or undo `scramble` random jumps from the goal.
 
-        Fewer are undone if the board gets stuck.
+        Fewer jumps are undone if a board is reached in which none can be.
         """
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
@@ -211,7 +211,7 @@ def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Boo
 
 
 def _set(*holes: int) -> np.ndarray:
-    """Return a set of holes as two words."""
+    """Return a set of holes as a bit mask in two uint32."""
     bits = sum(1 << int(hole) for hole in holes)
     return np.array([bits & 0xFFFFFFFF, bits >> 32], np.uint32)
 
@@ -238,9 +238,10 @@ def _tables() -> Tables:
 
 
 def _thirds(pegs: list[int]) -> list[int]:
-    """Return the parities of the pegs on two adjacent thirds of the diagonals, both directions.
+    """Return four parities of the pegs that every jump preserves (the rule of three).
 
-    A jump preserves them: it crosses three adjacent diagonals and changes each count by one.
+    Number the diagonals of one direction modulo 3. A jump crosses three adjacent diagonals, so it
+    changes the number of pegs of each residue by one, and keeps the parity of a sum of two of them.
     """
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
@@ -249,7 +250,7 @@ def _thirds(pegs: list[int]) -> list[int]:
 
 @functools.lru_cache
 def _pagodas() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return the holes of value 1 and those of value -1 for all rotations of `PAGODAS`."""
+    """Return bit masks of the holes of value 1 and -1 for each rotation of `PAGODAS`."""
     known = {}
     for drawing, turns in itertools.product(PAGODAS, range(4)):
         grid = np.rot90(np.array([list(row) for row in drawing]), turns)

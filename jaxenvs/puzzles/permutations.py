@@ -9,15 +9,15 @@ import numpy as np
 
 from . import groups
 
-_TRACKED = 4  # pieces per pattern database
+_TRACKED = 4  # number of pieces per pattern database
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the fewest turns that solve some pieces, by their places."""
+    """A pattern database: the fewest turns that solve a few pieces, indexed by their places."""
 
     tracked: np.ndarray  # int32: one sticker of each piece
-    cells: np.ndarray  # int32: sticker places that they can reach
-    table: np.ndarray  # uint8, flat; one axis of cells per tracked sticker
+    cells: np.ndarray  # int32: places that the tracked stickers can reach
+    table: np.ndarray  # uint8 (len(cells) ** len(tracked),): fewest turns
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Permutations:
 
     @functools.cached_property
     def group(self) -> groups.Chain:
-        """The group of all boards; `order` is their number."""
+        """Group of all reachable boards; its `order` is their number."""
         return groups.chain(self.moves)
 
     @functools.cached_property
@@ -83,7 +83,10 @@ def _permutation(stickers: list, turned: dict) -> np.ndarray:
 def _with_powers(
     turns: list[tuple[str, np.ndarray]], half: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Return names, sources and inverses of each turn, its inverse and, with `half`, its square."""
+    """Return names, `source` and `inverse` of actions.
+
+    They are each turn, its inverse and, with `half`, the turn made twice.
+    """
     names, sources, inverse = [], [], []
     for name, source in turns:
         first = len(names)

@@ -55,7 +55,7 @@ def skewb(tile_size: int) -> np.ndarray:
     row, column = (y // side).astype(np.int32), (x // side).astype(np.int32)
     face = np.array([[-1, 0, -1, -1], [4, 1, 2, 3], [-1, 5, -1, -1]])[row, column]
     right, down = x / side % 1 * 2 - 1, y / side % 1 * 2 - 1
-    distance = abs(right) + abs(down)  # from the centre of the face, in the 1-norm
+    distance = abs(right) + abs(down)  # distance from the face's centre in the 1-norm
     sticker = np.where(distance < 1, 0, 1 + (right > 0) + 2 * (down > 0))
     joint = (abs(distance - 1) < 0.07) | (np.maximum(abs(right), abs(down)) > 0.94)
     shown = np.where(joint, PLASTIC, FIRST + 5 * face + sticker)

@@ -50,7 +50,7 @@ class PuzzleLevel(Struct):
 
 @struct
 class PuzzleState(State):
-    """Clock, board and instance."""
+    """Time step, board and instance of an episode."""
 
     board: PyTree[Array]  # the part that actions change
     instance: PyTree[Array]  # the part that no action changes
@@ -67,10 +67,10 @@ class Puzzle(Env):
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unit_cost: ClassVar[bool] = True  # whether every action costs 1
-    steps_limit: ClassVar[int] = 200  # default time limit
+    steps_limit: ClassVar[int] = 200  # default time limit, steps
     fully_observed: ClassVar[bool] = True
     legend: ClassVar[str] = "The board"  # describes `text`, without the final colon
-    characters: ClassVar[str] = ""  # one for each value of the observation, for `text`
+    characters: ClassVar[str] = ""  # character of each value of the observation, for `text`
 
     # Defined by subclasses.
 
@@ -142,7 +142,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def predecessors(self, instance: Any, board: Any) -> Predecessors:
-        """Return every board from which one action leads here."""
+        """Return every board from which one action leads to `board`."""
         if self.inverse is None:
             raise NotImplementedError(f"{self.name} has no predecessors")
         undone = self.neighbours(instance, board)
@@ -170,7 +170,7 @@ class Puzzle(Env):
         """Return the sprite of each cell, by default the observation."""
         return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
-    # Derived from these.
+    # Derived from the methods above.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
         """Return `text` with the legend, or the observation if there is no `text`."""
@@ -255,9 +255,9 @@ class Puzzle(Env):
         boards: PyTree[Array],
         able: Bool[Array, " boards"],
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Choose one of the `boards` that are `able` at random; return it and its index.
+        """Choose a random one of the `boards` where `able` is true; return it and its index.
 
-        The board that undoes action `last` (-1: none) is excluded. If no other is left, return
+        The board that undoes action `last` (-1: none) is excluded. If no board remains, return
         `board` and `last`.
         """
         if self.inverse is not None:
@@ -272,7 +272,7 @@ class Puzzle(Env):
 
 
 class PackedPuzzle(Puzzle):
-    """Base of puzzles whose board is stored as the words that a search hashes."""
+    """Base of puzzles whose board already is the packed uint32 words that a search hashes."""
 
     def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
         """Return the board."""

@@ -38,12 +38,12 @@ class SlidingTile(PackedPuzzle):
     Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that reached its place,
         -1 for one that left it. Episode ends: when solved, or at the time limit of 20 steps per
         cell.
-    State: the board is packed as a search stores it: a few bits per cell, row by row from the
-        lowest.
+    State: the board in the packed form that a search stores: a few bits per cell, row by row from
+        the lowest bit.
     """
 
     size: int = 4  # cells per side
-    scramble: int | None = None  # random moves of the solved board; None: a uniform solvable board
+    scramble: int | None = None  # number of random moves from the goal; None: a uniform board
     reward: str = "sparse"  # "dense": a reward for each tile that reaches or leaves its place
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -74,7 +74,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The opposite directions."""
+        """Index of the opposite direction."""
         return np.array([2, 3, 0, 1], np.int32)
 
     @property
@@ -112,7 +112,7 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        for i in range(1, len(goal)):  # unlike a reduction, this fuses with its consumer
+        for i in range(1, len(goal)):  # XLA fuses this, unlike a reduction, with its consumer
             wrong |= board[i] ^ goal[i]
         return wrong == 0
 
@@ -154,7 +154,7 @@ class SlidingTile(PackedPuzzle):
         return (placed[1] - placed[0]).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform solvable board, or make `scramble` moves, none undone by the next."""
+        """Draw a uniform solvable board, or make `scramble` moves that never undo the last one."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         return PuzzleLevel(board=self._shuffled(key))
@@ -162,9 +162,10 @@ class SlidingTile(PackedPuzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """Draw a uniform solvable board as a product of exchanges.
 
-        The number of exchanges gives the parity; if it does not match the blank's, two tiles are
-        exchanged. Each field of a word follows its cell through the exchanges, so that one kernel
-        without an array of cells suffices.
+        The number of exchanges gives the parity of the permutation; if a board with the blank in
+        this cell would be unsolvable, tiles 1 and 2 are exchanged. Each bit field of the packed
+        board is computed separately, by arithmetic that sends its cell index through the exchanges.
+        XLA thus compiles one kernel, without an array of cells in memory.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -172,7 +173,7 @@ class SlidingTile(PackedPuzzle):
             other = below(hashed(key, last), last + 1)
             others.append(other)
             odd ^= other != last
-        blank = jnp.int32(0)  # becomes the cell of number 0, by the exchanges in reverse
+        blank = jnp.int32(0)  # becomes the cell of the blank, by the exchanges in reverse
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
         # Moving the blank from first to last is a cycle of all numbers: `cells - 1` exchanges.
@@ -259,11 +260,11 @@ class _Tables(NamedTuple):
     low: int  # all bits of each cell but its highest
     high: int  # the highest bit of each cell
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
-    goal: np.ndarray  # uint32 (words,)
+    goal: np.ndarray  # uint32 (words,): the solved board, packed
     # int32 (cells * numbers,): contribution of a number in a cell to its line's code.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): extra moves by a line's code
+    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): extra moves for each code of a line
 
 
 @functools.lru_cache
@@ -305,14 +306,14 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return the moves beyond the Manhattan distance by a line's code.
+    """Return the moves beyond the Manhattan distance for each code of a line.
 
     They are twice the number of tiles that must leave the line. The tiles that may stay are the
     longest increasing subsequence of places.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest that ends at or below a place
+    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest subsequence up to a place
     for digit in digits:
         for place in range(n, 0, -1):
             ends_here = np.where(digit == place, longest[place - 1] + 1, 0)
@@ -329,12 +330,12 @@ def _is_solvable(numbers: np.ndarray, n: int) -> bool:
 
 
 def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
-    """Apply the exchange of `a` and `b`."""
+    """Return `b` for `a`, `a` for `b`, and any other number unchanged."""
     return jnp.where(number == a, b, jnp.where(number == b, a, number))
 
 
 def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """Read a word by selection; a gather would not fuse with its consumers."""
+    """Return `words[index]` by selections: XLA fuses these with their consumers, not a gather."""
     entry = words[0]
     for i in range(1, words.shape[0]):
         entry = jnp.where(index == i, words[i], entry)

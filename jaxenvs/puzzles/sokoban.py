@@ -22,7 +22,7 @@ from .puzzle import DIRECTIONS, Move, Predecessors, Puzzle, PuzzleLevel
 from .sokoban_levels import CHARACTERS, DEAD, WALL, Drawn
 
 FLOOR_TILE, WALL_TILE, TARGET_TILE, BOX_TILE, HOME_TILE, PLAYER_TILE, OVER_TILE = range(7)
-MOST_SIZE = 16  # so that a cell's number fits into a byte
+MOST_SIZE = 16  # largest size for which the index of a cell fits into a byte
 _MEANING = (
     f"{FLOOR_TILE} floor, {WALL_TILE} wall, {TARGET_TILE} target, {BOX_TILE} box, {HOME_TILE} box "
     f"on a target, {PLAYER_TILE} player, {OVER_TILE} player on a target"
@@ -58,7 +58,7 @@ class Sokoban(Puzzle):
 
     size: int = 10  # cells on a side, border walls included
     boxes: int = 4  # number of boxes and of targets
-    pulls: int = 16  # pulls by one cell that generate a level
+    pulls: int = 16  # number of pulls that generate a level, each by one cell
     levels: str | None = None  # file or folder with levels; None: generate them
     dead_ends: bool = False  # whether to end when a box is where no pushes lead to a target
 
@@ -112,9 +112,9 @@ class Sokoban(Puzzle):
         return len(sokoban_levels.read(self.levels, self.size, self.boxes).player)
 
     def level(self, number: Int32[Array, ""] | int) -> PuzzleLevel:
-        """Return a level that was read, by its number from 0, clipped to the range.
+        """Return level `number` (from 0) of the levels that were read.
 
-        Raises `ValueError` if levels are generated.
+        A number outside the range is clipped. Raises `ValueError` if levels are generated.
         """
         if self.levels is None:
             raise ValueError(
@@ -185,9 +185,9 @@ class Sokoban(Puzzle):
     def step_reward(
         self, instance: UInt8[Array, " cells"], before: Stock, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """Return -0.1, plus or minus 1 for a box, plus 10 at the end; rounded once."""
+        """Return -0.1, plus or minus 1 for a box, plus 10 when solved; rounded only once."""
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # XLA may replace a division of tenths by 10 with a product by 0.1, which rounds 10.9 up.
+        # Not `tenths / 10`: XLA may compile it to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
@@ -205,7 +205,7 @@ class Sokoban(Puzzle):
         return (self.size * self.size - 1).bit_length()
 
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
-        """Return the pushes of each box to its nearest target plus the steps to the nearest box.
+        """Return the sum of the boxes' push distances plus the player's steps to the nearest box.
 
         A push brings one box closer by at most one, and the player must first walk to a box. A box
         from which no pushes lead to a target counts 254.

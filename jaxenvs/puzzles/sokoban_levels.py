@@ -20,26 +20,27 @@ from .cells import step_of
 
 DEAD, WALL = 254, 255  # push distances of cells from which no pushes lead to a target; of walls
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
-PLAYS = 8  # candidates of which `draw` returns the best
-LARGEST = 2**28  # maximum bytes of all files: two and a half times all of Boxoban
-_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
+PLAYS = 8  # number of candidate levels that `draw` generates to return the best
+LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
+# First counter of the hashes that give the random numbers for each purpose.
+_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
 class Drawn(NamedTuple):
     """A level; cells are numbered row by row."""
 
-    pushes: UInt8[Array, " cells"]  # push distances to a target, 0 on it; or DEAD, WALL
-    boxes: UInt8[Array, " boxes"]  # cells in ascending order
-    player: UInt8[Array, ""]  # cell
+    pushes: UInt8[Array, " cells"]  # push distance from each cell to a target; or DEAD, WALL
+    boxes: UInt8[Array, " boxes"]  # cells of the boxes in ascending order
+    player: UInt8[Array, ""]  # cell of the player
 
 
 class Levels(NamedTuple):
     """Levels of a file in compact form."""
 
-    walls: np.ndarray  # uint8 (levels, cells / 8): a bit per cell
-    targets: np.ndarray  # uint8 (levels, boxes): cells
-    boxes: np.ndarray  # uint8 (levels, boxes): cells in ascending order
-    player: np.ndarray  # uint8 (levels,): cell
+    walls: np.ndarray  # uint8 (levels, cells / 8): one bit per cell, 1 in a wall
+    targets: np.ndarray  # uint8 (levels, boxes): cells of the targets
+    boxes: np.ndarray  # uint8 (levels, boxes): cells of the boxes in ascending order
+    player: np.ndarray  # uint8 (levels,): cell of the player
 
 
 # Maps.
@@ -50,8 +51,8 @@ def push_distances(
 ) -> UInt8[Array, " cells"]:
     """Return the fewest pushes of a single box from each cell to a target.
 
-    The player may stand anywhere. 0 on a target, `DEAD` if no pushes lead to one, `WALL` in walls;
-    the border must be wall.
+    The player is assumed to reach every floor cell. The distance is 0 on a target, `DEAD` if no
+    pushes lead to one, `WALL` in walls. The border must be wall.
     """
     far = np.int32(DEAD)
 
@@ -76,10 +77,13 @@ def push_distances(
 def flooded(
     free: UInt32[Array, " rows"], start: UInt32[Array, " rows"], turns: int
 ) -> UInt32[Array, " rows"]:
-    """Return the cells reached with at most `turns` changes of row, a word per row of cells."""
+    """Return the cells that can be reached from `start` with at most `turns` changes of row.
+
+    Each uint32 is one row of the map, with one bit per column.
+    """
 
     def along(reach: Array) -> Array:
-        """Fill each row to the next obstacles, by 1, 2, 4 and 8 cells to both sides."""
+        """Fill each row up to the next obstacles: 1 + 2 + 4 + 8 = 15 cells to both sides."""
         left = right = reach
         room_left = room_right = free
         for width in (1, 2, 4, 8):
@@ -115,7 +119,7 @@ def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
 
     Boxes start on the targets and are pulled away, so the reversed moves are a solution. The first
     pull always has room by construction, and no pull may bring the last box back onto a target.
-    The level is the one of `PLAYS` such plays whose boxes need the most pushes.
+    Of `PLAYS` such plays, the one whose boxes have the largest sum of push distances is returned.
     """
     floor = rooms(key, size, boxes)
     cells = floor.reshape(-1)
@@ -141,7 +145,7 @@ def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
 
 
 def _words(key: Key, purpose: int, count: int) -> UInt32[Array, " {count}"]:
-    """Return random words for one purpose."""
+    """Return `count` random uint32; `purpose` is their first hash counter."""
     return hashed(key, np.arange(purpose, purpose + count, dtype=np.uint32))
 
 
@@ -173,7 +177,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    on = (line >= path[..., None]) & (line <= end[..., None])  # 2, steps, inner
+    on = (line >= path[..., None]) & (line <= end[..., None])  # (2, steps, inner)
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
     return jnp.pad(walked | (room[0][:, None] & room[1][None, :]), 1)
@@ -186,22 +190,25 @@ def _reflected(position: Array, count: int) -> Array:
 
 
 def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
-    """Return where a box could be pulled in each direction: the next two cells are in the mask."""
+    """Return the cells from which a box could be pulled in each direction.
+
+    Such a cell and the next two cells in the direction are in the mask.
+    """
     return jnp.stack(
         [cells & jnp.roll(cells, -d) & jnp.roll(cells, -2 * d) for d in _deltas(cells)]
     )
 
 
 def _deltas(cells: Array) -> list[int]:
-    """Return the difference of cell numbers in each direction."""
+    """Return the change of the cell index by a step up, right, down and left."""
     size = math.isqrt(cells.size)
     return [-size, 1, size, -1]
 
 
 def _anchor(key: Key, lines: Bool[Array, "4 cells"]) -> tuple[Array, Array, Array]:
-    """Choose a cell from which a box can be pulled.
+    """Choose a cell and a direction in which a box can be pulled from there.
 
-    Returns the cell, the player's cell, and a mask of the three cells of the pull.
+    Returns the cell, the player's cell next to it, and a mask of the three cells of the pull.
     """
     count = lines.shape[1]
     index = np.arange(count, dtype=np.int32)
@@ -241,9 +248,9 @@ def _among(cells: Int32[Array, " count"], size: int) -> Bool[Array, " {size}"]:
 def _reach(
     floor: UInt32[Array, " size"], boxes: Int32[Array, " boxes"], player: Int32[Array, ""]
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
-    """Return the free cells and those that the player can walk to, a word per row.
+    """Return the free cells and those that the player can walk to, one uint32 per row.
 
-    Some of the farthest reachable cells may be missing; none is wrong.
+    Cells that need more than `size` changes of row may be missing; all returned ones are reachable.
     """
     size = floor.shape[0]
     line = np.arange(size, dtype=np.int32)
@@ -272,7 +279,8 @@ def _pull(
 ) -> tuple[Array, Array]:
     """Pull a random box that the player can reach; return boxes and player.
 
-    Pulls away from the nearest target, and of these pulls onto no other target, are preferred.
+    Prefers pulls that take a box farther from the target on which it started, and among these the
+    pulls that do not end on another target.
     """
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
@@ -299,7 +307,7 @@ def _apart(a: Array, b: Array, size: int) -> Array:
 
 
 def _hashed(word: UInt32[Array, ""], count: int) -> UInt32[Array, " {count}"]:
-    """Hash one word to `count` words."""
+    """Hash one uint32 to `count` uint32."""
     return mix(word ^ mix(jnp.arange(1, count + 1, dtype=jnp.uint32)))
 
 
@@ -308,10 +316,10 @@ def _hashed(word: UInt32[Array, ""], count: int) -> UInt32[Array, " {count}"]:
 
 @functools.lru_cache(maxsize=16)
 def read(path: str, size: int, boxes: int) -> Levels:
-    """Read the levels of a Boxoban file, or of all `.txt` files of a folder in order of names.
+    """Read the levels of a Boxoban file, or of all `.txt` files of a folder, sorted by path.
 
     Lines that begin with `;` and empty lines separate levels. Raises `ValueError` with the number
-    of a wrong line. Levels are cached, so later changes of a file have no effect.
+    of the first wrong line. Levels are cached, so later changes of a file have no effect.
     """
     place = Path(path).expanduser()
     if not place.exists():
@@ -333,7 +341,7 @@ def read(path: str, size: int, boxes: int) -> Levels:
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
-    """Unpack a level."""
+    """Return level `number` of the file, with its push distances."""
     index = np.arange(size * size)
     octets = jnp.asarray(levels.walls)[number][index // 8]
     walls = (octets >> (index % 8).astype(np.uint8)) & np.uint8(1)
@@ -347,9 +355,9 @@ class Parsed(NamedTuple):
     """A parsed level."""
 
     walls: np.ndarray  # bool (cells,)
-    targets: np.ndarray  # uint8 (boxes,): cells
-    boxes: np.ndarray  # uint8 (boxes,): cells in ascending order
-    player: int  # cell
+    targets: np.ndarray  # uint8 (boxes,): cells of the targets
+    boxes: np.ndarray  # uint8 (boxes,): cells of the boxes in ascending order
+    player: int  # cell of the player
 
 
 def _levels_of(file: Path, size: int, boxes: int) -> Iterator[Parsed]:

@@ -27,7 +27,7 @@ CUBE = (  # white, green, red, blue, orange, yellow
     (244, 138, 38),
     (248, 216, 62),
 )
-MERGED = (  # tiles of 2048 by exponent, from 2
+MERGED = (  # colours of the tiles 2, 4, 8, ... of 2048
     (236, 228, 214),
     (234, 216, 176),
     (240, 182, 120),
@@ -164,7 +164,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sudoku(tile_size: int) -> np.ndarray:
-    """Return empty, 1 to 9 placed, 1 to 9 given, then the same for every other box."""
+    """Return empty, 1 to 9 placed, 1 to 9 given, then the same 19 for every other box."""
     looks: list[Layers] = []
     for ground in (FLOOR, (58, 62, 76)):
         rim = minus(WHOLE, block(1 / 32, 1 / 32, 31 / 32, 31 / 32))
@@ -213,7 +213,10 @@ def hanoi(tile_size: int, disks: int) -> np.ndarray:
 
 
 def _slice(colour: RGB, left: float, right: float) -> Layers:
-    """Return a part of a disk or pancake between two sides; a side outside the tile is open."""
+    """Return the part of a disk or pancake that one tile shows.
+
+    `left` and `right` are its ends in units of the tile; an end outside the tile is not visible.
+    """
     sides = (left + 1 / 16, right - 1 / 16)
     return (
         *NOTHING,
@@ -239,7 +242,7 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tokens(tile_size: int, size: int) -> np.ndarray:
-    """Return nothing, round tokens numbered from 0, and the same in the turnstile."""
+    """Return nothing, round tokens numbered from 0, and these tokens in the turnstile."""
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))
     for ground in grounds:

@@ -27,12 +27,12 @@ from . import sprites
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 
 CELLS = 81
-ALL = np.uint32(0x1FF)  # one bit per digit
+ALL = np.uint32(0x1FF)  # bit mask of all nine digits
 LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: each row is the one above shifted by three, and each band by one more.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # tile offset of every other box
+GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # tile offset in every other box
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 
@@ -43,8 +43,8 @@ class Sudoku(Puzzle):
     """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
 
     With the field `guided` the rules choose the cell: the first empty one with the fewest
-    candidates. A board then has 9 successors instead of hundreds and the same solutions, so use
-    this variant for search.
+    candidates. A board then has at most 9 legal actions instead of hundreds, and the same
+    solutions, so use this variant for search.
 
     Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
@@ -130,7 +130,7 @@ class Sudoku(Puzzle):
         return functools.reduce(operator.and_, [part.all() for part in complete])
 
     def is_dead(self, instance: Bool[Array, "9 9"], board: Board) -> Bool[Array, ""]:
-        """Return whether a cell is empty and no digit can be placed."""
+        """Return whether a cell is empty but no action is valid."""
         candidates = _candidates(board)
         if self.guided:
             candidates = candidates.reshape(-1)[_tightest(board, candidates)]
@@ -204,16 +204,16 @@ class Sudoku(Puzzle):
 
 
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
-    """Permute the three bands and the three lines in each."""
+    """Permute the three bands, and the three lines within each band."""
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
     return (3 * bands[:, None] + inside).reshape(-1)
 
 
 def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
-    """Return the digits of each row, column and box as bits.
+    """Return a bit mask of the digits in each row, column and box.
 
-    Unlike a reduction, bitwise operations on slices fuse with their consumers.
+    XLA fuses bitwise operations on slices with their consumers, but not a reduction.
     """
     bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
     boxes = bits.reshape(3, 3, 3, 3)
@@ -229,7 +229,7 @@ def _either(parts: Iterable[Array]) -> Array:
 
 
 def _candidates(board: Board) -> UInt32[Array, "9 9"]:
-    """Return the digits that can be placed in each cell as bits; 0 in filled cells."""
+    """Return a bit mask of the digits that can be placed in each cell, 0 in filled cells."""
     rows, columns, boxes = _used(board)
     box = jnp.broadcast_to(boxes[:, None, :, None], (3, 3, 3, 3)).reshape(9, 9)
     used = rows[:, None] | columns[None, :] | box
@@ -260,7 +260,7 @@ def _read(text: str) -> np.ndarray:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and cells of each line that has cells, with 0 for empty ones."""
+    """Yield (line number, cells) of each line that has cells; empty cells are 0."""
     for number, line in enumerate(text.splitlines(), 1):
         cells = re.sub(r"[\s|]", "", line)
         if not set(cells) - set("-+"):

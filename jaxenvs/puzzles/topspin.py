@@ -17,7 +17,7 @@ from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOVES = ("ring", "window")
 LARGEST = 40
-_TABLE = 1 << 18  # maximum entries of a pattern database
+_TABLE = 1 << 18  # largest number of entries of a pattern database
 
 
 @register("Puzzle-TopSpin-10-v0", size=10)
@@ -34,9 +34,9 @@ class TopSpin(Puzzle):
     """
 
     size: int = 20  # number of tokens
-    window: int = 4  # tokens in the turnstile, an even number
+    window: int = 4  # number of tokens in the turnstile, even
     moves: str = "ring"  # "window": the turnstile may be anywhere, a common convention
-    scramble: int | None = None  # random actions from the goal; None: a uniform reachable ring
+    scramble: int | None = None  # number of random actions from the goal; None: a uniform ring
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
@@ -67,7 +67,7 @@ class TopSpin(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The two turns undo each other; a reversal undoes itself."""
+        """Index of the action that undoes each action: the other turn, or the same reversal."""
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
@@ -119,7 +119,7 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each token with the bits that the last one needs."""
+        """Encode each token in the fewest bits that hold the largest one."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
@@ -133,8 +133,9 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        Half the adjacent pairs that are not consecutive, since a reversal changes two pairs; and
-        pattern databases, the exact distances of some consecutive tokens.
+        One is half the number of adjacent pairs whose tokens are not consecutive, since a reversal
+        changes two pairs. The other is the maximum over pattern databases, which store the exact
+        distances of a few consecutive tokens.
         """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
@@ -202,8 +203,8 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return the place of the ring, from 1, at each tile of a rectangle; 0 inside."""
-    half = (size + 1) // 2 + 2  # rows and columns together
+    """Return 1 + the place of the ring at each tile on the edge of a rectangle; 0 elsewhere."""
+    half = (size + 1) // 2 + 2  # number of rows plus number of columns
     rows = max(2, 2 * half // 5)
     columns = half - rows
     drawn = np.zeros((rows, columns), np.int32)
@@ -223,7 +224,7 @@ def _tracked(size: int) -> int:
 
 @functools.lru_cache
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
-    """Build pattern databases that cover all tokens: the first token and the flat table of each."""
+    """Build pattern databases that cover all tokens; return (first token, flat table) of each."""
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)
     cells = np.arange(size)

@@ -21,7 +21,7 @@ from ..core.struct import Struct, struct
 from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-MOST_CITIES = 32  # one bit of a word per city
+MOST_CITIES = 32  # bits of `Tour.visited`
 GRID = 16  # tiles per side of the picture
 NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # tiles
 MARKS = ("", "visited", "here")
@@ -136,7 +136,7 @@ class TSP(Puzzle):
         return Tour(visited=jnp.uint32(self.all_visited), city=jnp.int32(0))
 
     def pack(self, board: Tour) -> UInt32[Array, " words"]:
-        """Encode the board in one word if it fits, else in two."""
+        """Encode the board in one uint32 if it fits, else in two."""
         city = board.city.astype(jnp.uint32)
         if self._one_word:
             return (board.visited | (city << np.uint32(self.cities)))[None]
@@ -152,7 +152,7 @@ class TSP(Puzzle):
         return self.cities + (self.cities - 1).bit_length() <= 32
 
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
-        """Return the length of a minimum spanning tree of the traveller, the cities to visit, home.
+        """Return the length of a minimum spanning tree of home, the traveller and the cities left.
 
         It is admissible, because the rest of the trip is a spanning tree, and consistent, because a
         move and the tree after it form a spanning tree of the cities before it.
@@ -162,7 +162,7 @@ class TSP(Puzzle):
         wanted = left | (index == board.city.astype(jnp.uint32))
         distances = _length(instance[:, None, :] - instance[None, :, :])
         tree = _spanning_tree(distances, wanted)
-        # Slightly reduced, so that rounding of the sums cannot make it inadmissible.
+        # A slightly smaller value stays admissible when sums of lengths are rounded.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
     def observe_board(
@@ -211,13 +211,13 @@ class TSP(Puzzle):
         return "\n".join(rows)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Visit the cities in the order of their numbers."""
+        """Visit cities 1, 2, ... in this order."""
         return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """Return the unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 both.
 
-        If cities share a tile, the largest number is shown.
+        If cities share a tile, the largest of these values is shown.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)
@@ -230,7 +230,7 @@ class TSP(Puzzle):
         return picture.at[place[:, 1], place[:, 0]].max(shown)
 
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
-        """Return the positions of the cities that a step reaches, two in the last step."""
+        """Return (x, y) from 0 to 1 of the cities that a step reaches: two in the last step."""
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)
         places = ((tiles + 0.5) / GRID).tolist()
@@ -257,7 +257,7 @@ def _spanning_tree(distances: Array, wanted: Array) -> Array:
     none = np.float32(np.inf)
 
     def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
-        reach, total = grown  # reach: distances of outside cities to the tree
+        reach, total = grown  # reach: distance from the tree to each city outside it
         city = jnp.argmin(reach).astype(jnp.int32)
         nearest = reach[city]
         left = (reach < none) & (index != city)

@@ -22,7 +22,7 @@ from .permutations import Permutations
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 TURNS = ("quarter", "half")
-_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # the Pyraminx's colours as indices of the cube's
+_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # index in the cube's colours of each Pyraminx colour
 _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", "Y": "yellow"}
 
 
@@ -32,7 +32,7 @@ class TwistyPuzzle(Puzzle):
     State: the board is the observation, flattened.
     """
 
-    scramble: int | None = None  # random turns of the solved puzzle; None: a uniform board
+    scramble: int | None = None  # number of random turns from the goal; None: a uniform board
 
     letters: ClassVar[str] = ""  # one letter per colour, for text
 
@@ -49,12 +49,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def group(self) -> groups.Chain:
-        """The group of all boards; `order` is their number."""
+        """Group of all reachable boards; its `order` is their number."""
         return self.tables.group
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Face or vertex: alone clockwise, with ' anticlockwise, with 2 a half turn."""
+        """Face or vertex to turn: letter alone clockwise, ' anticlockwise, 2 by half a turn."""
         return self.tables.names
 
     @property
@@ -70,7 +70,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """The inverse turns."""
+        """Index of the turn that undoes each turn."""
         return self.tables.inverse
 
     @property
@@ -112,7 +112,7 @@ class TwistyPuzzle(Puzzle):
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """Return the solved board; for a cube of `all_faces`, one of 24."""
+        """Return the solved board; for a 2x2 cube with `all_faces`, one of 24 orientations."""
         return jnp.asarray(self.tables.goal)
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
@@ -132,7 +132,7 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the maximum over pattern databases, each exact for four pieces."""
+        """Return the largest bound of the pattern databases: the exact distance of four pieces."""
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
@@ -147,12 +147,13 @@ class TwistyPuzzle(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable board, or make `scramble` turns, none undone by the next."""
+        """Draw a uniform reachable board, or make `scramble` turns that never undo the last one."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # Composing indices compiles to one GPU kernel. "promise_in_bounds" reads each index once;
-        # wrapping or clipping would read it twice and double the compiler's work at every level.
+        # XLA fuses this composition of indices into one GPU kernel. "promise_in_bounds" uses each
+        # index once; wrapping or clipping would use it twice, so the fused expression would double
+        # in every iteration of this loop.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -225,8 +226,8 @@ class Cube(TwistyPuzzle):
     """
 
     size: int = 3  # stickers per side of a face, 2 or 3
-    turns: str = "quarter"  # "half": half turns are actions, too
-    all_faces: bool = False  # whether all faces of a 2x2 cube turn; those of a 3x3 cube always do
+    turns: str = "quarter"  # "quarter": quarter turns only; "half": half turns, too
+    all_faces: bool = False  # whether all faces of a 2x2 cube turn; in a 3x3 cube they always do
 
     letters: ClassVar[str] = "WGRBOY"
 
@@ -266,11 +267,11 @@ class Cube(TwistyPuzzle):
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the maximum over pattern databases; 0 if the solved orientation is arbitrary."""
+        """Return the bound of the pattern databases; 0 if the solved orientation is arbitrary."""
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the net: U above, L F R B in a row, D below; 0 nothing, colours from 1."""
+        """Return the net: U above, L F R B in a row, D below; 0 nothing, 1 + c colour c."""
         faces = state.board.reshape(6, self.size, self.size).astype(jnp.int32) + 1
         up, front, right, back, left, down = faces
         nothing = jnp.zeros_like(up)
@@ -330,7 +331,7 @@ class Pyraminx(TwistyPuzzle):
         return tuple(rows)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return one row per face: colours of `Cube`, from 1."""
+        """Return one row per face; tile 1 + c is colour c of `Cube`."""
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 
     def picture(
@@ -378,7 +379,7 @@ class Skewb(TwistyPuzzle):
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of each face: the faces above it and on its left."""
+    """Return (index, meaning) of each face; the meaning names the faces above and on its left."""
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):
@@ -388,7 +389,7 @@ def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
 
 
 def _skewb_net() -> np.ndarray:
-    """Return the sticker, from 1, at each place of the net; 0 for nothing."""
+    """Return 1 + the index of the sticker in each cell of the net, 0 where there is none."""
     net = np.zeros((9, 12), np.int32)
     places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
     inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .names import Names
 from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
 
-# Absolute directions of ^ v < > parallel perpendicular, by the direction of the rule.
+# Absolute directions that ^ v < > parallel perpendicular mean in a rule of each direction.
 TURNED = {
     "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
     "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
@@ -97,7 +97,8 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
 
-    As in the engine, a pair on the right that follows a dropped one is kept without a check.
+    As in PuzzleScript's engine, a pair on the right that follows a dropped one is kept without a
+    check.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -120,7 +121,7 @@ def _needed(cell: Cell, names: Names) -> Cell:
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # Here the engine does not resolve synonyms of objects.
+        # PuzzleScript's engine does not resolve synonyms of objects here.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
@@ -321,7 +322,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
     return tuple(pairs)
 
 
-# Steps 10 and 11.
+# Steps 10 and 11: stationary objects, duplicates.
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
@@ -344,7 +345,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Keep the last of equal rules in each run of rules of one group."""
+    """Keep the last of equal rules in each sequence of rules of the same group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

@@ -47,12 +47,12 @@ class Game:
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" for those without a value
-    objects: tuple[str, ...]  # by id; an object that is listed twice also has an unused id
-    sprites: tuple[Sprite, ...]  # by id
-    layer_of: tuple[int, ...]  # by id
-    layers: int
+    objects: tuple[str, ...]  # name of each id; an object listed twice also has an unused id
+    sprites: tuple[Sprite, ...]  # sprite of each id
+    layer_of: tuple[int, ...]  # collision layer of each id
+    layers: int  # number of collision layers
     background: int  # id of the default background
-    player: int  # mask of objects
+    player: int  # mask of the player's objects
     player_is_aggregate: bool  # whether the player is all objects of the mask in one cell
     main: Groups
     late: Groups
@@ -78,7 +78,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
     """Parse a source text into tables.
 
     Raises `GameError` that lists each error with `name` and its line. With `on_error="engine"`,
-    return a game in spite of errors if the original engine would play it.
+    return a game in spite of errors if PuzzleScript's engine would play it.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')

@@ -122,7 +122,7 @@ class Names:
     # Parsing.
 
     def declare(self, name: str, line: int) -> bool:
-        """Record the line of a legend entry; return False, with an error, if the name is taken."""
+        """Record the line of a legend entry; if the name is taken, return False, with an error."""
         if name in self:
             where = self.lines.get(name) or self.sprites[name].line
             self.problems.error(line, f"{name.upper()} is already defined in line {where}")

@@ -17,7 +17,7 @@ MOVEMENTS = {
 DIRECTIONS = {
     **{name: (name,) for name in ABSOLUTE},
     **{name: MOVEMENTS[name] for name in ("horizontal", "vertical", "orthogonal")},
-}  # directions of a rule by its flag
+}  # directions that each flag of a rule stands for
 MODIFIERS = (*ABSOLUTE, *RELATIVE, *MOVEMENTS, "action", "stationary", "no", "random", "randomdir")
 SOUNDS = tuple(f"sfx{i}" for i in range(11))
 COMMANDS = ("cancel", "restart", "checkpoint", "win", "again", "message", *SOUNDS)
@@ -113,7 +113,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule, or None, with an error or a warning, if its sides do not match."""
+        """Return the rule; if its sides do not match, return None and record why."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")
@@ -143,7 +143,7 @@ class Sides:
         self.cell: list[str] = []  # modifiers and names of the current cell
 
     def read(self, words: list[str]) -> bool:
-        """Parse all words; return False, with an error or a warning, if they are not a rule."""
+        """Parse all words; if they are not a rule, return False and record why."""
         for place, word in enumerate(words):
             if word in COMMANDS and word not in self.names:
                 self._command(word, words[place + 1 :])

@@ -20,7 +20,7 @@ class Replacement(NamedTuple):
     mc: int = 0  # movements cleared
     ms: int = 0  # movements set
     ml: int = 0  # movements of whole layers, cleared before `ms` is set
-    re: int = 0  # objects of which a random one is set
+    re: int = 0  # objects, one of which is set at random
     rd: int = 0  # movements of layers that get a random direction
 
 
@@ -29,7 +29,7 @@ class Pattern(NamedTuple):
 
     op: int = 0  # objects present
     om: int = 0  # objects missing
-    any: tuple[int, ...] = ()  # masks of which at least one object each is present
+    any: tuple[int, ...] = ()  # masks; at least one object of each is present
     mp: int = 0  # movements present
     mm: int = 0  # movements missing
     replacement: Replacement | None = None  # None: the cell stays as it is
@@ -53,8 +53,8 @@ class Win(NamedTuple):
     kind: str  # all, some or no
     x: int
     y: int
-    all_of_x: bool  # whether a cell needs all objects of the mask
-    all_of_y: bool
+    all_of_x: bool  # whether a cell needs all objects of `x`, not just one
+    all_of_y: bool  # whether a cell needs all objects of `y`, not just one
 
 
 class Level(NamedTuple):
@@ -210,7 +210,7 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
-        """Return the pattern of a cell, its layers, and the reason why it never matches, or ""."""
+        """Return the pattern of a cell, the name on each layer, and why it never matches, or ""."""
         made, used, clash = Pattern(), dict[int, str](), ""
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
@@ -318,7 +318,7 @@ def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
 
 
 def _win(line: int, words: list[str], names: Names) -> Win | None:
-    """Parse `all|some|any|no X [on Y]`; return None, with an error, if it is invalid."""
+    """Parse `all|some|any|no X [on Y]`; return None and record an error if it is invalid."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
     if (
@@ -338,7 +338,10 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
 
 
 def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
-    """Build a level from rows of glyphs, each with its line; None, with an error, if invalid."""
+    """Build a level from rows of (line number, glyphs).
+
+    Returns None, and records an error, if a glyph is invalid.
+    """
     glyphs = {name: names.mask(name) for name in (*names.sprites, *names.lines) if len(name) == 1}
     width = len(rows[0][1])
     cells = []
@@ -356,7 +359,7 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:
-    """Return the object mask of a glyph; None, with an error, if it has none."""
+    """Return the object mask of a glyph; return None and record an error if it has none."""
     if glyph not in glyphs:
         names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
     elif names.is_property(glyph):

@@ -27,17 +27,17 @@ class GameError(ValueError):
 class Line(NamedTuple):
     """One line of the source."""
 
-    number: int  # from 1
-    first: str  # lower case, up to the first comment
-    text: str  # lower case, everything outside of comments
-    raw: str  # verbatim
+    number: int  # line number, from 1
+    first: str  # text up to the first comment, in lower case
+    text: str  # all text outside of comments, in lower case
+    raw: str  # line as written
 
 
 @dataclasses.dataclass
 class Problems:
     """Errors and warnings of a source, in order of detection."""
 
-    name: str  # of the file
+    name: str  # name of the file
     errors: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     warnings: list[tuple[int, str]] = dataclasses.field(default_factory=list)
 
@@ -88,7 +88,7 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         first = pieces[0] if pieces else ""
         if section == "rules" and pieces and not comments.ended(raw, section):
-            # As in the engine, a comment before a rule becomes part of it, which is an error.
+            # As in PuzzleScript's engine, a comment before a rule becomes part of it: an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
     for name in SECTIONS:
@@ -134,7 +134,7 @@ class _Comments:
     def removed(self, raw: str, number: int) -> list[str] | None:
         """Return the parts of a line outside of comments; None for a line with only a comment.
 
-        As in the engine, a comment followed by spaces is a blank line.
+        As in PuzzleScript's engine, a comment followed by spaces is a blank line.
         """
         pieces, had_comment, last = [], self.depth > 0, ""
         for part in re.split(r"([()])", raw):

@@ -2,9 +2,9 @@
 
 Rules can only change the pocket and eight cells: the four neighbours of the agent, one of which is
 the cell in front, and the four neighbours of that cell, one of which is the agent's. These cells
-are read into two words, changed in registers by any number of rules, and written back together.
+are read into two uint32, changed in registers by any number of rules, and written back together.
 
-Indexing beyond the grid follows the package. A cell above or left of the grid is the one on the
+Indexing beyond the grid follows xminigrid. A cell above or left of the grid is the one on the
 opposite side. Below and right of the grid there is nothing, and writes there are lost; an action
 reads the agent's own cell instead of a cell in front of it there. This matters only for an agent on
 the border, where no layout puts it.
@@ -43,7 +43,7 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # in their word
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit shift of each cell in its uint32
 
 
 class Front(NamedTuple):
@@ -52,19 +52,19 @@ class Front(NamedTuple):
     row: Int32[Array, ""]
     column: Int32[Array, ""]
     tile: UInt32[Array, ""]
-    before: Bool[Array, ""]  # whether it is above or left of the grid
-    beyond: Bool[Array, ""]  # whether it is below or right of the grid
+    before: Bool[Array, ""]  # whether the cell is above or left of the grid
+    beyond: Bool[Array, ""]  # whether the cell is below or right of the grid
 
 
 class Moment(NamedTuple):
     """Inputs of the rules that are constant during a step."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
-    picked: Bool[Array, ""]  # whether it is `PICKUP`
-    put: Bool[Array, ""]  # whether it is `PUT`
+    picked: Bool[Array, ""]  # whether the action is `PICKUP`
+    put: Bool[Array, ""]  # whether the action is `PUT`
     in_front: UInt32[Array, ""]  # mask of the byte of the cell in front; 0 beyond the grid
-    front: UInt32[Array, ""]  # right shift that makes this byte the lowest
-    back: UInt32[Array, ""]  # the same for the agent's cell, a neighbour of the cell in front
+    front: UInt32[Array, ""]  # bit offset in `Scene.agent` of the cell in front
+    back: UInt32[Array, ""]  # bit offset in `Scene.front` of the agent's cell
     beyond: Bool[Array, ""]  # whether the agent's cell counts as the one in front
 
 
@@ -176,7 +176,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """Read the cells one by one, so that this fuses into the kernels that use the words."""
+    """Read the cells with eight scalar gathers, which XLA fuses into the kernels that use them."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
@@ -189,8 +189,9 @@ def _written(
     cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
 ) -> UInt8[Array, " cells"]:
     """Write the eight cells around an agent; `where` packs its row, column and direction."""
-    # Without the barrier this kernel computes the rules for each byte and reads the old agent,
-    # which a scan would have to copy first.
+    # Without the barrier XLA would fuse the rules into this scatter and compute them again for each
+    # byte. The kernel would also read the agent's old pose, so a scan that updates the state in
+    # place would have to copy it first.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
     row, column, direction = cut(where, 8, 8, 8)
     index = _around(row, column, direction, height, width)
@@ -212,14 +213,17 @@ def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]
 
 
 def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
-    """Apply all rules in one kernel."""
+    """Apply all rules without a loop, so that XLA fuses them into one GPU kernel."""
     for number in range(rules.shape[0]):
         scene = _apply_rule(rules[number], scene, moment)
     return scene
 
 
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
-    """Apply all rules in a loop. On a CPU, XLA repeats unrolled rules for each of their outputs."""
+    """Apply all rules in a scan.
+
+    On a CPU, XLA would compute unrolled rules again for each of their outputs.
+    """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
         return _apply_rule(rule, scene, moment), None
@@ -298,7 +302,7 @@ def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
 
 
 def _equal(word: UInt32[Array, ""], byte: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Return 0xFF in every byte of the word that equals `byte`, 0 in the others."""
+    """Return 0xFF in every byte of `word` that equals `byte`, 0 in the others."""
     differs = word ^ (byte * _EACH_BYTE)
     zero = ~(((differs & _LOW_BITS) + _LOW_BITS) | differs | _LOW_BITS)
     return (zero >> 7) * np.uint32(255)

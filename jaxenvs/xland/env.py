@@ -1,8 +1,8 @@
 """XLand-MiniGrid 0.9.3's environment: fields, params and observations.
 
-Differences from the package: `truncated` and `terminated` are never both true, and `truncated`
-stays true after the limit; an action out of range is clipped to the nearest valid one; the default
-task has a goal; levels are drawn with JAX keys, from the package's distribution.
+Differences from xminigrid: `truncated` and `terminated` are never both true, and `truncated` stays
+true after the limit; an action out of range is clipped to the nearest valid one; the default task
+has a goal; levels are drawn by other random numbers, from the same distribution.
 """
 
 import functools
@@ -43,7 +43,7 @@ EXAMPLE = Ruleset.of(
 
 
 def _register_all(env_class: World) -> World:
-    """Register each layout in the package's sizes, with the package's ids as aliases."""
+    """Register each layout in xminigrid's sizes, with xminigrid's ids as aliases."""
     for layout, sizes in layouts.SIZES.items():
         for size in sizes:
             name = f"{layout}-{size}x{size}"
@@ -65,8 +65,8 @@ class XLand(GridWorld):
     positions are drawn anew in every episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
-        door. Then the rules apply in order; the rules that an action can trigger depend on its
-        number, not on its success.
+        door. Then the rules apply in order; the rules that an action can trigger depend on the
+        action, not on whether it succeeded.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
         `dict` the same with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
@@ -78,8 +78,8 @@ class XLand(GridWorld):
 
     layout: str = "R1"  # rooms: one, two, four, six or nine
     size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # rules of a task, at most; fewer make steps on a CPU faster
-    num_tiles: int = 23  # tiles on the map at the start, at most
+    num_rules: int = 18  # largest number of rules of a task; fewer make steps on a CPU faster
+    num_tiles: int = 23  # largest number of tiles on the map at the start
     task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
     view_size: int = 5
     see_through_walls: bool = True
@@ -127,7 +127,7 @@ class XLand(GridWorld):
 
     @property
     def default_params(self) -> XLandParams:
-        """The package's time limit, and the task of the field `task` or a small default one."""
+        """xminigrid's time limit, and the task of the field `task` or a small default one."""
         return _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     @property
@@ -137,7 +137,7 @@ class XLand(GridWorld):
 
     @property
     def tile_space(self) -> Space:
-        """Space of the observation named by `obs`, unless that is one of pixels."""
+        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
         kind, colour, last = max(Kind), max(Colour), self.size - 1
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
@@ -174,7 +174,7 @@ class XLand(GridWorld):
         return Transition(after, reward, reached)
 
     def observe_tiles(self, state: XLandState, params: Any) -> PyTree[Array]:
-        """Return the observation named by `obs`, unless that is one of pixels."""
+        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
@@ -223,7 +223,7 @@ class XLand(GridWorld):
 
 @functools.lru_cache(maxsize=64)
 def _default_params(size: int, num_rules: int, num_tiles: int, task: str) -> XLandParams:
-    """Raises `ValueError` for a task that cannot be parsed, is too large or unsound."""
+    """Return the default params; raise `ValueError` for a wrong, too large or unsound task."""
     limit = np.int32(3 * size * size)
     ruleset = parse_ruleset(task.replace(";", "\n")) if task else EXAMPLE
     validation.check(ruleset, size)

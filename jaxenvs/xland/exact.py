@@ -1,9 +1,9 @@
 """The rulesets that XLand-MiniGrid's script draws one after another with CPython's `random`.
 
-The script is serial, because the number of random words per task depends on the task. Here about a
-thousand lanes start at different positions in the stream of words and draw tasks in parallel. A
-lane may start inside a task, but soon reaches a position where a task begins: from the first
-position that two lanes share, they draw the same tasks. The chain of tasks from the start of the
+The script is serial, because the number of random 32-bit words per task depends on the task. Here
+about a thousand lanes start at different positions in the stream of words and draw tasks in
+parallel. A lane may start inside a task of the script, but soon reaches a position where one
+begins; from there on it draws the script's tasks. The sequence of tasks from the start of the
 stream is then followed from lane to lane.
 
 The script lists unused tiles through a `set`. In crowded tasks the order of that list depends on
@@ -25,11 +25,11 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-LANES, TASKS = 1024, 128  # lanes, and tasks per lane
-PILOT = 256  # tasks from which the number of words per task is estimated
+LANES, TASKS = 1024, 128  # number of lanes, and of tasks that each lane draws
+PILOT = 256  # number of tasks from which the number of words per task is estimated
 SLACK = 4.0  # standard deviations by which a lane overlaps the next one
-FAR = 2048  # words, more than any task needs
-FULL = 624  # words in the state of CPython's generator
+FAR = 2048  # number of words, more than any task needs
+FULL = 624  # number of words in the state of CPython's generator
 
 Pair = tuple[int, int]
 _AS_SET = {listed: set(listed) for listed in (RIGHT, LEFT, MADE)}
@@ -52,14 +52,14 @@ class WordDraws(NamedTuple):
         return (self.words[at] >> shift).astype(jnp.int32), at + 1
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return `random() < probability`: 53 bits of two words."""
+        """Return `random() < probability`; `random()` has 53 bits of two words."""
         bits = -int(-probability * 2**53 // 1)
         high, low = self.words[at] >> np.uint32(5), self.words[at + 1] >> np.uint32(6)
         most, least = np.uint32(bits >> 26), np.uint32(bits & (1 << 26) - 1)
         return (high < most) | (high == most) & (low < least), at + 2
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `floor(random() * bound)`, by integers."""
+        """Return `floor(random() * bound)` in integer arithmetic."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
         high, low = self.words[at] & ~np.uint32(31), self.words[at + 1] & ~np.uint32(63)
         carried = ((high * bound) >> np.uint32(5)) + multiply_high(low, bound)
@@ -110,7 +110,7 @@ class Tree(NamedTuple):
 
 
 def drawn(rng: random.Random, recipe: Recipe) -> Tree:
-    """Draw a task as the package's script does: the reference of `generator.generate`."""
+    """Draw a task as xminigrid's script does: the reference of `generator.generate`."""
     number = rng.randint(0, 10)
     chain = [rng.choice(RIGHT if number == 0 else LEFT)]
     chain += [rng.choice(RIGHT)] if number >= FIRST_PAIR else []
@@ -159,7 +159,7 @@ def _flat(pairs: list[Pair]) -> list[int]:
 def first_distinct(
     recipe: Recipe, count: int, report: Callable[[int], None] = lambda done: None
 ) -> PackedRuleset:
-    """Return the script's first `count` tasks with different goals or rules: NumPy, (count, ...).
+    """Return the script's first `count` tasks with different goals or rules, as NumPy arrays.
 
     `report` is called with the number of tasks drawn so far.
     """
@@ -184,7 +184,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 
 
 def _step(recipe: Recipe) -> int:
-    """Return the number of words between the starts of two lanes."""
+    """Return the number of words between the start positions of successive lanes."""
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
     for _ in range(PILOT):
@@ -206,7 +206,7 @@ def _hashes(rulesets: PackedRuleset) -> np.ndarray:
 def _lanes(
     words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
 ) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
-    """Draw TASKS tasks from each start; return their first positions and the tasks."""
+    """Draw TASKS tasks from each start; return the position where each begins, and the tasks."""
     draw = jax.vmap(lambda at: generate(WordDraws(words), at, recipe))
 
     def next_task(at: Array, _: None) -> tuple[Array, tuple[Array, Drawn]]:
@@ -217,7 +217,7 @@ def _lanes(
 
 
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
-    """Return the chain of tasks from the first word on, and the position after it."""
+    """Return the script's tasks from the first word on, and the position after the last one."""
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))
     begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
@@ -228,10 +228,10 @@ def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset,
 def _follow_chain(
     words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
 ) -> tuple[list[int], list[Tree], int]:
-    """Follow the chain of tasks from position 0.
+    """Follow the script's tasks from position 0.
 
-    Return the index of each task, which counts the lanes' tasks first and then the tasks drawn one
-    by one; the tasks drawn one by one; and the end of the chain.
+    Returns an index for each task, the tasks that were drawn one by one, and the position after the
+    last task. An index counts all tasks of the lanes first, then the tasks drawn one by one.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)
@@ -254,7 +254,7 @@ def _follow_chain(
 
 
 def _packed(trees: list[Tree], recipe: Recipe) -> PackedRuleset:
-    """Pack tasks, (count, ...)."""
+    """Pack tasks into one ruleset with leading axis (count,)."""
 
     def table(rows: list[bytes], *shape: int) -> np.ndarray:
         size = int(np.prod(shape))

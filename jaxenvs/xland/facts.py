@@ -20,7 +20,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import XLand
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("forward", "up, w"),
     ("right", "right, d"),
     ("left", "left, a"),
@@ -32,7 +32,7 @@ HEADINGS = ("up", "right", "down", "left")
 HIDDEN = "Your task is not part of this observation; obs='dict' states it."
 # Letter of each kind in a drawing; the colour's letter follows.
 LETTERS = {
-    Kind.FLOOR: "f",  # of another colour than black, as in handmade levels
+    Kind.FLOOR: "f",  # a floor that is not black, as in handmade levels
     Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",

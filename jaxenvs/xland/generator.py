@@ -1,9 +1,11 @@
 """Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3), usable inside `jit`.
 
-A task is a tree. Its root is the goal; a rule makes each object that the goal names from one or two
-other objects, `depth` levels deep, and objects of pruned branches lie on the map. Distractor rules
-and objects are not needed for the goal. Difference: random numbers come from a JAX key, so tasks
-have the package's distribution; `exact.py` feeds the package's random numbers to this code.
+A task is a tree whose root is the goal. A rule makes each object that the goal names from one or
+two other objects, other rules make these, and so on down to `depth`. The objects at the leaves and
+of pruned branches lie on the map. Distractor rules and objects are not needed for the goal.
+
+Difference from xminigrid: random numbers come from a JAX key, so tasks have only the same
+distribution. `exact.py` feeds xminigrid's random numbers to this code and draws the same tasks.
 """
 
 import functools
@@ -21,13 +23,15 @@ from . import rulesets, tiles
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
-# Lists that the script draws from, in its order, as (tile, colour).
+# Lists of (kind, colour) that xminigrid's script draws from, in its order. LEFT also has the goal
+# tiles, and MADE the floor (a rule that makes floor removes its inputs).
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds by the number drawn: one held, five next to the agent, five next to each other.
+# Types of goals and rules in the order of the script's numbers: one for a held object, five for an
+# object next to the agent, five for two adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -36,16 +40,16 @@ RULES = (
     Rule.HOLD, Rule.AGENT_NEAR, Rule.AGENT_UP, Rule.AGENT_DOWN, Rule.AGENT_LEFT, Rule.AGENT_RIGHT,
     Rule.NEAR, Rule.UP, Rule.DOWN, Rule.LEFT, Rule.RIGHT,
 )  # fmt: skip
-FIRST_PAIR = 6  # number of the first kind that names two tiles
+FIRST_PAIR = 6  # index of the first type of goals and rules that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-CROWDED = 15  # distinct tiles in use; from here on, CPython lists unused tiles in another order
+CROWDED = 15  # number of used tiles from which CPython lists the unused ones in another order
 
-_WORDS = 3  # 32-bit words with one bit for each tile of a list
+_WORDS = 3  # number of uint32 that have one bit for each tile of a list
 _NONE = tiles.NOTHING
 
 
 def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
-    """Return the tile bytes of a list in CPython's order of it as a set."""
+    """Return the tile bytes of a list in the order in which CPython iterates over its set."""
     codes = tiles.decode(np.array(list(set(pairs) - set())))
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
 
@@ -55,7 +59,7 @@ _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return the bit of each tile byte's position in each list: uint32 (256, 3, words)."""
+    """Return bit masks, uint32 (tile byte, list, words): the bit of the tile's position, or 0."""
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
         found[code, row, position] = code != _NONE
@@ -71,10 +75,10 @@ _RULE_FLAGS = np.array([rulesets.RULES[kind].flags for kind in RULES], np.uint32
 class Recipe(NamedTuple):
     """Settings of the generator."""
 
-    depth: int  # levels of rules between the goal and the map
+    depth: int  # depth of the tree of rules; 0: the goal's objects lie on the map
     prune: float  # probability that an object lies on the map instead of being made
-    distractors: int  # distractor rules, at most
-    objects: int  # distractor objects on the map
+    distractors: int  # largest number of distractor rules
+    objects: int  # number of distractor objects on the map
 
     @property
     def most_rules(self) -> int:
@@ -99,7 +103,7 @@ def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects
 
 @runtime_checkable
 class Draws(Protocol):
-    """Source of random numbers, read from a position; methods also return the next position."""
+    """Source of random numbers; methods read it at a position and also return the next position."""
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniform number in [0, bound)."""
@@ -110,12 +114,12 @@ class Draws(Protocol):
         ...
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound), drawn as by CPython's `choices`."""
+        """Return a uniform number in [0, bound), drawn like CPython's `random.choices` draws it."""
         ...
 
 
 class KeyDraws(NamedTuple):
-    """Random numbers of a key: one hashed word per number."""
+    """Random numbers from a JAX key: each is a hash of the key and its position."""
 
     key: Key
 
@@ -137,18 +141,18 @@ class Drawn(NamedTuple):
     """Generated task."""
 
     ruleset: PackedRuleset
-    crowded: Bool[Array, ""]  # at least CROWDED tiles were in use when another was drawn
-    end: Array  # position in the source after its random numbers
+    crowded: Bool[Array, ""]  # whether CROWDED or more tiles were used when another was drawn
+    end: Array  # position in the source after the task's random numbers
 
 
 class _Drawing(NamedTuple):
-    """State of the generator within a task."""
+    """State of the generator within a task; `level` is the current depth in the tree."""
 
     at: Array  # position in the source
-    free: UInt32[Array, "lists words"]  # bits of the tiles that neither goal nor rules use
-    chain: UInt8[Array, " chain"]  # tile bytes of this level; their rules are not drawn yet
+    free: UInt32[Array, "lists words"]  # bit masks of the tiles that neither goal nor rules use
+    chain: UInt8[Array, " chain"]  # tile bytes of this depth whose rules are not drawn yet
     waiting: Int32[Array, ""]  # number of tiles in `chain`
-    following: UInt8[Array, " chain"]  # tile bytes of the next level
+    following: UInt8[Array, " chain"]  # tile bytes of the next depth
     num_following: Int32[Array, ""]
     level: Int32[Array, ""]
     rules: UInt32[Array, " rules"]
@@ -168,12 +172,12 @@ def sample_ruleset(
     num_rules: int | None = None,
     num_tiles: int | None = None,
 ) -> Ruleset:
-    """Draw a task, distributed as in the package's sets; works inside `jit` and `vmap`.
+    """Draw a task, distributed as in xminigrid's task sets; works inside `jit` and `vmap`.
 
-    depth: levels of rules between the goal and the objects on the map, 0 to 3.
+    depth: depth of the tree of rules that make the goal's objects from others, 0 to 3.
     prune: probability that an object lies on the map instead of being made by a rule.
     distractors: largest number of distractor rules; their number is uniform.
-    objects: distractor objects on the map.
+    objects: number of distractor objects on the map.
     num_rules, num_tiles: sizes of the arrays, by default the smallest that fit every such task.
 
     The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A
@@ -212,7 +216,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw the goal; return its word, its two tiles and the next position."""
+    """Draw the goal; return the packed goal, its two tiles and the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))
@@ -222,7 +226,7 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Start with the goal's tiles as the first level."""
+    """Start the tree with the goal's tiles as its first depth."""
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
@@ -242,7 +246,7 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Put the last tile of the level on the map, or draw a rule that makes it."""
+    """Take the last tile of this depth: put it on the map, or draw a rule that makes it."""
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
     rule, a, b, after = _rule(draws, at, made, it.free)
@@ -284,8 +288,9 @@ def _with_distractors(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
 
 
 def _rule(draws: Draws, at: Array, made: Array, free: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a rule that makes a tile from free ones; return its word, inputs and next position.
+    """Draw a rule that makes a tile from free ones.
 
+    Returns the packed rule, its two inputs and the next position.
     The second input may equal the first.
     """
     number, at = draws.below(at, jnp.int32(len(RULES)))
@@ -302,14 +307,17 @@ def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
 
 
 def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
-    """Draw a free tile of the list with index `row`; return it and the next position."""
+    """Draw a free tile of the list `_LISTED[row]`; return it and the next position."""
     words = free[row]
     number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
     return jnp.asarray(_LISTED)[row, _nth(words, number)], at
 
 
 def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
-    """Return the position of set bit `number`, from 0: find its word, then halve it five times."""
+    """Return the position of the set bit before which `number` bits are set.
+
+    Finds its uint32, then halves that five times.
+    """
     ends = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32), dtype=jnp.int32)
     which = (number >= ends[:-1]).sum(dtype=jnp.int32)
     number = number - jnp.where(which > 0, ends[which - 1], 0)
@@ -346,12 +354,12 @@ def _laid(it: _Drawing, tile: Array, when: ArrayLike = True) -> _Drawing:
 
 
 def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
-    """Add a tile to the next level, unless it is none."""
+    """Add a tile to the next depth, unless it is none."""
     codes, count = _appended(it.following, it.num_following, tile, when & (tile != _NONE))
     return it._replace(following=codes, num_following=count)
 
 
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
-    """Append a value by comparing positions, which vectorises better than a scatter."""
+    """Append a value by comparing positions, which XLA vectorises better than a scatter."""
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

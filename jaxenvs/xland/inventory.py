@@ -20,9 +20,9 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-_AWAY, _IN_HAND = -1, -2  # where an object is; 0 to 3: on that side of the agent
+_AWAY, _IN_HAND = -1, -2  # places of an object; 0 to 3: on that side of the agent
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # what rules can use up: their number is finite
+_ITEMS = _THINGS | {Kind.GOAL}  # objects that rules can use up: a map has finitely many
 
 Inventory = tuple[int, ...]  # tile bytes, sorted
 
@@ -37,7 +37,7 @@ class Analysis(NamedTuple):
 
 
 class _Fact(NamedTuple):
-    """Fields of a rule's or goal's word."""
+    """Fields of a packed rule or goal."""
 
     a: int
     b: int
@@ -64,11 +64,11 @@ class _Fact(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """Tiles that one object can become without others."""
+    """Tiles that an object can become without other objects."""
 
     tiles: frozenset[int]
-    targets: frozenset[int]  # as tiles in front of the agent at a put-down
-    wins: bool
+    targets: frozenset[int]  # tiles that it can be in front of the agent at action `PUT`
+    wins: bool  # whether the object alone can reach the goal
 
 
 def analyse(
@@ -201,7 +201,7 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides of a cell on which the tile can be, given the walls next to it."""
+        """Return the sides of a walkable cell on which the tile can be, given the tile's walls."""
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
 
@@ -218,8 +218,11 @@ class _Task:
         return tile, _IN_HAND, self.goal.held(tile)
 
     def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
-        """Return what two objects become when the agent faces the first and puts down: both tiles,
-        and whether that wins. Only outcomes that change a tile or win."""
+        """Return the outcomes of action `PUT` when object `first` is in front of the agent and
+        `second` is next to it: both tiles afterwards, and whether that wins.
+
+        Only outcomes in which a rule for two objects fires, or which win.
+        """
         found = set()
         for target in self.fate(first).targets:
             for other in self.fate(second).tiles:

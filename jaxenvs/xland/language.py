@@ -19,7 +19,7 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # in names of kinds, in the same order
+_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # parts of kind names in the order of `SIDES`
 # Each test with its arguments, for messages; the last two are for goals only.
 TESTS = {
     "hold": "hold(a)",
@@ -29,7 +29,7 @@ TESTS = {
     "at": "at(a, row, column) or at(agent, row, column)",
 }
 STATEMENTS = "`goal: hold(red ball)`, `near(red ball, blue key) -> floor` or `map: red ball, wall`"
-LARGEST = 255  # row or column
+LARGEST = 255  # largest row or column
 _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
@@ -124,7 +124,7 @@ def _read(numbers: Sequence[int], forms: tuple[Form, ...], kinds: Any) -> _Test:
 
 
 def _call(test: _Test) -> str:
-    """Write a test."""
+    """Return a test as text."""
     kind, numbers = test
     if kind in ("TILE_AT", "AGENT_AT"):
         thing = AGENT if kind == "AGENT_AT" else tile_name(numbers[:2])
@@ -135,7 +135,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # the side of a, or of the agent
+    side = SIDES[_SIDE_NAMES.index(relation)]  # side of a or the agent where the other is
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 
@@ -155,7 +155,7 @@ def _rule(statement: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
 
 
 def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
-    """Read a test."""
+    """Parse a test; call `fail` if it is wrong."""
     found = _CALL.fullmatch(text)
     if found is None:
         fail(f"`{text}` is not a test; write {', '.join(TESTS.values())}")
@@ -169,7 +169,7 @@ def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
     if name in ("hold", "on"):
         return _Test(name.upper(), _pair(_tile(arguments[0], fail)))
     if name == "near":
-        arguments.sort(key=lambda argument: argument == AGENT)  # either order
+        arguments.sort(key=lambda argument: argument == AGENT)  # `agent` may come first
     first, second = arguments
     a = _pair(_tile(first, fail))
     relation = "NEAR" if name == "near" else _SIDE_NAMES[SIDES.index(name)]

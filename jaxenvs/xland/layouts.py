@@ -20,7 +20,7 @@ from . import tiles
 from .state import Level
 from .tiles import Kind
 
-LARGEST = 127  # positions are int8
+LARGEST = 127  # largest size: positions are int8
 
 
 class Doors(NamedTuple):
@@ -35,7 +35,7 @@ class Doors(NamedTuple):
 class Plan(NamedTuple):
     """Walls and doors of a layout at one size."""
 
-    walls: tuple[tuple[slice | int, slice | int], ...]  # inside the border
+    walls: tuple[tuple[slice | int, slice | int], ...]  # indices of rows and columns
     doors: tuple[Doors, ...]
 
 
@@ -43,18 +43,18 @@ class Layout(NamedTuple):
     """Layout for any size."""
 
     plan: Callable[[int], Plan]
-    smallest: int  # cells on a side
+    smallest: int  # smallest size, cells on a side
     odd: bool = False  # whether the size must be odd
 
 
 class Map(NamedTuple):
     """Layout at one size as arrays."""
 
-    grid: np.ndarray  # without doors, uint8 tile bytes
+    grid: np.ndarray  # tile bytes without doors, uint8
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # first cell of each door
-    step: np.ndarray  # index step from one cell of the door to the next
-    cells: np.ndarray  # number of cells of each door
+    first: np.ndarray  # index of the first cell where each door can be
+    step: np.ndarray  # difference of index from one such cell to the next
+    cells: np.ndarray  # number of such cells of each door
 
 
 def _one_room(size: int) -> Plan:
@@ -93,14 +93,14 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # by the number of rooms
+LAYOUTS = {  # by name: R and the number of rooms
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
     "R4": Layout(_four_rooms, 5, odd=True),  # with an even size a door would stand in the border
     "R6": Layout(_six_rooms, 9),
     "R9": Layout(_nine_rooms, 7),
 }
-SIZES = {  # that have ids
+SIZES = {  # sizes that have ids
     **dict.fromkeys(("R1", "R2", "R4"), (9, 11, 13, 15, 17)),
     "R6": (13, 17, 19),
     "R9": (16, 19, 25),
@@ -128,7 +128,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
     rank = distinct(lies, plan.free.size)
-    narrow = np.min_scalar_type(plan.grid.size - 1)  # fewer bytes to read and write
+    narrow = np.min_scalar_type(plan.grid.size - 1)  # index dtype with the fewest bytes
     free = jnp.asarray(plan.free.astype(narrow))
     door = plan.first + plan.step * below(at, plan.cells)
     index = jnp.concatenate([door.astype(narrow), free[rank[:-1]]])
@@ -153,7 +153,10 @@ def _put_together(
 def _put_one_by_one(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles by selections, which fuse with the selection between new and old grid."""
+    """Write tiles by selections.
+
+    XLA fuses them with the later selection between this grid and the old one.
+    """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):
         put = (cells == index[number]) & (tile[number] != tiles.NOTHING)

@@ -1,7 +1,7 @@
-"""Rulesets: tasks as data, in XLand-MiniGrid 0.9.3's bytes and in the words that steps read.
+"""Rulesets: tasks as data, in XLand-MiniGrid 0.9.3's bytes or in the uint32 that steps read.
 
 A rule is `[kind, tile, colour, (tile, colour,) made tile, made colour]`, a goal `[kind, tile,
-colour, (tile, colour)]`; unused bytes are 0. Source of kinds and layouts: the package's
+colour, (tile, colour)]`; unused bytes are 0. Source of the kinds and the order of bytes:
 `xminigrid/core/rules.py` and `goals.py`.
 """
 
@@ -18,7 +18,7 @@ from ..core.struct import Struct, struct
 
 
 class Rule(IntEnum):
-    """Kinds of rules: the condition under which objects turn into another one."""
+    """Kinds of rules: the condition on tiles a and b under which they turn into another tile."""
 
     NONE = 0
     HOLD = 1  # the agent carries a
@@ -35,7 +35,7 @@ class Rule(IntEnum):
 
 
 class Goal(IntEnum):
-    """Kinds of goals."""
+    """Kinds of goals: the condition on tiles a and b, or on the agent."""
 
     NONE = 0  # never reached
     HOLD = 1
@@ -54,9 +54,9 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Highest byte of a word, in rules and goals: four sides (up, right, down, left), then tests.
+# Flags in the highest byte of packed rules and goals. Bits 0 to 3: up, right, down, left.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: also on `put down`
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # goals that test one cell
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # whole flags byte of goals that test one cell
 _ALL = 15
 
 
@@ -67,14 +67,14 @@ def _beside(test: int) -> tuple[int, ...]:
 class Form(NamedTuple):
     """Encoding of a kind of rule or goal."""
 
-    tiles: int  # tiles that it names, without the product
-    flags: int  # highest byte of its word
-    place: bool = False  # whether a row and a column follow
+    tiles: int  # number of tiles that it names, without the product
+    flags: int  # highest byte of the packed uint32
+    place: bool = False  # whether it names a row and a column
 
 
 _AGENT_SIDES = tuple(Form(1, flags) for flags in _beside(BESIDE_AGENT | ON_PUT))
 _TILE_SIDES = tuple(Form(2, flags) for flags in _beside(BESIDE_TILE))
-RULES = (  # by `Rule`
+RULES = (  # form of each `Rule`
     Form(0, 0),
     Form(1, HELD),
     Form(1, BESIDE_AGENT | _ALL),
@@ -82,7 +82,7 @@ RULES = (  # by `Rule`
     *_TILE_SIDES,
     *_AGENT_SIDES,
 )
-GOALS = (  # by `Goal`
+GOALS = (  # form of each `Goal`
     Form(0, 0),
     Form(1, HELD),
     Form(1, ON),
@@ -100,7 +100,7 @@ class Ruleset(Struct):
     """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
-    rules: UInt8[Any, "*batch rules 7"]  # in the order in which a step applies them; 0 for none
+    rules: UInt8[Any, "*batch rules 7"]  # rules in the order in which they apply; 0: none
     init_tiles: UInt8[Any, "*batch tiles 2"]  # (tile, colour); (0, 0) for none
 
     @classmethod
@@ -125,7 +125,7 @@ class Ruleset(Struct):
         return self.replace(rules=rules, init_tiles=init_tiles)
 
     def packed(self) -> "PackedRuleset":
-        """Return the form that steps read; numbers above 15 lose their high bits."""
+        """Return the form that steps read; tiles and colours above 15 lose their high bits."""
         return PackedRuleset(
             goal=_packed_goal(self.goal),
             rules=_packed_rules(self.rules),
@@ -135,15 +135,16 @@ class Ruleset(Struct):
 
 @struct
 class PackedRuleset(Struct):
-    """Task as a step reads it: one word per rule, with the flags `BESIDE_AGENT` to `AGENT_AT`."""
+    """Task as a step reads it: one uint32 for the goal and for each rule."""
 
-    # From the lowest byte: tile a, tile b (or row), product (or column), flags.
+    # From the lowest byte: tile a, tile b (or row), product (or column), flags (`BESIDE_AGENT` to
+    # `AGENT_AT`).
     goal: UInt32[Any, "*batch"]
     rules: UInt32[Any, "*batch rules"]
     init_tiles: UInt8[Any, "*batch tiles"]  # tile bytes; 0 for none
 
     def unpacked(self) -> Ruleset:
-        """Return the package's bytes; unused bytes are 0."""
+        """Return the task in xminigrid's bytes; unused bytes are 0."""
         return Ruleset(
             goal=_unpacked_goal(self.goal),
             rules=_unpacked_rules(self.rules),
@@ -183,30 +184,30 @@ def _module(array: Any) -> Any:
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """Return field `of` of each kind's form; kinds that are too large count as the last."""
+    """Return attribute `of` of each kind's form; a kind that is too large counts as the last."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]
 
 
 def _joined(table: Any, at: int) -> Any:
-    """Join two columns, kind and colour, to tile bytes as uint32."""
+    """Join columns `at` (kind) and `at + 1` (colour) to tile bytes as uint32."""
     columns = table[..., at : at + 2].astype(np.uint32) & np.uint32(15)
     return columns[..., 0] | columns[..., 1] << np.uint32(4)
 
 
 def _parted(code: Any) -> Any:
-    """Undo `_joined`."""
+    """Split tile bytes into (kind, colour) on a new last axis."""
     return _module(code).stack([code & np.uint32(15), code >> np.uint32(4)], axis=-1)
 
 
 def word(a: Any, b: Any, c: Any, flags: Any) -> Any:
-    """Join tile a, tile b or row, product or column, and flags to one word; all uint32."""
+    """Pack tile a, tile b (or row), product (or column) and flags, all uint32, into one uint32."""
     return a | b << np.uint32(8) | c << np.uint32(16) | flags << np.uint32(24)
 
 
 def _bytes_of(word: Any) -> list[Any]:
-    """Undo `word`."""
+    """Return the four bytes that `word` packed, as uint32."""
     return [word >> np.uint32(shift) & np.uint32(255) for shift in (0, 8, 16, 24)]
 
 

@@ -1,8 +1,8 @@
 """Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
-The package downloads its sets as pickles. Here the package's script is reproduced, which takes
-seconds to a few minutes, and the result is compared with checksums. Whether the published files
-equal the script's output could not be checked.
+xminigrid downloads its sets as pickles. Here its script is reproduced, which takes seconds to a few
+minutes, and the result is compared with checksums of the script's output. Whether the published
+files equal that output could not be checked.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from . import exact
 from .generator import Recipe
 from .rulesets import PackedRuleset, Ruleset
 
-CHUNK = 2**16  # rulesets unpacked at a time
+CHUNK = 2**16  # number of rulesets unpacked at a time
 _WORD = np.dtype("<u4")
 
 
@@ -38,9 +38,9 @@ class Set(NamedTuple):
 
     num_rulesets: int
     recipe: Recipe
-    num_rules: int  # largest number in a task
-    num_tiles: int
-    # SHA-256 (first 32 hex digits) of the package's goals, rules, initial tiles, numbers of rules.
+    num_rules: int  # largest number of rules in a task
+    num_tiles: int  # largest number of initial tiles in a task
+    # SHA-256 (first 32 hex digits) of xminigrid's arrays: goals, rules, initial tiles, rule counts.
     checksums: tuple[str, ...]
 
 
@@ -95,7 +95,7 @@ SETS = {
 class Benchmark(Struct):
     """Set of tasks; a pytree, which jitted functions should take as an argument, not a constant."""
 
-    rulesets: PackedRuleset  # (tasks, ...)
+    rulesets: PackedRuleset  # tasks with leading axis (num_rulesets,)
 
     @property
     def num_rulesets(self) -> int:
@@ -121,7 +121,7 @@ class Benchmark(Struct):
         return self._rows(jax.random.permutation(key, self.num_rulesets))
 
     def split(self, share: float) -> tuple["Benchmark", "Benchmark"]:
-        """Return the first `share` of the tasks, rounded, and the rest.
+        """Return the first fraction `share` of the tasks, rounded to a whole number, and the rest.
 
         Raises `ValueError` if either part would be empty.
         """
@@ -178,8 +178,9 @@ def rulesets(name: str) -> PackedRuleset:
 
 
 def part(name: str, start: float, end: float) -> np.ndarray:
-    """Return the indices of the tasks between two shares of a fixed random order of a set.
+    """Return the indices of part of a set's tasks.
 
+    The tasks are in a fixed random order; `start` and `end` are fractions of it, from 0 to 1.
     Raises `ValueError` for an empty part or an unknown set.
     """
     checks.one_of("trials", "tasks", name, SETS)
@@ -212,7 +213,7 @@ def drawn(name: str) -> PackedRuleset:
 
 
 def checksums(rulesets: PackedRuleset) -> tuple[str, ...]:
-    """Return checksums of the package's arrays: goals, rules, initial tiles, numbers of rules."""
+    """Return checksums of xminigrid's arrays: goals, rules, initial tiles, rule counts."""
     sums = [hashlib.sha256() for _ in range(4)]
     for part in _unpacked(rulesets):
         count = (part.rules[..., 0] != 0).sum(axis=1).astype(np.uint8)
@@ -232,7 +233,7 @@ def _any_task(rulesets: PackedRuleset, key: Key) -> Ruleset:
 
 
 def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
-    """Yield the tasks in the package's bytes, a chunk at a time."""
+    """Yield the tasks in xminigrid's byte encoding, a chunk at a time."""
     host = jax.device_get(rulesets)
     for start in range(0, len(host.goal), CHUNK):
         yield jax.tree.map(lambda leaf: leaf[start : start + CHUNK], host).unpacked()  # noqa: B023

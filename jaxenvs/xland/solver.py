@@ -22,11 +22,11 @@ from .state import Action, Level, XLandState
 from .tiles import Kind
 
 NUM_RULES = 18  # rulesets are padded to this size, so that most share one compiled program
-LEVELS_OF_RULES = 4  # that the estimate looks ahead
-WEIGHT = 2.0  # of the estimate in A*
+LEVELS_OF_RULES = 4  # depth of the trees of rules that the estimate takes into account
+WEIGHT = 2.0  # weight of the estimate in A*
 # Steps in the estimate for a rule whose inputs do not exist yet (pair, single), and for carrying.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
-_WON = 1 << 18  # bit of the agent's word that `XLandState` leaves free
+_WON = 1 << 18  # flag in `_Board.agent`: a bit that `XLandState.agent` does not use
 
 
 class Solution(NamedTuple):
@@ -34,11 +34,11 @@ class Solution(NamedTuple):
 
     winnable: bool | None  # None: neither a solution nor a proof that there is none
     steps: int | None  # number of `actions`; None if no solution was found
-    actions: tuple[int, ...]  # from the level to the goal, see `Action`
+    actions: tuple[int, ...]  # actions from the level to the goal, see `Action`
     shortest: bool  # whether `steps` is proven to be the minimum
     at_least: int  # proven lower bound on the steps
     dead_end: tuple[str, ...]  # changes after which the task cannot be won, see `Analysis`
-    nodes: int  # boards stored
+    nodes: int  # number of boards stored
 
 
 class _Board(NamedTuple):
@@ -159,13 +159,13 @@ def _neighbours(ruleset: PackedRuleset, board: _Board) -> Move:
 
 
 class _Facts(NamedTuple):
-    """The goal, then the rules: the tiles that they name, and where these are on a board."""
+    """Tiles that the goal (entry 0) and the rules name, and their distances on a board."""
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    tiles: UInt32[Array, "facts 2"]  # 0 for none
-    away: Float32[Array, "facts 2"]  # steps to the nearest such tile; infinite if there is none
-    apart: Float32[Array, " facts"]  # steps between the nearest tiles of each
+    tiles: UInt32[Array, "facts 2"]  # tile bytes; 0 for none
+    away: Float32[Array, "facts 2"]  # agent's steps to the nearest such tile; infinite for none
+    apart: Float32[Array, " facts"]  # steps between these two tiles
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -185,7 +185,7 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 
 
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Return a lower bound: a goal tile that no rule makes must come within two cells."""
+    """Return a lower bound: the agent must get within two cells of a goal tile no rule makes."""
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
     counts = (facts.tiles[0] != 0) & ~is_made & (facts.flags[0] >= BESIDE_AGENT)

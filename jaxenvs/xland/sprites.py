@@ -81,7 +81,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the sprite's number; larger bytes count as the last code, which is not a tile."""
+        """Return the index of a sprite; bytes of `NUM_CODES` or more have the last one."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

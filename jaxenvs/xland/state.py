@@ -14,11 +14,11 @@ from .rulesets import PackedRuleset
 
 
 class Action(IntEnum):
-    """Actions, with the package's numbers."""
+    """Actions, numbered as in xminigrid."""
 
     FORWARD = 0
-    RIGHT = 1  # turn
-    LEFT = 2
+    RIGHT = 1  # turn right
+    LEFT = 2  # turn left
     PICKUP = 3
     PUT = 4
     TOGGLE = 5
@@ -53,7 +53,7 @@ class XLandState(AgentState):
 
     @classmethod
     def of(cls, level: Level, time: Any = 0, pocket: ArrayLike = 0) -> "XLandState":
-        """Return the state in a level, with this tile in the pocket."""
+        """Return the initial state of a level, with tile `pocket` in the pocket."""
         row, column, direction = level.pose
         return cls(
             time=jnp.int32(time), grid=level.grid, agent=packed(row, column, direction, pocket)

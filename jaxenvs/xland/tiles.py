@@ -55,7 +55,7 @@ WALKABLE = (Kind.FLOOR, Kind.GOAL, Kind.OPEN_DOOR)
 OPAQUE = (Kind.WALL, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
 KIND_NAMES = {kind: kind.name.lower().replace("_", " ") for kind in Kind} | {Kind.GOAL: "goal tile"}
 DOOR_STATES = {Kind.LOCKED_DOOR: "locked", Kind.CLOSED_DOOR: "closed", Kind.OPEN_DOOR: "open"}
-DOOR_COLOURS = tuple(Colour)[1:7]  # of the doors between rooms
+DOOR_COLOURS = tuple(Colour)[1:7]  # colours of the doors between rooms
 
 
 def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
@@ -65,19 +65,19 @@ def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
 
 
 def is_any(code: Array, kinds: tuple[Kind, ...]) -> Bool[Array, "..."]:
-    """Return whether the tile is of one of the kinds, by one bit test."""
+    """Return whether the tile has one of these kinds, with a single bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> (code.astype(jnp.uint32) & jnp.uint32(15))) & jnp.uint32(1)) != 0
 
 
 @functools.partial(jax.jit, inline=True)  # traced once per shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 2"]:
-    """Turn tile bytes into the package's pairs (tile, colour)."""
+    """Turn tile bytes into xminigrid's pairs (tile, colour)."""
     return jnp.stack([code & jnp.uint8(15), code >> jnp.uint8(4)], axis=-1)
 
 
 def decode(pairs: ArrayLike) -> np.ndarray:
-    """Turn the package's pairs (NumPy, last axis 2) into tile bytes; the inverse of `encode`."""
+    """Turn xminigrid's pairs (NumPy, last axis 2) into tile bytes; the inverse of `encode`."""
     kind, colour = np.moveaxis(np.asarray(pairs).astype(np.uint8), -1, 0)
     return kind | colour << 4
 

@@ -1,4 +1,4 @@
-"""Trials of RL²: episodes under one task, over which an agent keeps its recurrent state.
+"""Trials of RL²: several episodes under one task; the agent keeps its recurrent state in between.
 
 Source: Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".
 """
@@ -26,10 +26,10 @@ from .sets import Benchmark
 
 @struct
 class TrialParams(Struct):
-    """Params of the inner environment, and the tasks from which trials are drawn."""
+    """Params of the wrapped environment, and the tasks from which trials are drawn."""
 
     env: Any
-    tasks: PackedRuleset  # (num_tasks, ...)
+    tasks: PackedRuleset  # tasks with leading axis (num_tasks,)
 
     @property
     def max_steps_in_episode(self) -> Any:
@@ -52,27 +52,27 @@ class TrialState(Struct):
     time: Int32[Array, ""]  # steps since the trial began
     env: Any
     task: Int32[Array, ""]
-    episode: Int32[Array, ""]  # episodes that are done
+    episode: Int32[Array, ""]  # number of finished episodes
 
 
 class Trials(Wrapper):
-    """Trials under one task of `episodes` episodes, or of `steps` steps; each has a new level.
+    """Trials of `episodes` episodes, or of `steps` steps, under one task; each has a new level.
 
-    From the outside a trial is one episode. It terminates when its last episode is done for either
-    reason, is truncated after `steps` steps, and a reset draws another task. So `done` is true
-    exactly when an agent must clear its recurrent state, and recurrent learners maximise the return
-    of the whole trial. Within a trial, the step that ends an episode returns the first observation
-    of the next one.
+    From the outside a trial is one episode. It terminates when its last episode is done (terminated
+    or truncated), and is truncated after `steps` steps. A reset draws another task. So `done` is
+    true exactly when an agent must clear its recurrent state, and recurrent learners maximise the
+    return of the whole trial. Within a trial, the step that ends an episode returns the first
+    observation of the next one.
 
-    `info["trial"]` contains `episode`, the number of the step's episode; `finished`, whether that
-    episode is done; and `solved`, whether it reached the goal.
+    `info["trial"]` contains `episode`, the index of the step's episode, from 0; `finished`, whether
+    this step ended that episode; and `solved`, whether it reached the goal.
     """
 
-    episodes: int = 10  # 0: no limit
-    steps: int = 0  # 0: no limit
-    num_tasks: int = 1  # tasks in the params
-    task_set: str = ""  # set of the default params; "": `num_tasks` copies of the default task
-    part: tuple[float, float] = (0.0, 1.0)  # part of the set, see `sets.part`
+    episodes: int = 10  # episodes per trial; 0: no limit
+    steps: int = 0  # steps per trial; 0: no limit
+    num_tasks: int = 1  # number of tasks in the params
+    task_set: str = ""  # task set of the default params; "": `num_tasks` copies of the default task
+    part: tuple[float, float] = (0.0, 1.0)  # start and end of the part, see `sets.part`
 
     task_sets = ()  # there are no trials of trials
 
@@ -131,7 +131,7 @@ class Trials(Wrapper):
         return None if params is None else self.params_of(jnp.int32(0), params)
 
     def params_of(self, task: ArrayLike, params: TrialParams | None) -> Any:
-        """Return the inner params with the task of this index."""
+        """Return the inner params with the task whose index is `task`."""
         given = self.default_params if params is None else params
         ruleset = jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], given.tasks)
         return given.env.replace(ruleset=ruleset)
@@ -143,7 +143,7 @@ class Trials(Wrapper):
         return self.level_of(key_level, task, params)
 
     def level_of(self, key: Key, task: ArrayLike, params: TrialParams | None = None) -> TrialLevel:
-        """Draw the level of a trial under the task of this index."""
+        """Draw the level of a trial under the task with index `task`."""
         index = jnp.asarray(task, jnp.int32)
         given = self.params_of(index, params)
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
@@ -152,9 +152,9 @@ class Trials(Wrapper):
         """Return None: a trial ends after several episodes."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return a state in which this share of the trial's steps and episodes is over.
+        """Return a state in which the fraction `share` of the trial's steps and episodes is over.
 
-        A batch with different shares does not start all its trials at once.
+        With different fractions, the trials of a batch do not all start at the same step.
         """
         share = jnp.asarray(share, jnp.float32)
         time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
@@ -240,7 +240,8 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # This may run during a trace, whereas drawing a set runs compiled programs: use a new thread.
+    # This may run while JAX traces a function. Drawing a set runs compiled programs, which needs a
+    # thread outside the trace.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
@@ -266,7 +267,7 @@ def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
 
 
 def episode_returns(trial: dict[str, Any], reward: Any, episodes: int) -> Array:
-    """Sum the rewards of a rollout of one trial by episode, given its `info["trial"]`.
+    """Return the sum of the rewards of each episode of a trial, given its `info["trial"]`.
 
     reward: float32 (steps, ...), up to the end of the trial. Returns float32 (episodes, ...).
     """

@@ -19,12 +19,12 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """Tile pairs in one place of the rulesets."""
+    """Pairs (tile, colour) at one place of each ruleset of a batch."""
 
     what: str  # `its goal`, `rule 3`
     role: str
-    pair: np.ndarray  # (rulesets, 2)
-    where: np.ndarray  # (rulesets,) whether the ruleset names the pair
+    pair: np.ndarray  # uint8 (rulesets, 2)
+    where: np.ndarray  # bool (rulesets,): whether the ruleset names a tile there
 
 
 def check(ruleset: Ruleset, size: int) -> None:
@@ -158,6 +158,6 @@ def _check_found(wrong: np.ndarray, tile: np.ndarray, why: str) -> None:
 
 
 def _refuse(wrong: np.ndarray, text: str) -> NoReturn:
-    """Raise `ValueError` for the first wrong ruleset, with its number in a batch."""
+    """Raise `ValueError` for the first wrong ruleset, with its index in a batch."""
     which = f"ruleset {wrong.argmax()}" if wrong.size > 1 else "the ruleset"
     raise ValueError(f"{which}: {text}")
