@@ -17,7 +17,7 @@ def program() -> int:
     """Run `main` as a process; a closed pipe or Ctrl-C prints no traceback."""
     try:
         _set_up(sys.argv[1:])
-        sys.path.append("")  # modules in this folder, for module:Id and --network module:name
+        sys.path.append("")  # find modules of this folder for module:Id, --network module:name
         try:
             code = main()
         finally:
@@ -26,7 +26,7 @@ def program() -> int:
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # At once: during a normal shutdown XLA's compilation threads may crash.
+        # Exit without Python's shutdown, during which XLA's compilation threads may crash.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():

@@ -22,9 +22,9 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
 
 def is_cpu_alone() -> bool:
-    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and has no other compiler.
+    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and no plugin is installed.
 
-    With a plugin, JAX can compile ahead of time for an accelerator in spite of `JAX_PLATFORMS`.
+    With a plugin, JAX can compile ahead of time for an accelerator despite `JAX_PLATFORMS`.
     """
     only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
     return only_cpu and not _has_plugin()

@@ -26,7 +26,8 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it; overriding the public one replaces the abstract.
+# Abstract method -> public method that calls it. A class that overrides the public method need not
+# define the abstract one.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -46,7 +47,7 @@ class EnvSpec:
     env_class: type[Env]
     fields: dict[str, Any]  # constructor fields that the id sets
     aliases: tuple[str, ...] = ()  # ids of the upstream package that mean the same
-    representative: bool = False  # stands for its class, see `representatives`
+    representative: bool = False  # whether the id stands for its class, see `representatives`
 
     @property
     def family(self) -> str:
@@ -232,7 +233,7 @@ def representatives(family: str | None = None) -> list[str]:
 
 
 def list(family: str | None = None) -> list[str]:  # read as registry.list
-    """Return the registered ids of one family or of all, sorted, numbers by size."""
+    """Return the registered ids of one family or of all, sorted, `8x8` before `16x16`."""
     known = families()
     if family is not None:
         checks.one_of("registry.list", "family", family, known)
@@ -240,7 +241,7 @@ def list(family: str | None = None) -> list[str]:  # read as registry.list
 
 
 def _natural(id: str) -> tuple[str | int, ...]:
-    """Sort key: `8x8` before `16x16`."""
+    """Return a sort key that puts `8x8` before `16x16`."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", id))
 
 
@@ -271,7 +272,7 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Declare the module that registers the ids of each first word; imported when needed."""
+    """Declare, for each first word of ids, the module that registers them; imported when needed."""
     _modules.update(modules)
 
 
@@ -301,7 +302,7 @@ def _load_plugins() -> None:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except (Exception, SystemExit) as error:  # one that fails leaves the others
+            except (Exception, SystemExit) as error:  # the other plugins are still loaded
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

@@ -34,7 +34,8 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # Each of ahead and sideways changes one coordinate, so only the sum is computed per cell.
+    # A step ahead changes one coordinate and a step sideways the other. Both are computed per line
+    # of the view, and only their sum per cell.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -80,8 +81,9 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
     """Follow the light with one table lookup per row.
 
-    The lit rows are packed into two words per view: as two scalars, the chain is one kernel. The
-    barrier makes them data: fused into the image, every pixel would compute the chain.
+    The lit rows are packed into two 32-bit words per view, because XLA computes a chain of scalars
+    in one kernel. Without the barrier it would fuse the chain into the image, and every pixel would
+    compute it again.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)

@@ -21,13 +21,14 @@ class Ending(NamedTuple):
 class UpstreamPart(Part):
     """States and observations of the upstream package, and how the task can end."""
 
-    # Package whose rules are reproduced, as Python imports it; "" for none.
+    # Import name of the package whose rules are reproduced; "" for none.
     package: ClassVar[str] = ""
 
     def from_upstream(self, state: Any) -> Any:
         """Turn a state of `package` into one of this environment's.
 
-        With this or `upstream_obs`, policies trained here can play there (`jaxenvs eval --in`).
+        With this or `upstream_obs`, policies trained in jaxenvs can play in `package` (`jaxenvs
+        eval --in`).
         """
         raise NotImplementedError(f"{self.name} takes no states of another package")
 
