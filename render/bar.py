@@ -1,4 +1,4 @@
-"""The history bar: the cursor, the first moments of episodes, and achievements."""
+"""The history bar of the window: the cursor, and marks for starts of episodes and achievements."""
 
 import numpy as np
 import pygame
@@ -30,7 +30,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return the new achievements of a board by index of the moment."""
+    """Return a board's new achievements, by the index of their moment in the history."""
     names = session.env.achievements
     if not names:
         return {}

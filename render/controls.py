@@ -20,7 +20,7 @@ class Binding(NamedTuple):
 
 
 GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
-TIME = ("left", "right", "up", "down", "space")  # keys that move in time while a pilot plays
+TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
 
 
@@ -50,7 +50,7 @@ class Controller:
         self.cursor: Place = (0, 0)  # the place at which keys act
         self.taken: Place | None = None  # the first place of an action that takes two
         self.turned = 1.0  # fraction of the latest action in an in-between picture, see turning.py
-        self.selected = 0  # board
+        self.selected = 0  # index of the selected board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
         self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
@@ -88,7 +88,7 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keys of an action without those that move in time."""
+        """Return the keys of an action, in "watch" mode without those of `TIME`."""
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:

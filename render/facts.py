@@ -15,9 +15,9 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-BARS, COUNTS = 2, 6  # items per line
+BARS, COUNTS = 2, 6  # bars and counts per line
 DIAL = 21  # radius of the clock, in points
-SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; segments of a bar at most
+SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; most segments of a bar
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 

@@ -32,7 +32,7 @@ def is_animation(options: argparse.Namespace) -> bool:
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Write all requested files; they show the same moments.
+    """Write all requested files; all show the same moments (time steps) of the session.
 
     `advance` moves the session to its next moment and returns False if there is none.
     """

@@ -110,7 +110,7 @@ def _wall(pen: Pen, controller: Controller) -> None:
 
 
 def _head(pen: Pen, controller: Controller) -> None:
-    """Write the title, the mission, the status and the numbers of the episode."""
+    """Write the title, the mission, the status and the episode's step, reward and return."""
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
     pen.paragraph(controller.title, TEXT, 19)
@@ -163,7 +163,7 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
+    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # same height at every scale
 
 
 def _policy(pen: Pen, controller: Controller) -> None:

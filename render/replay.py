@@ -35,8 +35,8 @@ class Recording(NamedTuple):
     """Recorded moments of one board."""
 
     tiles: list[np.ndarray]  # sprite indices of the board, uint32 (cells,) per moment
-    views: list[np.ndarray]  # the same for the agent's view; empty if it has no tiles
-    missions: list[str]  # one per episode
+    views: list[np.ndarray]  # sprite indices of the agent's view; empty if it has no tiles
+    missions: list[str]  # mission of each episode
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, episode number."""
 

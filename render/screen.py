@@ -36,7 +36,7 @@ DEFAULT_BOARD = 600  # longest side of a board when the window opens, in pixels
 class Layout(NamedTuple):
     """Rectangles of everything in a window, in pixels."""
 
-    boards: tuple[pygame.Rect, ...]  # of the selected board, or of all boards of the wall
+    boards: tuple[pygame.Rect, ...]  # the selected board, or all boards of the wall
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int
@@ -148,17 +148,17 @@ def _rooms(blocks: Sequence[float]) -> list[float]:
 
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return the rectangle for the boards and that for a panel on their right."""
+    """Return two rectangles: one for the boards, and one for a panel on their right."""
     (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
     return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
 def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return the rectangle for the boards and that for a panel below them."""
+    """Return two rectangles: one for the boards, and one for a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = math.ceil(tall * scale)  # a column that is a pixel too low loses a block
+    low = math.ceil(tall * scale)  # rounded up: one pixel less would lose a block of the panel
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 

@@ -27,26 +27,26 @@ NO_ACTION = -1  # marks the first state of an episode, which no action led to
 UNNAMED = -2  # a pilot's action in an environment whose actions are not discrete
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; beyond either the oldest are dropped
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history, which drops the oldest
 
 
 class Moment(NamedTuple):
-    """One time step of the history, for every board (axis `boards`; one board inside vmap)."""
+    """One time step of the history, for every board (axis `boards`; under `vmap`, one board)."""
 
     state: Any
     # Index into `controls.actions` of the action that led here; NO_ACTION at the first state of an
     # episode.
     action: Int32[Array, "*boards"]
     taken: Any  # the action itself if the environment's actions are not discrete, else ()
-    reward: Float32[Array, "*boards"]  # of that action
+    reward: Float32[Array, "*boards"]  # reward of that action
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
     succeeded: Bool[Array, "*boards"]  # whether that action accomplished the task
     score: Float32[Array, "*boards"]  # return of the episode so far
     episode: Int32[Array, "*boards"]  # episode number, from 0
     finished: Int32[Array, "*boards"]  # number of finished episodes
-    total: Float32[Array, "*boards"]  # sum of their returns
-    earned: Bool[Array, "*boards achievements"]  # in the episode so far; often 0 achievements
+    total: Float32[Array, "*boards"]  # sum of the returns of finished episodes
+    earned: Bool[Array, "*boards achievements"]  # achievements of the episode so far
     memory: Any  # recurrent state of the pilot before it observes this state
 
     @property
@@ -135,7 +135,7 @@ class Session:
         return True
 
     def tick(self, seconds: float) -> bool:
-        """Advance the clock; return whether the cursor moved."""
+        """Advance automatic play by this much time; return whether the cursor moved."""
         if self.paused or self.human:
             return False
         self._waited += seconds

@@ -130,7 +130,7 @@ class Window:
                 self._show_busy()
             return
         made = self._background.take()
-        if self.picture is None and made is not None:  # the first
+        if self.picture is None and made is not None:  # the first picture
             self._elapsed = 0.0
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)

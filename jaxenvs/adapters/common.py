@@ -31,7 +31,7 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """Base of adapters that can be pickled, without their compiled functions, which a copy rebuilds.
+    """Base of adapters that can be pickled: a copy compiles its functions again.
 
     A copy continues the current episode exactly as the original does.
     """

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.files import cache_folder, is_private
 
-SUFFIX = "-cache"  # of JAX's cache files
+SUFFIX = "-cache"  # suffix of JAX's cache files
 MAX_BYTES = 512 * 2**20
 TRIMMED = 0.75  # fraction of MAX_BYTES that remains after trimming
 MIN_COMPILE_SECONDS = 0.05  # programs that compile faster are not cached

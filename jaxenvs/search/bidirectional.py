@@ -36,7 +36,7 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """Inverse of each action, if the puzzle has inverses, from which predecessors then follow."""
+        """Inverse of each action: that of the puzzle, as predecessors come from inverse actions."""
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:

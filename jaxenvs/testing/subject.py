@@ -103,6 +103,6 @@ def stack(trees: list[Any]) -> Any:
 
 
 def types_of(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return what `jit` compiles for: the structure, and every leaf's shape, dtype and weak type."""
+    """Return the structure, and each leaf's shape, dtype and weak type: `jit` compiles for them."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]
