@@ -17,12 +17,12 @@ def program() -> int:
     """Run `main` as a process; a closed pipe or Ctrl-C prints no traceback."""
     try:
         _set_up(sys.argv[1:])
-        sys.path.append("")  # find modules of this folder for module:Id, --network module:name
+        sys.path.append("")  # import modules of this folder: module:Id, --network module:name
         try:
             code = main()
         finally:
-            print(end="", flush=True)  # raise errors of stdout here, not during shutdown
-        if background.is_busy():  # the window was closed while XLA compiled
+            print(end="", flush=True)  # raise errors of stdout here, not at Python's shutdown
+        if background.is_busy():  # the window was closed while XLA compiled: do not wait
             os._exit(code)
         return code
     except KeyboardInterrupt:

@@ -56,7 +56,7 @@ class Controller:
         self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
         self.notice = ""  # one line for the viewer, until the next key
         self.open = True
-        self.save: Callable[[], str] | None = None  # writes the session to a file; returns a notice
+        self.save: Callable[[], str] | None = None  # writes a file of the session; returns a notice
 
     @property
     def is_wall(self) -> bool:

@@ -21,7 +21,7 @@ WIDTH, TALLEST = 312, 1200  # points: width of a column, and its maximum height
 FOOTER = 48  # points: height of the hint below the columns
 ROUNDING = 1  # points by which blocks may overlap the footer
 VIEW = 144  # points: maximum height of the agent's view
-MOST_ACTIONS = 8  # actions whose probabilities are shown
+MOST_ACTIONS = 8  # most actions whose probabilities are shown
 
 
 def heights(controller: Controller) -> tuple[float, ...]:

@@ -20,9 +20,9 @@ from .panel import end_colour
 from .pen import MARGIN
 from .session import Session
 
-BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
+BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # sizes in points
 GAP = 8  # points between the boards of a wall, and between their labels
-LARGEST_TILE = 96  # points
+LARGEST_TILE = 96  # largest side of a cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
 DESIGNED = (880, 620)  # the smallest window with scale 1, unless everything fits into less
 # The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.

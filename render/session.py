@@ -23,11 +23,11 @@ from jaxenvs.core.vector import over_rows
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board, in addition to the actions 0, 1, ...
-NO_ACTION = -1  # marks the first state of an episode, which no action led to
-UNNAMED = -2  # a pilot's action in an environment whose actions are not discrete
-SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
+NO_ACTION = -1  # action of the first state of an episode, to which no action led
+UNNAMED = -2  # index of a pilot's action in an environment whose actions are not discrete
+SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds to choose from, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history, which drops the oldest
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history, which drops old moments
 
 
 class Moment(NamedTuple):

@@ -13,7 +13,7 @@ from jaxenvs.core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # legal actions listed after every step
+MOST = 40  # most legal actions listed after every step
 DIGITS = 9  # longest number that is read as an action
 LETTERS = 60  # longest line that a message quotes in full
 COMMANDS = {

@@ -18,7 +18,7 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return the environment itself, or build it from an id and its fields."""
+    """Return `env`, or build it from an id and its fields."""
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):

@@ -135,7 +135,8 @@ def to_gymnasium(
 
     JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it. In a
     process that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
-    `RecordEpisodeStatistics` or our `EpisodeStatistics`, not both: each writes `info["episode"]`.
+    `RecordEpisodeStatistics` or jaxenvs' `EpisodeStatistics`, not both: each writes
+    `info["episode"]`.
     """
     return GymnasiumEnv(
         env, params=params, render_mode=render_mode, render_tile_size=render_tile_size, **fields

@@ -161,7 +161,7 @@ def to_gymnax(
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that samples like ours, including all integers and both booleans."""
+    """A `Box` of gymnax that samples like jaxenvs' `Box`: all integers, and both booleans."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)
@@ -180,7 +180,7 @@ def gymnax_space(space: Space) -> Any:
 
 
 def _end_of(step: Step) -> dict[str, Array]:
-    """Return the entries of an info about the end of the episode."""
+    """Return info entries about the end of the episode: terminated, truncated and discount."""
     names = ("terminated", "truncated", "discount")
     return {name: getattr(step, name) for name in names}
 

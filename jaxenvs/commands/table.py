@@ -12,7 +12,7 @@ from ..core.typed import PROGRAM
 class Command(NamedTuple):
     """One row of the command table."""
 
-    summary: str  # shown by --help
+    summary: str  # description shown by --help
     module: str  # module with the function `main(argv) -> exit code`
     takes: dict[str, str]
     """Kind of completed words by position: "" is the first word after the command, an option is the

@@ -21,7 +21,8 @@ from jaxtyping import PyTree
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Compiled methods kept, one per environment and method; the least recently used is dropped.
+# Number of compiled methods kept, one per environment and method; the least recently used is
+# dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 

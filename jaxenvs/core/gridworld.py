@@ -54,7 +54,7 @@ class AgentState(State):
     small array that a step of a scan rewrites."""
 
     grid: UInt8[Array, "height width"]  # tile bytes, see the family's `tiles.py`
-    # From the lowest byte: row, column, direction (2 bits, then flags such as `REJECTED` of
+    # Four bytes, the lowest first: row, column, direction (2 bits, then flags such as `REJECTED` of
     # `grid`), carried tile (0 for none).
     agent: Int32[Array, ""]
 
@@ -114,7 +114,7 @@ class Sprites:
         )
 
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of the sprite of a tile byte, with `agent` (0 none, 1 + facing), lit."""
+        """Return the index of a tile byte's sprite; `agent`: 0 (none) or 1 + facing; `lit`: 0, 1."""
         code, agent, lit = (jnp.asarray(x).astype(jnp.int32) for x in (code, agent, lit))
         return code + self.num_codes * agent + self.num_codes * looks.NUM_AGENTS * lit
 
@@ -220,7 +220,7 @@ class GridWorld(Env):
         return window(state.grid, *place, self.view_size, self.outside)
 
     def _occluded(self, tiles: Array, opaque: Array) -> UInt8[Array, "view_size view_size"]:
-        """Replace tiles hidden behind `opaque` cells by 0, unless nothing blocks sight."""
+        """Replace tiles hidden behind `opaque` cells by 0, unless `see_through_walls`."""
         return tiles if self.see_through_walls else jnp.where(visible(opaque), tiles, jnp.uint8(0))
 
     def lit(self, state: Any) -> Bool[Array, "height width"]:

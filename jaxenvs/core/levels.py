@@ -11,7 +11,7 @@ from .random import Key
 
 
 def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
-    """Draw candidates until `env` accepts one; number `level_budget`, the last, is taken anyway."""
+    """Draw up to `level_budget` candidates until `env` accepts one; the last is taken unchecked."""
     if env.level_budget == 1:
         return env.draw_level(key, params)
 

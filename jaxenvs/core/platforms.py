@@ -14,7 +14,7 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
     """Apply `cpu` to the arguments if the program runs on a CPU, else `default`.
 
     JAX traces both, because it learns the platform after tracing. If only CPUs are available, only
-    `cpu` is traced, which halves the tracing time of a batch of Craft or with fresh levels.
+    `cpu` is traced, which halves the tracing time of a batch of Craft, or of one with fresh levels.
     """
     if is_cpu_alone():
         return cpu(*args)

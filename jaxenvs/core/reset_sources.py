@@ -21,7 +21,7 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 # faster than it lists the done rows: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # The same limit if a level is also generated for each row: at 65,536 rows DoorKey (5 MB) is as fast
-# with `fresh`, and rule worlds (11 MB) are twice as fast with `exact` (H200).
+# with `fresh`, and rule worlds of `xland` (11 MB) are twice as fast with `exact` (H200).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]

@@ -1,4 +1,4 @@
-"""Egocentric view of a grid and MiniGrid's occlusion, in closed form.
+"""Egocentric view of a grid, and MiniGrid's occlusion.
 
 A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
 right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,

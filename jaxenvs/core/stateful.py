@@ -104,12 +104,12 @@ class StatefulWrapper(Wrapper):
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Raise: an observation of the package does not contain this wrapper's state."""
+        """Raise: an observation of `package` does not contain this wrapper's state."""
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 
 def check_wrapped(state: Any, name: str) -> None:
-    """Raise `TypeError` for a state that is not a wrapper's."""
+    """Raise `TypeError` unless `state` is a `WrappedState`; `name` is the wrapper's class."""
     if not isinstance(state, WrappedState):
         kind = type(state).__name__
         raise TypeError(f"step: {name} needs a state from its reset or step, got {kind}")

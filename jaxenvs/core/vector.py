@@ -360,7 +360,7 @@ def usual_source(env: Env) -> str:
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Apply `jax.vmap` over `rows` environments; one compiles faster without the batch axis.
+    """Apply `jax.vmap` over `rows` environments.
 
     A single environment is compiled without a batch axis, in half the time.
     """

@@ -160,7 +160,7 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Carry over the state of the wrapped environment: the field `env` of the wrapper's."""
+        """Carry over the wrapped environment's state: `env`, if the wrapper has its own state."""
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
         return inside if self._keeps_state() else begun.replace(env=inside)

@@ -36,7 +36,7 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """Inverse of each action: that of the puzzle, as predecessors come from inverse actions."""
+        """Inverse of each action: the puzzle's, because predecessors come from inverse actions."""
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:
@@ -265,7 +265,7 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions from a row of the backward search to the goal."""
+        """Append the actions that lead from a node of the backward search to the goal."""
         nodes = back.store.nodes
 
         def on(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

@@ -2,9 +2,10 @@
 
 It needs no heap and no sort over all entries. A bucket holds the entries of one range of
 priorities, newest first, as a stack of pages from one pool. The ranges have equal widths around the
-front of the search. If the front leaves them, or one bucket holds most of the entries although its
-range could be narrower, the list gets new ranges and all entries move: the list has two sets of
-buckets, and until the old set is empty, `pop` returns its entries to be pushed again.
+front of the search, its lowest open priority. If the front leaves them, or one bucket holds most of
+the entries although its range could be narrower, the list gets new ranges and all entries move: the
+list has two sets of buckets, and until the old set is empty, `pop` returns its entries to be pushed
+again.
 """
 
 from typing import NamedTuple

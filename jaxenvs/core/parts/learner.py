@@ -58,7 +58,7 @@ class LearnerPart(Part):
         return None
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Return an environment whose episodes are trials under tasks of a set.
+        """Return an environment whose episodes are trials: several episodes of one task of a set.
 
         tasks: one of `task_sets`. part: start and end of the part of the set that the default
         params hold, as fractions of its fixed order. lengths: the fields `episodes` and `steps` of

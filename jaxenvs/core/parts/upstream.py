@@ -19,7 +19,7 @@ class Ending(NamedTuple):
 
 
 class UpstreamPart(Part):
-    """States and observations of the upstream package, and how the task can end."""
+    """Conversion of states and observations of `package`, and how the task can end."""
 
     # Import name of the package whose rules are reproduced; "" for none.
     package: ClassVar[str] = ""

@@ -25,7 +25,7 @@ class StickyParams(Struct):
     """Params of the wrapped environment, and the probability of a repeat."""
 
     env: Any
-    repeat_probability: Float[Any, "*batch"] | float  # probability that a step repeats the last one
+    repeat_probability: Float[Any, "*batch"] | float  # probability of repeating the last action
 
     @property
     def max_steps_in_episode(self) -> Any:

@@ -78,7 +78,7 @@ class NormalizeObservation(StatefulWrapper):
     programs.
     """
 
-    epsilon: float = 1e-8  # added to the variance
+    epsilon: float = 1e-8  # constant added to the variance
     update_running_mean: bool = True
     shared: bool = False
 
@@ -137,7 +137,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """
 
     gamma: float = 0.99
-    epsilon: float = 1e-8  # added to the variance
+    epsilon: float = 1e-8  # constant added to the variance
     update_running_mean: bool = True
     shared: bool = False
 
