@@ -21,7 +21,7 @@ Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
 
 
 def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
-    """Draw all boards, or only `board`, at the cursor's moment."""
+    """Draw all boards, or only `board`, at the time step of the cursor."""
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
@@ -45,7 +45,7 @@ def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
-    """Yield the moments of a board's current episode up to the cursor."""
+    """Yield the time steps of a board's current episode up to the cursor."""
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
         start -= 1

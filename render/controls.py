@@ -157,7 +157,7 @@ class Controller:
         return False
 
     def scrub(self, share: float) -> None:
-        """Go to a fraction of the history, from 0 (oldest moment) to 1 (newest)."""
+        """Go to a fraction of the history, from 0 (oldest time step) to 1 (newest)."""
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
@@ -191,7 +191,7 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a function that moves the cursor; past the newest moment the pilot acts."""
+    """Return a function that moves the cursor; past the newest time step the pilot acts."""
 
     def run(controller: Controller) -> None:
         session = controller.session

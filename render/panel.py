@@ -17,10 +17,10 @@ from .controls import Controller
 from .pen import MARGIN, Pen
 from .session import Session, action_name, board_moment, policy_output
 
-WIDTH, TALLEST = 312, 1200  # points: width of a column, and its maximum height
-FOOTER = 48  # points: height of the hint below the columns
+WIDTH, TALLEST = 312, 1200  # width of a column and its maximum height, in points
+FOOTER = 48  # height of the hint below the columns, in points
 ROUNDING = 1  # points by which blocks may overlap the footer
-VIEW = 144  # points: maximum height of the agent's view
+VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # most actions whose probabilities are shown
 
 

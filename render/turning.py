@@ -13,7 +13,7 @@ FRACTIONS = (0.25, 0.5, 0.75)  # fractions of an action that a GIF shows as in-b
 
 
 def is_turn(session: Session, board: int = 0) -> bool:
-    """Return whether the action that led to this moment has in-between pictures."""
+    """Return whether the action that led to the current state has in-between pictures."""
     drawn = is_drawn(session.env) and session.cursor > 0
     return drawn and int(session.now.action[board]) != NO_ACTION
 

@@ -37,7 +37,7 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values unchanged, but packed into one word that is computed once (`settled`)."""
+    """Return the values unchanged; they pass through one word, computed once (see `settled`)."""
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
@@ -88,7 +88,7 @@ def words_for(count: int, bits: int) -> int:
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Write values of `bits` bits into words, the first lowest in the first word."""
+    """Pack values of `bits` bits each into words; the first takes the first word's lowest bits."""
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)

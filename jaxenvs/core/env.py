@@ -32,8 +32,7 @@ __all__ = ["Ending", "Env", "Params", "Reset", "State", "Step", "Transition"]
 class Params(Struct):
     """Parameters that may differ between the environments of a batch. Subclass to add more."""
 
-    # Time limit in steps; the step that reaches it truncates the episode. Any number, cast to
-    # int32.
+    # Time limit, steps; the step that reaches it truncates the episode. Any number, cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
 

@@ -114,7 +114,7 @@ class Sprites:
         )
 
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a tile byte's sprite; `agent`: 0 (none) or 1 + facing; `lit`: 0, 1."""
+        """Return the index of a tile byte's sprite; `agent` is 0 (none) or 1 + facing."""
         code, agent, lit = (jnp.asarray(x).astype(jnp.int32) for x in (code, agent, lit))
         return code + self.num_codes * agent + self.num_codes * looks.NUM_AGENTS * lit
 
@@ -137,7 +137,7 @@ class GridWorld(Env):
 
     reset_source: ClassVar[str] = "auto"  # a level is cheap: a little integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    keys: ClassVar[tuple[ActionKeys, ...]]  # keys of each action; `action_space` may have fewer
+    keys: ClassVar[tuple[ActionKeys, ...]]  # keys of each action; `action_space` may omit the last
     sprites: ClassVar[Sprites]
     outside: ClassVar[int]  # tile byte seen beyond the grid
     bounds: ClassVar[dict[str, tuple[int, int]]] = {}  # smallest, largest value of integer fields

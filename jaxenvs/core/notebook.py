@@ -13,7 +13,7 @@ import numpy as np
 from . import drawing, png
 from .env import Env
 
-SIDE, LARGEST = 192, 512  # pixels: target size of the picture, and upper limit of a side
+SIDE, LARGEST = 192, 512  # target size of the picture and upper limit of a side, in pixels
 PATIENCE = 5.0  # seconds to wait for the picture; after them, its thread goes on drawing
 LETTERS, ROWS = 200, 24  # upper limits of a value's length and of the table's rows
 WAITING = "The level is still being compiled: show this again in a few seconds."

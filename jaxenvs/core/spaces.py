@@ -79,7 +79,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # in NumPy: 64 bits
+        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # NumPy: exact in 64 bits
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
         low, high, reachable = self._bounds_as(value.dtype)

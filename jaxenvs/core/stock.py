@@ -31,7 +31,7 @@ SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows (environments
 class Stock(Struct):
     """A ring buffer of first states."""
 
-    states: Any  # first axis: the ring's size, and one chunk that takes writes to a full ring
+    states: Any  # first axis: the ring's size plus one chunk, where writes to a full ring go
     # Index of the next unused state, number of unused states, chunks made, and a hash of the params
     # of the states. One array, because each separate number would be copied by its own kernel.
     counters: Int32[Array, "4"]
