@@ -85,7 +85,7 @@ def _families() -> set[str]:
     return {home.removeprefix(f"{__name__}.") for home in registry.homes()}
 
 
-if not TYPE_CHECKING:  # with this function a type checker would accept any attribute
+if not TYPE_CHECKING:  # if type checkers saw this function, they would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import a part of the library at its first use."""

@@ -35,7 +35,7 @@ def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:
-    """Draw all achievements in two columns, coloured by done, done just now, or not yet."""
+    """Draw all achievements in two columns; the colour tells earned, earned just now, not yet."""
     earned = session.now.earned[board]
     if not earned.size:
         return
@@ -134,7 +134,7 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # see `mission`
+    "sentence": lambda pen, env, facts: None,  # `mission` writes it
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

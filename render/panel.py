@@ -189,7 +189,7 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Return green for a rewarded or successful end, red for another, yellow for the limit."""
+    """Return green for a rewarded or successful end, red for another, yellow for a truncation."""
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):

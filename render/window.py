@@ -30,7 +30,7 @@ SAVED_MOMENTS = 500  # most time steps up to the cursor that the key G saves
 SAVING_TAKES = 60.0  # seconds that closing waits for an unfinished file
 LONG = 0.15  # seconds after which a job shows the busy screen
 PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between checks of a job, before and after LONG
-MAX_QUEUED = 100  # events that wait while a job runs
+MAX_QUEUED = 100  # most events that wait while a job runs
 NO_DISPLAY = (
     "no display to open a window on; write a file with --gif out.gif, or run the command under "
     "`xvfb-run`"
@@ -285,7 +285,7 @@ def _goes_on(controller: Controller) -> bool:
 
 
 def _unused(folder: Path, title: str) -> Path:
-    """Return the first numbered path at which no file exists."""
+    """Return the path `TITLE-N.gif` with the lowest N at which no file exists."""
     number = 1
     while (path := folder / f"{title}-{number}.gif").exists():
         number += 1

@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     terminated: Array
     truncated: Array
     info: dict[str, Any]
-    mask: Array | None  # mask of actions that are legal after the step; None if all always are
+    mask: Array | None  # legal actions after the step; None if all are always legal
 
 
 class GymnasiumEnv(common.Adapter, gymnasium.Env):
@@ -64,7 +64,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        self._number = 0  # number of the step, folded into its key
+        self._number = 0  # number of the step, folded into the key of that step
         self._fresh = True  # whether the number was already used for a reset
         self._state: Any = None
         self._over = False

@@ -36,7 +36,8 @@ def start() -> None:
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # `trim` ignores these
+    # `trim` would never remove the files of XLA's own caches.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     _watch(path)
 
 

@@ -331,5 +331,5 @@ def _made(row: dict[str, Any]) -> str:
 
 @functools.cache
 def reference() -> dict[str, dict[str, Any]]:
-    """Return the records of `random` and `trained` by id."""
+    """Return the records of `reference.json`: `random` play and `trained` runs, by id."""
     return json.loads(REFERENCE.read_text("utf-8"))

@@ -43,7 +43,7 @@ class Pointing(NamedTuple):
 class Controls(NamedTuple):
     """Keys and pointing with which a person plays."""
 
-    actions: tuple[ActionKeys, ...] = ()  # one for each action; empty if keys cannot select actions
+    actions: tuple[ActionKeys, ...] = ()  # keys of each action; empty if keys cannot select actions
     pointing: Pointing | None = None
     # Element of the action space that each of `actions` selects; () if it is the action's index.
     values: tuple[Any, ...] = ()

@@ -133,7 +133,10 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         return jnp.ones((self.action_space.n,), jnp.bool_)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the steps after which this episode is truncated: by default the params' limit."""
+        """Return the number of steps after which this episode is truncated.
+
+        By default `params.max_steps_in_episode`.
+        """
         return params.max_steps_in_episode
 
     def shortest_limit(self, params: Any) -> int:

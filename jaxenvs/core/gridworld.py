@@ -132,7 +132,7 @@ class GridWorld(Env):
 
     view_size: int = 7  # side of the view in cells, odd
     obs: str = "image"  # name of the observation, one of `observations`
-    see_through_walls: bool = False  # whether nothing blocks sight
+    see_through_walls: bool = False  # whether no cell blocks the agent's sight
     tile_size: int = 8  # side of a tile in the rgb observations, pixels
 
     reset_source: ClassVar[str] = "auto"  # a level is cheap: a little integer arithmetic

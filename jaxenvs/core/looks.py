@@ -172,7 +172,7 @@ def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 def _paint(
     picture: np.ndarray, layers: tuple[Layer, ...], colour: RGB = (0, 0, 0), lit: int = 0
 ) -> np.ndarray:
-    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's."""
+    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's colour."""
 
     def rgb(paint: Paint) -> np.ndarray:
         plain = _rgb(paint, colour)

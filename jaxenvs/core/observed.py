@@ -76,7 +76,10 @@ def _categories(obs: Num[Array, "height width *one"], space: Box) -> Pixels:
 
 
 def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
-    """Scale the space's range to 0..255; without finite bounds, the range of these values."""
+    """Scale values from the space's range to 0..255.
+
+    The smallest or largest value takes the place of an infinite bound.
+    """
     values = values.astype(jnp.float32)
     low, high = np.float32(space.low.min()), np.float32(space.high.max())
     least: Any = low if np.isfinite(low) else values.min()

@@ -235,7 +235,7 @@ def representatives(family: str | None = None) -> list[str]:
     return sorted(found, key=_natural)
 
 
-def list(family: str | None = None) -> list[str]:  # read as registry.list
+def list(family: str | None = None) -> list[str]:  # callers write `registry.list`
     """Return the registered ids of one family or of all, sorted, `8x8` before `16x16`."""
     known = families()
     if family is not None:

@@ -119,10 +119,10 @@ def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
 
 
 def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Return, as bits, the cells of a row and of the row ahead that `seed` lights.
+    """Return, as bits, the cells of a row that light from `seed` reaches.
 
     Light fills every run of clear cells that contains a seed (Kogge-Stone in both directions), and
-    one cell on each side.
+    one cell on each side. These cells are also the seed of the row ahead.
     """
     up = down = seed & clear
     via_up = via_down = clear

@@ -24,7 +24,7 @@ class Starts(NamedTuple):
 
     env: Env
     num_envs: int
-    key: Keys  # one key, or one for each environment
+    key: Keys  # one key for the batch, or one for each environment
     params: Any  # any leaf may have a first axis of `num_envs`
 
     @property

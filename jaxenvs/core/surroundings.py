@@ -9,7 +9,7 @@ import numpy as np
 
 from .facts import away, drawn, listed
 
-Cells = dict[tuple[int, int], int]  # (steps ahead, steps to the right) of the agent -> tile
+Cells = dict[tuple[int, int], int]  # (steps ahead of the agent, to its right) -> tile byte
 AGENT = ">v<^"  # sign of the agent for each `facing`
 
 

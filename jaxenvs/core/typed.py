@@ -58,5 +58,5 @@ def _shown(path: Path) -> str:
 
 def _here(path: Path) -> str:
     """Return a path, relative to the current folder if it lies in it."""
-    path = Path(os.path.abspath(path))  # not resolved: a virtual environment links to its Python
+    path = Path(os.path.abspath(path))  # keeps links: a virtual environment's Python is a link
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

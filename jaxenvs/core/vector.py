@@ -49,7 +49,7 @@ class VectorEnv:
       next_step  in the next step, which ignores its action and has reward 0;
       none       never; call `reset_rows` for the environments to restart.
 
-    `reset_source` sets the source of its level:
+    `reset_source` sets the source of the next episode's level:
       fresh  every step generates a level for every environment: for tiny levels on a GPU;
       exact  levels are generated for done episodes only, `chunk` at a time: the same levels as
              with `fresh`, bit for bit;

@@ -160,7 +160,10 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Carry over the wrapped environment's state: `env`, if the wrapper has its own state."""
+        """Carry over the wrapped environment's state.
+
+        A wrapper with its own state holds it in the field `env`.
+        """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
         return inside if self._keeps_state() else begun.replace(env=inside)

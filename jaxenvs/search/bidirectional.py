@@ -209,8 +209,8 @@ class _Both:
     def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds and mark finished levels, on both sides alike."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # If a cheaper solution exists, one side has an open entry on it whose priority is at most
-        # its cost. Either side may have it, so a proof needs the bounds of both.
+        # If a cheaper solution exists, one side has an open entry on its path, with a priority of
+        # at most the solution's cost. It may be either side, so a proof needs the bounds of both.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),

@@ -332,7 +332,8 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries above the cost are skipped, so the bound cannot exceed it.
+            # Entries with a priority above the best goal's cost are skipped, so the lower bound
+            # cannot exceed that cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:

@@ -19,7 +19,7 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits in addition to the default, steps
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits besides the default, in steps
 USUAL = 7 * len(LIMITS)  # weight of the default limit in the draw; each of LIMITS has weight 1
 VARIATIONS = (0.0, 0.5, 4.0)  # variations of params (`Fuzzer.play`), one per call in turn
 NEAR = 0.5  # variation up to which observations and rewards of jaxenvs' ids stay in their spaces

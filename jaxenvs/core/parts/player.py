@@ -84,7 +84,7 @@ class PlayerPart(Part):
     ) -> UInt8[Array, "height width 3"] | None:
         """Return a picture that shows more than the tiles; None, the default, if there is none.
 
-        About as large as the tiles. Traceable for a given `tile_size`, in pixels.
+        The picture is about as large as the tiles. Traceable for a given `tile_size`, in pixels.
         """
         return None
 

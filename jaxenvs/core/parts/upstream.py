@@ -15,7 +15,7 @@ class Ending(NamedTuple):
     """A level close to the end of its task, and the actions that lead there."""
 
     level: PyTree[Array]
-    actions: Sequence[ArrayLike]  # only the last one terminates the episode
+    actions: Sequence[ArrayLike]  # actions, of which only the last one terminates the episode
 
 
 class UpstreamPart(Part):
@@ -35,13 +35,14 @@ class UpstreamPart(Part):
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
         """Turn an observation of `package` into one of this environment's; not traceable.
 
-        By default it keeps its values and takes the dtype of `observation_space`.
+        By default the values are cast to the dtype of `observation_space`.
         """
         return jax.tree.map(lambda one: np.asarray(one, self.observation_space.dtype), shown)
 
     def ending(self, level: PyTree[Array]) -> Ending | None:
         """Change a drawn level to one near the end of its task; return it with the last actions.
 
-        `jaxenvs check` plays them. None, the default, if the task has no end. Not traceable.
+        `jaxenvs check` plays these actions. None, the default, if the task has no end. Not
+        traceable.
         """
         return None

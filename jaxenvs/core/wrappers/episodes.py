@@ -19,7 +19,7 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class EpisodeTotals(Struct):
-    """Return and length of an episode so far."""
+    """Totals of an episode so far: its return and its length."""
 
     total: Float32[Array, ""]  # sum of rewards
     length: Int32[Array, ""]  # number of steps
