@@ -21,7 +21,7 @@ class Binding(NamedTuple):
 
 GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
 TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
-STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
+STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # change of (row, column)
 
 
 def playable(env: Env) -> Controls:

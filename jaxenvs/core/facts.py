@@ -68,7 +68,7 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def sentences(facts: Iterable[Fact]) -> list[str]:
-    """Return facts as sentences, in order: each `sentence`, all bars, all counts, each other."""
+    """Return facts as sentences: the `sentence`s, one for all bars, one for all counts, others."""
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
     bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]

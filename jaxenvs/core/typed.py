@@ -34,7 +34,7 @@ def pip() -> str:
 
 def _requirement(extra: str) -> str:
     """Return pip's argument; it names an index's package only if jaxenvs came from an index."""
-    there = importlib.metadata.distributions(name=PROGRAM)  # several: a build leaves an egg-info
+    there = importlib.metadata.distributions(name=PROGRAM)  # often two: a build leaves an egg-info
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
         is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, not installed
