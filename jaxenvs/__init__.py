@@ -72,7 +72,7 @@ def _in_a_notebook(env: Env) -> str:
     return importlib.import_module(f"{__name__}.core.notebook").shown(env)
 
 
-# Set here, because pictures depend on the contract in `core/env.py`, not the other way round.
+# Set here and not in `core/env.py`, because the drawing code imports that file.
 Env._repr_html_ = _in_a_notebook  # type: ignore[attr-defined]
 
 
@@ -85,7 +85,7 @@ def _families() -> set[str]:
     return {home.removeprefix(f"{__name__}.") for home in registry.homes()}
 
 
-if not TYPE_CHECKING:  # otherwise a type checker would accept any name
+if not TYPE_CHECKING:  # if type checkers saw this function, they would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import a part of the library at its first use."""

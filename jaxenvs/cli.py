@@ -17,16 +17,16 @@ def program() -> int:
     """Run `main` as a process; a closed pipe or Ctrl-C prints no traceback."""
     try:
         _set_up(sys.argv[1:])
-        sys.path.append("")  # modules in this folder, for module:Id and --network module:name
+        sys.path.append("")  # import modules of this folder: module:Id, --network module:name
         try:
             code = main()
         finally:
-            print(end="", flush=True)  # raise errors of stdout here, not during shutdown
-        if background.is_busy():  # the window was closed while XLA compiled
+            print(end="", flush=True)  # raise errors of stdout here, not at Python's shutdown
+        if background.is_busy():  # the window was closed while XLA compiled: do not wait
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # At once: during a normal shutdown XLA's compilation threads may crash.
+        # Exit without Python's shutdown, during which XLA's compilation threads may crash.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():

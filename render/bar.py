@@ -1,4 +1,4 @@
-"""The history bar: the cursor, the first moments of episodes, and achievements."""
+"""The history bar of the window: the cursor, and marks for starts of episodes and achievements."""
 
 import numpy as np
 import pygame
@@ -7,7 +7,7 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-NEAR = 7  # pixels: a mark this close to the mouse shows its name
+NEAR = 7  # largest distance from the mouse at which a mark shows its name, in points
 
 
 def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
@@ -30,7 +30,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return the new achievements of a board by index of the moment."""
+    """Return a board's new achievements, by the index of their time step in the history."""
     names = session.env.achievements
     if not names:
         return {}
@@ -58,7 +58,7 @@ def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect)
 def _labelled(
     session: Session, pointed: float | None, bar: pygame.Rect, found: dict[int, list[str]]
 ) -> int | None:
-    """Return the marked moment under the mouse, or else under the cursor."""
+    """Return the index of the marked time step under the mouse, or else under the cursor."""
     if pointed is not None and found:
         x = bar.left + pointed * bar.width
         nearest = min(found, key=lambda index: abs(_place(session, bar, index) - x))
@@ -75,5 +75,5 @@ def _draw_label(canvas: Canvas, bar: pygame.Rect, x: float, words: str) -> None:
 
 
 def _place(session: Session, bar: pygame.Rect, index: int) -> int:
-    """Return the x coordinate of a moment on the bar."""
+    """Return the x coordinate on the bar of a time step, given by its index in the history."""
     return bar.left + round(bar.width * index / max(1, len(session.history) - 1))

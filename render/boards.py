@@ -13,15 +13,15 @@ from jaxenvs.core.env import Env
 from . import frames
 from .session import NO_ACTION, Moment, Session, board_moment, taken
 
-COLOUR = np.array((110, 170, 255), np.float32)  # of a trail
-LIT = np.array((246, 190, 62), np.uint8)  # frames around cells that the latest action triggered
+COLOUR = np.array((110, 170, 255), np.float32)  # colour of a trail
+LIT = np.array((246, 190, 62), np.uint8)  # colour of frames around cells that an action triggered
 WIDTH, FRAME = 0.16, 0.08  # widths of a trail and of a frame, in tiles
 
 Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
 
 
 def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
-    """Draw all boards at this moment, or only one."""
+    """Draw all boards, or only `board`, at the time step of the cursor."""
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
@@ -45,7 +45,7 @@ def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
-    """Yield the moments of a board's current episode up to the cursor."""
+    """Yield the time steps of a board's current episode up to the cursor."""
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
         start -= 1
@@ -65,7 +65,7 @@ def over(
     ground: UInt8[np.ndarray, "3"],
     tile_size: int,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Connect points by lines, drawn only on pixels of the ground colour."""
+    """Draw lines between the points over a picture, only on pixels of the ground colour."""
     height, width, _ = picture.shape
     ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)
     alpha = np.zeros((height, width), np.float32)

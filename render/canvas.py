@@ -13,7 +13,7 @@ Rect = pygame.Rect | tuple[float, float, float, float]  # left, top, width, heig
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
-FACE = 1.35  # size of pygame's default font for each point, in pixels
+FACE = 1.35  # size of pygame's default font, in pixels per point of text height
 FINE = 8  # text is rendered at this multiple of its size, see `_written`
 SMALLEST = 6  # smallest font size, in pixels
 

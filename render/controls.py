@@ -20,8 +20,8 @@ class Binding(NamedTuple):
 
 
 GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
-TIME = ("left", "right", "up", "down", "space")  # keys that move in time while a pilot plays
-STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
+TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
+STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # change of (row, column)
 
 
 def playable(env: Env) -> Controls:
@@ -50,13 +50,13 @@ class Controller:
         self.cursor: Place = (0, 0)  # the place at which keys act
         self.taken: Place | None = None  # the first place of an action that takes two
         self.turned = 1.0  # fraction of the latest action in an in-between picture, see turning.py
-        self.selected = 0  # board
+        self.selected = 0  # index of the selected board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
         self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
         self.notice = ""  # one line for the viewer, until the next key
         self.open = True
-        self.save: Callable[[], str] | None = None  # writes the session to a file; returns a notice
+        self.save: Callable[[], str] | None = None  # writes a file of the session; returns a notice
 
     @property
     def is_wall(self) -> bool:
@@ -88,7 +88,7 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keys of an action without those that move in time."""
+        """Return the keys of an action, in "watch" mode without those of `TIME`."""
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
@@ -157,7 +157,7 @@ class Controller:
         return False
 
     def scrub(self, share: float) -> None:
-        """Go to a fraction of the history, from 0 (oldest moment) to 1 (newest)."""
+        """Go to a fraction of the history, from 0 (oldest time step) to 1 (newest)."""
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
@@ -191,7 +191,7 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a function that moves the cursor; past the newest moment the pilot acts."""
+    """Return a function that moves the cursor; past the newest time step the pilot acts."""
 
     def run(controller: Controller) -> None:
         session = controller.session

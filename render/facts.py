@@ -15,9 +15,9 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-BARS, COUNTS = 2, 6  # items per line
+BARS, COUNTS = 2, 6  # bars and counts per line
 DIAL = 21  # radius of the clock, in points
-SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; segments of a bar at most
+SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; most segments of a bar
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 
@@ -35,7 +35,7 @@ def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:
-    """Draw all achievements in two columns, coloured by done, done just now, or not yet."""
+    """Draw all achievements in two columns; the colour tells earned, earned just now, not yet."""
     earned = session.now.earned[board]
     if not earned.size:
         return
@@ -134,7 +134,7 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # see `mission`
+    "sentence": lambda pen, env, facts: None,  # `mission` writes it
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

@@ -58,7 +58,7 @@ def wall_tile_size(env: Env, boards: int) -> int:
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:
-    """Return the number of columns of a wall; `aspect` is the width of its area by the height."""
+    """Return the number of columns of a wall; `aspect` is the width / height of its area."""
     best = max(1, min(boards, round((boards * aspect) ** 0.5)))
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 

@@ -137,7 +137,7 @@ def _colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Return the bits of a palette index, with room for the transparent index."""
+    """Return the number of bits of a palette index, with room for the transparent index."""
     return max(1, int(colours.size).bit_length())
 
 

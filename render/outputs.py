@@ -32,9 +32,9 @@ def is_animation(options: argparse.Namespace) -> bool:
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Write all requested files; they show the same moments.
+    """Write all requested files; all show the same time steps of the session.
 
-    `advance` moves the session to its next moment and returns False if there is none.
+    `advance` moves the session to its next time step and returns False if there is none.
     """
     moments = _moments(advance, _count(options))
     session, writer = controller.session, None
@@ -61,14 +61,17 @@ def draw_files(
 
 
 def _count(options: argparse.Namespace) -> int:
-    """Return the number of moments that the files show, or that pass before a screenshot."""
+    """Return the number of time steps that the files show, or that pass before a screenshot."""
     if is_animation(options) or options.html:
         return options.frames or (GIF_FRAMES if is_animation(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Yield at each of `count` moments, starting at the present one; report progress on a tty."""
+    """Yield at each of `count` time steps, beginning with the present one.
+
+    Reports progress on a terminal.
+    """
     due = time.monotonic() + LONG
     for i in range(count):
         if i and not advance():

@@ -17,11 +17,11 @@ from .controls import Controller
 from .pen import MARGIN, Pen
 from .session import Session, action_name, board_moment, policy_output
 
-WIDTH, TALLEST = 312, 1200  # points: width of a column, and its maximum height
-FOOTER = 48  # points: height of the hint below the columns
+WIDTH, TALLEST = 312, 1200  # width of a column and its maximum height, in points
+FOOTER = 48  # height of the hint below the columns, in points
 ROUNDING = 1  # points by which blocks may overlap the footer
-VIEW = 144  # points: maximum height of the agent's view
-MOST_ACTIONS = 8  # actions whose probabilities are shown
+VIEW = 144  # maximum height of the agent's view, in points
+MOST_ACTIONS = 8  # most actions whose probabilities are shown
 
 
 def heights(controller: Controller) -> tuple[float, ...]:
@@ -110,7 +110,7 @@ def _wall(pen: Pen, controller: Controller) -> None:
 
 
 def _head(pen: Pen, controller: Controller) -> None:
-    """Write the title, the mission, the status and the numbers of the episode."""
+    """Write the title, the mission, the status and the episode's step, reward and return."""
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
     pen.paragraph(controller.title, TEXT, 19)
@@ -163,7 +163,7 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
+    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # same height at every scale
 
 
 def _policy(pen: Pen, controller: Controller) -> None:
@@ -189,7 +189,7 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Return green for a rewarded or successful end, red for another, yellow for the limit."""
+    """Return green for a rewarded or successful end, red for another, yellow for a truncation."""
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):

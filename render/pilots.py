@@ -20,12 +20,12 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 class Pilot:
     """A policy of one environment, as a session uses it."""
 
-    name: str  # shown in the panel
+    name: str  # name shown in the panel
     # (memory, obs, mask) -> (memory, network outputs, value): logits are masked to legal actions;
     # the value is NaN if there is none. `memory` is the recurrent state of the policy.
     think: Think
-    greedy: bool = False  # take the most likely action instead of sampling
-    begin: Callable[[], Any] = tuple  # returns the recurrent state at the start of an episode
+    greedy: bool = False  # whether to take the most likely action instead of sampling
+    begin: Callable[[], Any] = tuple  # function that returns an episode's first recurrent state
     # `Policy.decide` of a policy with a search; None: actions are sampled from the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 

@@ -27,22 +27,22 @@ from .session import NO_ACTION, Moment, Session, action_name, board_moment, boar
 
 ACROSS = 64  # sprites in a row of the atlas
 WIDTH = 560  # default for the longer side of a board, in pixels
-FRAMES = 1000  # default number of moments in a replay
+FRAMES = 1000  # default number of time steps in a replay
 NO_END = "cut here"  # shown if the replay ends before the episode does
 
 
 class Recording(NamedTuple):
-    """Recorded moments of one board."""
+    """Recorded time steps of one board."""
 
-    tiles: list[np.ndarray]  # sprite indices of the board, uint32 (cells,) per moment
-    views: list[np.ndarray]  # the same for the agent's view; empty if it has no tiles
-    missions: list[str]  # one per episode
+    tiles: list[np.ndarray]  # sprite indices of the board, uint32 (cells,) per time step
+    views: list[np.ndarray]  # sprite indices of the agent's view; empty if it has no tiles
+    missions: list[str]  # mission of each episode
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, episode number."""
 
 
 class ReplayWriter:
-    """Records the moments of a session and writes them as a replay."""
+    """Records the time steps of a session and writes them as a replay."""
 
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
@@ -62,11 +62,11 @@ class ReplayWriter:
         self._names: dict[str, int] = {}  # index of each non-discrete action by its text
 
     def add(self, session: Session) -> None:
-        """Record the current moment of all boards."""
+        """Record the current time step of all boards."""
         self.add_moment(session.now, boards.pictures(session, self._size))
 
     def add_moment(self, now: Moment, pictures: frames.Frames | None = None) -> None:
-        """Record a moment of all boards; `pictures` replace the drawing of the states."""
+        """Record a time step of all boards; `pictures` replace the drawing of the states."""
         pictures = self._paint(now.state, self._params) if pictures is None else pictures
         views = self._view(now.state) if self._view else None
         for i, recording in enumerate(self._recordings):
@@ -177,7 +177,7 @@ class ReplayWriter:
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
-    """Run a policy (see baselines/core/policy.py) for `count` moments and write the replay.
+    """Run a policy (see baselines/core/policy.py) for `count` time steps and write the replay.
 
     Returns the number of episodes. Raises `OSError` if the file cannot be written.
     """
@@ -196,7 +196,7 @@ def _begins(recording: Recording, i: int) -> bool:
 
 
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
-    """Return an episode in the player's format; its first moment has no action."""
+    """Return an episode in the player's format; its first time step has no action."""
     actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
     end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
     length = f"{len(moments) - 1} steps"

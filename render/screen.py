@@ -20,9 +20,9 @@ from .panel import end_colour
 from .pen import MARGIN
 from .session import Session
 
-BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
+BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # sizes in points
 GAP = 8  # points between the boards of a wall, and between their labels
-LARGEST_TILE = 96  # points
+LARGEST_TILE = 96  # largest side of a cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
 DESIGNED = (880, 620)  # the smallest window with scale 1, unless everything fits into less
 # The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.
@@ -36,7 +36,7 @@ DEFAULT_BOARD = 600  # longest side of a board when the window opens, in pixels
 class Layout(NamedTuple):
     """Rectangles of everything in a window, in pixels."""
 
-    boards: tuple[pygame.Rect, ...]  # of the selected board, or of all boards of the wall
+    boards: tuple[pygame.Rect, ...]  # the selected board, or all boards of the wall
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int
@@ -148,17 +148,17 @@ def _rooms(blocks: Sequence[float]) -> list[float]:
 
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return the rectangle for the boards and that for a panel on their right."""
+    """Return two rectangles: one for the boards, and one for a panel on their right."""
     (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
     return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
 def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return the rectangle for the boards and that for a panel below them."""
+    """Return two rectangles: one for the boards, and one for a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = math.ceil(tall * scale)  # a column that is a pixel too low loses a block
+    low = math.ceil(tall * scale)  # rounded up: one pixel less would lose a block of the panel
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 

@@ -23,30 +23,30 @@ from jaxenvs.core.vector import over_rows
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board, in addition to the actions 0, 1, ...
-NO_ACTION = -1  # marks the first state of an episode, which no action led to
-UNNAMED = -2  # a pilot's action in an environment whose actions are not discrete
-SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
+NO_ACTION = -1  # action of the first state of an episode, to which no action led
+UNNAMED = -2  # index of a pilot's action in an environment whose actions are not discrete
+SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds to choose from, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; beyond either the oldest are dropped
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history, which drops old moments
 
 
 class Moment(NamedTuple):
-    """One time step of the history, for every board (axis `boards`; one board inside vmap)."""
+    """One time step of the history, for every board (axis `boards`; under `vmap`, one board)."""
 
     state: Any
     # Index into `controls.actions` of the action that led here; NO_ACTION at the first state of an
     # episode.
     action: Int32[Array, "*boards"]
     taken: Any  # the action itself if the environment's actions are not discrete, else ()
-    reward: Float32[Array, "*boards"]  # of that action
+    reward: Float32[Array, "*boards"]  # reward of that action
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
     succeeded: Bool[Array, "*boards"]  # whether that action accomplished the task
     score: Float32[Array, "*boards"]  # return of the episode so far
     episode: Int32[Array, "*boards"]  # episode number, from 0
     finished: Int32[Array, "*boards"]  # number of finished episodes
-    total: Float32[Array, "*boards"]  # sum of their returns
-    earned: Bool[Array, "*boards achievements"]  # in the episode so far; often 0 achievements
+    total: Float32[Array, "*boards"]  # sum of the returns of finished episodes
+    earned: Bool[Array, "*boards achievements"]  # achievements of the episode so far
     memory: Any  # recurrent state of the pilot before it observes this state
 
     @property
@@ -56,7 +56,7 @@ class Moment(NamedTuple):
 
 
 class Session:
-    """A history of moments with a cursor; `now` is the moment at the cursor.
+    """A history of time steps (`Moment`) with a cursor; `now` is the one at the cursor.
 
     All boards of a wall share the history: an action on one board steps every board.
     """
@@ -80,19 +80,19 @@ class Session:
             jax.random.key(seed), np.arange(boards, dtype=np.uint32)
         )
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
-        self.dropped = 0  # moments removed from the beginning
+        self.dropped = 0  # number of time steps removed from the beginning
         self.cursor = 0  # index into the history
         self.capacity = _capacity(self.history[0])
         self._waited = 0.0  # seconds since the last automatic step
 
     @property
     def now(self) -> Moment:
-        """The moment at the cursor."""
+        """The time step at the cursor."""
         return self.history[self.cursor]
 
     @property
     def at_end(self) -> bool:
-        """True if the cursor is at the newest moment."""
+        """True if the cursor is at the newest time step."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
@@ -122,7 +122,7 @@ class Session:
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Go to the next moment; at the end of the history the pilot acts.
+        """Go to the next time step; at the end of the history the pilot acts.
 
         Returns False if the session waits for a person.
         """
@@ -135,7 +135,7 @@ class Session:
         return True
 
     def tick(self, seconds: float) -> bool:
-        """Advance the clock; return whether the cursor moved."""
+        """Advance automatic play by this much time; return whether the cursor moved."""
         if self.paused or self.human:
             return False
         self._waited += seconds
@@ -150,14 +150,14 @@ class Session:
 
     @property
     def delay(self) -> float:
-        """Seconds for which the current moment is shown during automatic play."""
+        """Seconds for which the current time step is shown during automatic play."""
         ended = self.boards == 1 and self.is_over()
         return max(END_PAUSE if ended else 0.0, 1.0 / self.speed)
 
     # Actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
-        """Take a person's action on a board; later moments of the history are discarded.
+        """Take a person's action on a board; the history after the cursor is discarded.
 
         The pilot acts on the other boards. Returns False if the board's episode has ended.
         """
@@ -193,7 +193,7 @@ class Session:
         self._after(np.full(self.boards, BY_PILOT, np.int32))
 
     def _append(self, commands: np.ndarray) -> None:
-        """Discard the moments after the cursor and append the result of the commands."""
+        """Discard the history after the cursor and append the result of the commands."""
         del self.history[self.cursor + 1 :]
         self.history.append(self._after(commands))
         self.cursor += 1
@@ -204,7 +204,7 @@ class Session:
             self.cursor -= surplus
 
     def _after(self, commands: np.ndarray) -> Moment:
-        """Return the next moment under one command per board."""
+        """Return the next time step, given one command per board."""
         now, clock = self.now, np.int32(self.dropped + self.cursor)
         after = _to_host(self._advance(self._keys, now, clock, commands))
         again = now.over | (commands == NEW_LEVEL)
@@ -220,7 +220,7 @@ class Session:
 
 
 def _capacity(moment: Moment) -> int:
-    """Return the maximum number of moments in the history."""
+    """Return the maximum number of time steps in the history."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
@@ -267,7 +267,7 @@ def _to_host(moment: Moment) -> Moment:
 def _compiled(
     env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return compiled functions for the first and the next moment of a batch of boards."""
+    """Return compiled functions that make the first and the next `Moment` of all boards."""
     params = env.default_params
 
     def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:

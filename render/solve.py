@@ -48,8 +48,8 @@ TAKES = {
     "bidirectional": ("node_budget", "terminate"),
 }
 LARGEST_LEVEL = 2**16  # maximum size of an --instance, in bytes
-LONGEST_MESSAGE = 500  # characters of an error that quotes a level
-WIDTH = 96  # columns of the printed actions
+LONGEST_MESSAGE = 500  # most characters of an error that quotes a level
+WIDTH = 96  # most columns of a line of printed actions
 LONGEST = 4096  # maximum solution length; beam search keeps its default instead
 
 

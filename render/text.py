@@ -13,7 +13,7 @@ from jaxenvs.core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # legal actions listed after every step
+MOST = 40  # most legal actions listed after every step
 DIGITS = 9  # longest number that is read as an action
 LETTERS = 60  # longest line that a message quotes in full
 COMMANDS = {
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 def play(session: Session, title: str) -> int:
     """Play until the input ends; return the exit code."""
-    for stream in (sys.stdin, sys.stdout):  # characters outside the terminal's encoding
+    for stream in (sys.stdin, sys.stdout):  # escape characters outside the terminal's encoding
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
@@ -171,7 +171,7 @@ def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Seq
 
 
 def _named(line: str, word: str, names: Sequence[str]) -> list[int]:
-    """Return the actions of this name, in any case only if no exact match exists.
+    """Return the actions with this name; ignore case only if no name matches exactly.
 
     U' and u' are different actions of a cube; other environments do not distinguish case.
     """

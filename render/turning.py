@@ -9,11 +9,11 @@ from jaxenvs.core.env import Env
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
 SECONDS = 0.24  # duration of an action on the screen; shorter in a faster session
-FRACTIONS = (0.25, 0.5, 0.75)  # of an action: the in-between pictures of a GIF
+FRACTIONS = (0.25, 0.5, 0.75)  # fractions of an action that a GIF shows as in-between pictures
 
 
 def is_turn(session: Session, board: int = 0) -> bool:
-    """Return whether the action that led to this moment has in-between pictures."""
+    """Return whether the action that led to the current state has in-between pictures."""
     drawn = is_drawn(session.env) and session.cursor > 0
     return drawn and int(session.now.action[board]) != NO_ACTION
 

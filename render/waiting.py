@@ -10,7 +10,7 @@ from .canvas import ACCENT, CARD, INK, LINE, TEXT, Canvas
 
 DOTS = 10  # dots of the spinner
 TURN = 1.2  # seconds per turn of the spinner
-ICON = 64  # pixels
+ICON = 64  # side of the window icon, pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:

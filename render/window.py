@@ -25,12 +25,12 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
-REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms: delay and interval of a held key
-SAVED_MOMENTS = 500  # moments up to the cursor that the key G saves
+REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of a held key, in ms
+SAVED_MOMENTS = 500  # most time steps up to the cursor that the key G saves
 SAVING_TAKES = 60.0  # seconds that closing waits for an unfinished file
 LONG = 0.15  # seconds after which a job shows the busy screen
 PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between checks of a job, before and after LONG
-MAX_QUEUED = 100  # events that wait while a job runs
+MAX_QUEUED = 100  # most events that wait while a job runs
 NO_DISPLAY = (
     "no display to open a window on; write a file with --gif out.gif, or run the command under "
     "`xvfb-run`"
@@ -68,7 +68,7 @@ class Window:
         self.controller: Controller | None = None  # None until `prepare` returns
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self.scrubbing = False
-        self.seen = 0  # index of the moment shown last
+        self.seen = 0  # index in the history of the time step shown last
         self._tile_size = tile_size
         self._queued: list[Callable[[Controller], None]] = []  # commands of events, not yet run
         self._elapsed = 0.0  # seconds not yet passed on to the session
@@ -130,7 +130,7 @@ class Window:
                 self._show_busy()
             return
         made = self._background.take()
-        if self.picture is None and made is not None:  # the first
+        if self.picture is None and made is not None:  # the first picture
             self._elapsed = 0.0
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)
@@ -253,7 +253,7 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save the moments up to the cursor as a GIF in the working directory; return a notice."""
+        """Save the history up to the cursor as a GIF in the working directory; return a notice."""
         session = controller.session
         path = _unused(Path.cwd(), controller.title)
         here, self._is_saving = session.cursor, True
@@ -285,7 +285,7 @@ def _goes_on(controller: Controller) -> bool:
 
 
 def _unused(folder: Path, title: str) -> Path:
-    """Return the first numbered path at which no file exists."""
+    """Return the path `TITLE-N.gif` with the lowest N at which no file exists."""
     number = 1
     while (path := folder / f"{title}-{number}.gif").exists():
         number += 1
@@ -293,7 +293,7 @@ def _unused(folder: Path, title: str) -> Path:
 
 
 def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pictures of the moments up to `last` with their durations in seconds."""
+    """Yield pictures of the history up to index `last` with their durations in seconds."""
     session = controller.session
     for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
         session.cursor = index

@@ -18,7 +18,7 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return the environment itself, or build it from an id and its fields."""
+    """Return `env`, or build it from an id and its fields."""
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):
@@ -31,7 +31,7 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """Base of adapters that can be pickled: compiled functions are left out and made again.
+    """Base of adapters that can be pickled: a copy compiles its functions again.
 
     A copy continues the current episode exactly as the original does.
     """
@@ -99,7 +99,7 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
         given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    kinds = "biu" if space.dtype == np.bool_ else kinds  # Gymnasium's flags are int8
+    kinds = "biu" if space.dtype == np.bool_ else kinds  # Gymnasium's `MultiBinary` has int8
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():
         many = "an action" if rows is None else f"an array of {rows} actions"

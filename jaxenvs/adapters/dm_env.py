@@ -27,7 +27,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
         self._number = 0  # calls so far, folded into the key of each call
-        self._state: Any = None  # of the current episode
+        self._state: Any = None  # state of the current episode; None without one
         self._ended: Any = None  # last state before a reset, if parts of it outlive episodes
         self._compile()
 
@@ -106,5 +106,5 @@ def compiled(env: Env) -> tuple[Any, Any]:
 
 
 def _copied(obs: Any) -> Any:
-    """Return writable copies."""
+    """Return writable copies of the arrays of an observation."""
     return jax.tree.map(np.array, obs)

@@ -24,7 +24,7 @@ from .spaces import gymnasium_space
 NAMESPACE = "jaxenvs"
 RENDER_MODES = ("rgb_array",)
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
-MASK = "action_mask"  # in `info`, if actions may be illegal: int8, as `Discrete.sample` takes it
+MASK = "action_mask"  # entry of `info` if actions may be illegal; int8 for `Discrete.sample`
 
 
 class Seen(NamedTuple):
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
     terminated: Array
     truncated: Array
     info: dict[str, Any]
-    mask: Array | None  # of the state after the step
+    mask: Array | None  # legal actions after the step; None if all are always legal
 
 
 class GymnasiumEnv(common.Adapter, gymnasium.Env):
@@ -64,7 +64,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        self._number = 0  # of the step, folded into its key
+        self._number = 0  # number of the step, folded into the key of that step
         self._fresh = True  # whether the number was already used for a reset
         self._state: Any = None
         self._over = False
@@ -135,7 +135,8 @@ def to_gymnasium(
 
     JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it. In a
     process that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
-    `RecordEpisodeStatistics` or our `EpisodeStatistics`, not both: each writes `info["episode"]`.
+    `RecordEpisodeStatistics` or jaxenvs' `EpisodeStatistics`, not both: each writes
+    `info["episode"]`.
     """
     return GymnasiumEnv(
         env, params=params, render_mode=render_mode, render_tile_size=render_tile_size, **fields
@@ -215,12 +216,12 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
 
 
 def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
-    """Draw the words of a key (or of one for each environment) from Gymnasium's generator."""
+    """Draw the uint32 words of a key, or of a key per environment, from Gymnasium's generator."""
     return generator.integers(2**32, size=(*rows, 2), dtype=np.uint32)
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Return the keys of these words, for any default generator of JAX."""
+    """Return threefry keys made of these words, whatever JAX's default generator is."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 

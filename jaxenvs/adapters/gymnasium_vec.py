@@ -41,7 +41,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-FINAL = ("final_obs", "final_mask")  # in the info of a batch; Gymnasium's form differs
+FINAL = ("final_obs", "final_mask")  # entries of a batch's info that Gymnasium has in another form
 Mask = Bool[np.ndarray, " num_envs"]
 
 
@@ -80,7 +80,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        self._numbers = np.zeros(num_envs, np.uint32)  # see GymnasiumEnv
+        self._numbers = np.zeros(num_envs, np.uint32)  # per environment; see `GymnasiumEnv`
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
         self._state: Any = None
@@ -115,7 +115,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
         """Advance every environment by its action; raise `InvalidAction` for an invalid one."""
-        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only restart
+        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # environments that restart
         seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))
         if seen.mask is not None:
@@ -132,7 +132,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         )
 
     def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
-        """Step all rows; those in `begins` only restart.
+        """Step all environments; those in `begins` only restart.
 
         Returns the results on the host, the done flags, and the last observations of done episodes
         (still on the device).
@@ -162,7 +162,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._reset, self._reset_rows, self._step = compiled(self.venv)
 
     def _rows_of(self, options: dict[str, Any] | None) -> Mask:
-        """Return the mask of rows to reset."""
+        """Return the mask of environments to reset."""
         if not options:
             return np.ones(self.num_envs, np.bool_)
         rows = options["reset_mask"]
@@ -179,7 +179,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return rows
 
     def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:
-        """Give new keys to rows with a seed, or to all rows at first; return these rows."""
+        """Give new keys to the environments with a seed, at first to all; return their mask."""
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
             seeds = [int(seed) + i for i in range(self.num_envs)]
@@ -260,7 +260,7 @@ def to_gymnasium_vec(
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
     """Return the compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
-    folded = jax.vmap(jax.random.fold_in)  # from the keys and step numbers of the rows
+    folded = jax.vmap(jax.random.fold_in)  # function of the environments' keys and step numbers
 
     def mask(state: Any, params: Any) -> Array | None:
         if not has_illegal(venv.env):
@@ -291,7 +291,7 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
-    """Return a batch's info in Gymnasium's form: each entry with a mask, zero in other rows."""
+    """Return a batch's info in Gymnasium's form: each entry with a mask, zero where it is false."""
     found: dict[str, Any] = {}
     if not rows.any():
         return found
@@ -307,7 +307,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Return Gymnasium's mode, given itself or its value."""
+    """Return Gymnasium's mode; it may be given by its value, a string."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])
@@ -315,7 +315,7 @@ def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
 
 
 def row_of(space: gymnasium.Space, batch: Any, i: int) -> Any:
-    """Return one row of a batch of observations, as a single environment would."""
+    """Return observation `i` of a batch, in the form that a single environment returns."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: row_of(part, batch[name], i) for name, part in space.items()}
     return on_host(space, batch[i])

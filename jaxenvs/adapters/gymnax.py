@@ -31,7 +31,7 @@ class GymnaxEnv(environment.Environment):
     """Adapter made by `to_gymnax`: the interface of gymnax 1.0."""
 
     env: Env
-    auto_reset: bool = True  # False: `step` stays in the done episode, and a wrapper resets
+    auto_reset: bool = True  # whether `step` begins the next episode; if not, a wrapper must
 
     @property
     def default_params(self) -> Any:
@@ -66,7 +66,8 @@ class GymnaxEnv(environment.Environment):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance and reset after the end: obs, state, reward, terminated, truncated, info.
 
-        `info["final_observation"]` is the true successor; without `auto_reset` it equals `obs`.
+        `info["final_observation"]` is the observation before a reset; without `auto_reset` it
+        equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -119,7 +120,7 @@ class LegacyGymnaxEnv(GymnaxEnv):
 
         `info["truncated"]` distinguishes truncation from termination. The info contains only
         scalars: learners for this interface store the entries of all steps and average each over
-        the steps that end an episode. Only the gymnax 1.0 interface has the true successor.
+        the steps that end an episode. Only the gymnax 1.0 interface has `final_observation`.
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
         episode that reached it, else 0. `score` is Crafter's score of this single episode: the
@@ -160,7 +161,7 @@ def to_gymnax(
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that samples like ours, including all integers and both booleans."""
+    """A `Box` of gymnax that samples like jaxenvs' `Box`: all integers, and both booleans."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)
@@ -179,7 +180,7 @@ def gymnax_space(space: Space) -> Any:
 
 
 def _end_of(step: Step) -> dict[str, Array]:
-    """Return the entries of an info about the end of the episode."""
+    """Return info entries about the end of the episode: terminated, truncated and discount."""
     names = ("terminated", "truncated", "discount")
     return {name: getattr(step, name) for name in names}
 

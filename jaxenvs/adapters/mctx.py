@@ -3,7 +3,7 @@
 The search steps true states, hidden parts included: unless `env.fully_observed`, its plans use
 information that the agent cannot have. It cannot foresee random outcomes, because its steps use
 separate keys. A terminal state is absorbing, with value 0. The time limit does not end an episode
-here: the evaluation estimates the value beyond it. Illegal actions have prior probability 0.
+here: `evaluate` estimates the value beyond it. Illegal actions have prior probability 0.
 """
 
 import functools
@@ -19,7 +19,8 @@ from ..core.env import Env
 from ..core.masking import Mask, legal, legal_actions
 from . import common
 
-# (weights, obs, state), of a batch of nodes: prior logits (nodes, actions) and values (nodes,)
+# Function of (weights, observations, states) of a batch of nodes, which returns prior logits
+# (nodes, actions) and values (nodes,).
 Evaluate = Callable[[Any, PyTree[Array], Any], tuple[Array, Array]]
 
 
@@ -27,7 +28,7 @@ class Node(NamedTuple):
     """The embedding of a node in the search tree."""
 
     state: Any
-    ended: Bool[Array, " nodes"]  # terminated here or before: the state is absorbing
+    ended: Bool[Array, " nodes"]  # whether the episode has terminated: the state is absorbing
 
 
 def mctx_root_fn(

@@ -103,7 +103,7 @@ class SB3VecEnv(VecEnv):
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        if not jax.tree_util.all_leaves([default]):  # not a param, or one of several arrays
+        if not jax.tree_util.all_leaves([default]):  # not a param, or a struct of several arrays
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
         is_shared = value.ndim == np.asarray(default).ndim

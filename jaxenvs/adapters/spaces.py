@@ -47,7 +47,7 @@ def as_box(space: Space) -> Box:
 
 
 def ends(box: Box) -> tuple[Any, Any]:
-    """Return low and high, each as one number if all entries share it, as most agents expect."""
+    """Return low and high; a bound that all entries share is one number, as most agents expect."""
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
         return pair

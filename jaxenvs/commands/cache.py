@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core.files import cache_folder, is_private
 
-SUFFIX = "-cache"  # of JAX's cache files
+SUFFIX = "-cache"  # suffix of JAX's cache files
 MAX_BYTES = 512 * 2**20
 TRIMMED = 0.75  # fraction of MAX_BYTES that remains after trimming
 MIN_COMPILE_SECONDS = 0.05  # programs that compile faster are not cached
@@ -36,7 +36,8 @@ def start() -> None:
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # `trim` ignores these
+    # `trim` would never remove the files of XLA's own caches.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     _watch(path)
 
 

@@ -38,7 +38,7 @@ class Words(NamedTuple):
     summary: str
     places: dict[str, tuple[str, ...]]  # words by position, see `Command.takes`
     folders: frozenset[str]  # positions that also accept a folder
-    options: dict[str, bool]  # whether a value follows
+    options: dict[str, bool]  # options, and whether a value follows each
 
 
 def words() -> dict[str, Words]:
@@ -68,7 +68,7 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Return the words of each kind in `Command.takes`."""
+    """Return the words, such as all ids, of each kind that `Command.takes` names."""
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
@@ -102,9 +102,10 @@ def _help(name: str, *argv: str) -> str:
     return printed.getvalue()
 
 
-# For `sh`: print the completions of its last argument, the word under the cursor, after the others.
-# A first line "/" means that folders fit, too. The cache of words is rewritten if a package was
-# installed after it. `line` becomes the command, the last option and the words after it.
+# Program for `sh`. Its arguments are the words of the command line up to the cursor; it prints the
+# completions of the last one. A first line "/" means that folders fit, too. The cache of words is
+# rewritten if a package was installed after it. `line` becomes the command, the last option and the
+# words after it.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"

@@ -23,7 +23,7 @@ FLAG, PARAM = "--set", "--param"
 EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
-MAX_DEPTH = 16  # of nested tuples
+MAX_DEPTH = 16  # largest depth of nested tuples
 # A quoted string, or any single character; an unmatched quote is a single character.
 _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
@@ -126,7 +126,7 @@ def _string(text: str) -> str:
     whole = _PIECE.fullmatch(text)
     try:
         value = ast.literal_eval(text) if whole and len(text) > 1 else None
-    except (ValueError, SyntaxError):  # an unknown escape
+    except (ValueError, SyntaxError):  # such as an unknown escape sequence
         value = None
     if not isinstance(value, str):
         raise ValueError(

@@ -69,7 +69,7 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]
-    room = width - 2 * len(columns)  # two columns of space before each
+    room = width - 2 * len(columns)  # two spaces before each column
     for last in (max(words[-1], min(LAST, cells[-1])), 0):
         widths = [max(w, min(COLUMN, c)) for w, c in zip(words[:-1], cells[:-1], strict=True)]
         while sum(widths) > room - last:

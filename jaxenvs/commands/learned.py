@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
+BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # value of --novelty -> name
 SCALED = "scaled rewards"
 ADDED = {*BONUSES.values(), SCALED}  # additions to the learner that do not change the task
-LEAST = 0.05  # minimum difference of the mean return to random play, in the task's units
-CHANCE = 0.001  # largest p-value of the successes, one-sided
+LEAST = 0.05  # minimum gain of the mean return over random play's, in the task's units
+CHANCE = 0.001  # one-sided p-value of the successes below which a run has learned
 MARGIN = 3  # minimum difference of the returns in standard errors; p = 0.001, one-sided
 FEW = 10  # with 1 to FEW - 1 successes the mean return is too uncertain to count
 UNLEARNED = (

@@ -60,7 +60,7 @@ def _searched(spec: registry.EnvSpec) -> str:
 
 
 def _nothing_found(words: list[str], text: str) -> str:
-    """Return the error: the reason why an upstream id is absent, or similar words."""
+    """Return the error: why an id of a reproduced package is missing here, or similar words."""
     asked = " ".join(words)
     for id, reason in registry.absences().items():
         if asked.lower() in id.lower():

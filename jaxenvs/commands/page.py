@@ -132,7 +132,7 @@ def _source(spec: EnvSpec) -> str:
 
 
 def _sight(env: Env) -> str:
-    """Return whether observations determine the state, and which values of `obs` make them."""
+    """Return whether observations determine the state, and with which values of `obs` they do."""
     if env.fully_observed:
         return "yes"
     full = " or ".join(f"`obs={name!r}`" for name in env.full_observations)
@@ -266,7 +266,7 @@ def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases, by name.
 
     A comment follows the field, precedes it, or is a docstring below it. A field that is annotated
-    again without a comment keeps that of the base. Empty if there is no source to read.
+    again without a comment keeps its base's comment. Empty if there is no source to read.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
@@ -331,5 +331,5 @@ def _made(row: dict[str, Any]) -> str:
 
 @functools.cache
 def reference() -> dict[str, dict[str, Any]]:
-    """Return the records of `random` and `trained` by id."""
+    """Return the records of `reference.json`: `random` play and `trained` runs, by id."""
     return json.loads(REFERENCE.read_text("utf-8"))

@@ -12,8 +12,8 @@ from ..core.typed import PROGRAM
 class Command(NamedTuple):
     """One row of the command table."""
 
-    summary: str  # shown by --help
-    module: str  # has `main(argv) -> exit code`
+    summary: str  # description shown by --help
+    module: str  # module with the function `main(argv) -> exit code`
     takes: dict[str, str]
     """Kind of completed words by position: "" is the first word after the command, an option is the
     word after it, and "..." after either is any number of words. Other positions complete files."""

@@ -1,1 +1,1 @@
-"""The contract, the registry, the spaces, the batch layer and the wrappers."""
+"""The base class `Env`, the registry, the spaces, `VectorEnv` for batches, and the wrappers."""

@@ -1,4 +1,8 @@
-"""Small integers packed into 32-bit words: fields of one word, or an array of equal widths."""
+"""Small integers packed into 32-bit words.
+
+`join` and `cut` pack fields of different widths into one word, `pack` and `unpack` an array of
+values of equal width into several words.
+"""
 
 import functools
 import operator
@@ -15,7 +19,7 @@ from .settle import settled
 
 
 def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
-    """Put fields, each a value and its number of bits, into one word, the first lowest."""
+    """Pack fields, each (value, number of bits), into one word; the first takes the lowest bits."""
     word, offset = jnp.int32(0), 0
     for value, bits in fields:
         word = word | (jnp.asarray(value).astype(jnp.int32) << offset)
@@ -24,7 +28,7 @@ def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
 
 
 def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]]:
-    """Undo `join`."""
+    """Return the fields that `join` packed into `word`, given the number of bits of each."""
     values, offset = [], 0
     for count in bits:
         values.append((word >> offset) & ((1 << count) - 1))
@@ -33,7 +37,7 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values unchanged, computed once (see `settled`): they pass through one word."""
+    """Return the values unchanged; they pass through one word, computed once (see `settled`)."""
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
@@ -45,7 +49,7 @@ def any_of(words: Iterable[Array]) -> Array:
 
 
 def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
-    """Map a uniform number in [0, 1) to a rank below a count; 0 where that is 0."""
+    """Map a uniform number in [0, 1) to a rank in 0 .. count - 1; rank 0 where the count is 0."""
     rank = jnp.ceil(count.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
     return rank.clip(0, jnp.maximum(count - 1, 0))
 
@@ -53,7 +57,7 @@ def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*bat
 def nth_bit(
     words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
 ) -> Int32[Array, "*batch"]:
-    """Return the position of the set bit with this rank, in words of `width` bits (16 or 32).
+    """Return the position of the set bit number `rank` in words of `width` bits (16 or 32).
 
     Ranks and positions count from the lowest bit of the first word. Undefined if there are fewer
     set bits.
@@ -66,7 +70,7 @@ def nth_bit(
         before = jnp.where(later, seen, before)
         seen = seen + jax.lax.population_count(words[i])
     rank = rank - before
-    while width > 1:  # by halving
+    while width > 1:  # binary search within the word
         width //= 2
         low = jax.lax.population_count(word & ((1 << width) - 1))
         above = rank >= low
@@ -77,18 +81,19 @@ def nth_bit(
 
 
 def words_for(count: int, bits: int) -> int:
-    """Return the words that `pack` needs for `count` values; no value spans two words."""
+    """Return how many words `pack` needs for `count` values; no value spans two words."""
     return -(-count // (32 // bits))
 
 
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Write values of `bits` bits into words, the first lowest in the first word."""
+    """Pack values of `bits` bits each into words; the first takes the first word's lowest bits."""
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # Slices are combined one by one: unlike a reduction over an axis, that fuses with its readers.
+    # Slices are combined one by one: XLA fuses such a chain into the code that reads the words,
+    # but not a reduction over an axis.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))
@@ -98,7 +103,7 @@ def pack(
 def unpack(
     words: UInt32[Array, " words"], count: int, bits: int, dtype: DTypeLike = jnp.uint8
 ) -> UInt8[Array, " {count}"] | UInt32[Array, " {count}"]:
-    """Undo `pack`."""
+    """Return the `count` values that `pack` wrote into `words`, `bits` bits each."""
     per_word = 32 // bits
     index = np.arange(count)
     shift = (index % per_word * bits).astype(np.uint32)

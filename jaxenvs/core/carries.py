@@ -1,4 +1,4 @@
-"""Types of new arrays, so that they can be the carry of a loop whose steps change them."""
+"""Give new arrays the types that the carry of a loop needs: strong, and varying over devices."""
 
 from typing import Any, TypeVar
 
@@ -27,6 +27,6 @@ def varying_like(key: Key, leaf: Array) -> Array:
 
 
 def _strong(leaf: Any) -> Array:
-    """Drop a weak type, which would make a second compilation of a scan or a jit."""
+    """Drop a weak type, which would make JAX compile a scan or a jit a second time."""
     array = jnp.asarray(leaf)
     return jax.lax.convert_element_type(array, array.dtype)

@@ -105,7 +105,7 @@ def any_key(key: Any, where: str) -> Keys:
 def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
     """Return `given` with the structure, shapes and dtypes of `wanted`.
 
-    Numbers are cast to the dtype of the default: an int to a float, a Python number to an array.
+    Numbers are cast to the dtype of `wanted`: an int to a float, a Python number to an array.
     Raises `TypeError` that names the first leaf that does not fit.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
@@ -118,7 +118,7 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        dtype = jax.dtypes.canonicalize_dtype(like.dtype)  # of a Python int: 32 or 64 bits
+        dtype = jax.dtypes.canonicalize_dtype(like.dtype)  # 32 or 64 bits for a Python int
         array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
             raise TypeError(
@@ -176,9 +176,9 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 
 @contextlib.contextmanager
 def level_is_drawn() -> Iterator[None]:
-    """Disable `level_like` in this context, where levels come from the environment itself.
+    """Disable `level_like` in this context, because the environment itself drew the level.
 
-    Otherwise the first reset of each environment would trace its level generator twice.
+    Otherwise the first reset would trace the level generator again to learn the expected shapes.
     """
     before = _drawn.set(True)
     try:

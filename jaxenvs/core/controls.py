@@ -1,4 +1,4 @@
-"""Controls as data: the keys of each action, and the actions of pointing at the board.
+"""Controls of a player, as data: the keys of each action, and actions by pointing at the board.
 
 Keys have pygame's names ("left", "space", "a"); a capital letter is the letter with Shift.
 """
@@ -28,12 +28,12 @@ class Pointing(NamedTuple):
 
     rows: int  # rows and columns of places
     columns: int
-    # From (state, place) to an action, or None if there is none. Arguments with `pair`: (state,
-    # from, to); with `writes`: (state, place, digit).
+    # Function that returns the action for (state, place), or None if there is none. With `pair` its
+    # arguments are (state, from, to), with `writes` (state, place, digit).
     action: Callable[..., int | None]
     does: str  # description in the help
-    pair: bool = False  # an action takes two places
-    writes: bool = False  # the digits 1 to 9 act at the cursor
+    pair: bool = False  # whether an action takes two places
+    writes: bool = False  # whether the digits 1 to 9 act at the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
         """Return the place this many rows down and columns to the right; edges wrap around."""
@@ -41,11 +41,11 @@ class Pointing(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """Keys and pointing of a person who plays."""
+    """Keys and pointing with which a person plays."""
 
-    actions: tuple[ActionKeys, ...] = ()  # indexed by action; empty if keys cannot play it
+    actions: tuple[ActionKeys, ...] = ()  # keys of each action; empty if keys cannot select actions
     pointing: Pointing | None = None
-    # Element of the action space for each of `actions`; () if the index itself is the action.
+    # Element of the action space that each of `actions` selects; () if it is the action's index.
     values: tuple[Any, ...] = ()
 
     @property
@@ -65,7 +65,7 @@ ARROWS = {"up": ("up", "w"), "right": ("right", "d"), "down": ("down", "s"), "le
 
 
 def keyed(*rows: tuple[str, ...]) -> tuple[ActionKeys, ...]:
-    """Return actions in order, each from its name, its keys ("a, left") and its description."""
+    """Return actions from rows (name, keys such as "a, left", optional description)."""
     return tuple(ActionKeys(name, tuple(keys.split(", ")), *does) for name, keys, *does in rows)
 
 
@@ -78,7 +78,7 @@ def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
 
 
 def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
-    """Return controls for actions that are places: named actions without keys."""
+    """Return controls of a game played by pointing: its actions have names but no keys."""
     return Controls(tuple(map(ActionKeys, names)), pointing)
 
 

@@ -30,7 +30,7 @@ class Categorical:
 
     @property
     def outputs(self) -> int:
-        """Network outputs for one observation."""
+        """Number of network outputs for one observation."""
         return self.space.n
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
@@ -50,7 +50,7 @@ class Categorical:
     ) -> Float32[Array, "*batch"]:
         """Return the log-probability of each action."""
         actions = jnp.arange(outputs.shape[-1], dtype=drawn.dtype)
-        # A one-hot sum instead of a gather: the gradient of a gather is a separate scatter.
+        # A one-hot sum instead of a gather, whose gradient would be a scatter in a separate kernel.
         known = jnp.where(drawn[..., None] == actions, jax.nn.log_softmax(outputs), 0.0)
         return known.sum(axis=-1)
 
@@ -68,7 +68,7 @@ class MultiCategorical:
 
     @property
     def outputs(self) -> int:
-        """Network outputs for one observation."""
+        """Number of network outputs for one observation."""
         return int(self.space.nvec.sum())
 
     def parts(self, outputs: Array) -> list[tuple[Categorical, Array]]:
@@ -113,12 +113,12 @@ class TanhGaussian:
 
     @property
     def outputs(self) -> int:
-        """Network outputs for one observation: means, then raw standard deviations."""
+        """Number of network outputs for one observation: means, then raw standard deviations."""
         return 2 * self.numbers
 
     @property
     def numbers(self) -> int:
-        """Components of an action."""
+        """Number of components of an action."""
         return math.prod(self.space.shape)
 
     @property
@@ -175,7 +175,7 @@ class TanhGaussian:
         return (normal + stretched).sum(axis=-1)
 
     def log_slope(self, drawn: Array) -> Array:
-        """Return the log-derivative of `action` at each component, without overflow."""
+        """Return the log of the derivative of `action`, per component, without overflow."""
         tanh = 2.0 * (math.log(2.0) - drawn - jax.nn.softplus(-2.0 * drawn))
         return tanh + np.log(self.half)
 
@@ -212,7 +212,7 @@ def of(space: Space) -> Distribution:
 
 
 def sum_of(terms: Any) -> Array:
-    """Return the sum of arrays of one shape."""
+    """Return the sum of arrays of equal shape."""
     first, *rest = terms
     for term in rest:
         first = first + term

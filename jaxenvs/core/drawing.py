@@ -18,7 +18,7 @@ UNDRAWN = "has no tiles to draw, and its observation is neither a matrix nor an 
 
 
 def unwrapped(env: Env) -> Env:
-    """Return the environment inside all wrappers."""
+    """Return the environment without its wrappers."""
     return env.unwrapped if isinstance(env, Wrapper) else env
 
 
@@ -34,7 +34,7 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Tell whether pictures show more than tiles."""
+    """Tell whether the picture of the environment shows more than its tiles, or it has no tiles."""
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
 
@@ -46,7 +46,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
     `batched`, states have a leading axis and params may have one. None stands for the default
     params.
     """
-    # The atlas is an argument: as a constant it would be compiled into the program.
+    # The atlas is an argument, because XLA would compile a constant into the program.
     sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
 
     def draw(sheet: Array | None, state: Any, params: Any) -> Array:
@@ -63,7 +63,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
 
 
 def _observation(env: Env, state: Any, params: Any, tile_size: int) -> Array:
-    """Draw the observation of the environment inside all wrappers."""
+    """Draw the observation of the environment without its wrappers."""
     while isinstance(env, Wrapper):
         env, state, params = env.env, env.inner(state), env.inner_params(params)
     return _canvas(env).paint(env.observe(state, params), tile_size)
@@ -86,7 +86,10 @@ def board_shape(env: Env) -> tuple[int, int]:
 
 
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
-    """Return the largest multiple of 4 (crisp edges), at least 4, whose board fits the pixels."""
+    """Return the largest tile size, a multiple of 4 (crisp edges), at which the board fits.
+
+    At least 4, even if the board does not fit then. `width`, `height` and sizes are in pixels.
+    """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)
     return max(4, fits // 4 * 4)

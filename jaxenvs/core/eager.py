@@ -21,7 +21,8 @@ from jaxtyping import PyTree
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Compiled methods kept, one per environment and method; the least recently used is dropped.
+# Number of compiled methods kept, one per environment and method; the least recently used is
+# dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
@@ -53,7 +54,7 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # A mistake of the caller, or code that cannot be compiled. The plain call raises an error
+        # The caller made a mistake, or the code cannot be compiled. The plain call raises an error
         # about the values as given, and its traceback shows no compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
@@ -63,7 +64,10 @@ def compiled(method: Method) -> Method:
 
 
 def shared(method: Method) -> Method:
-    """Return the program of a bound method of `compiled`, so that several traces share one body."""
+    """Return the jitted program of a bound method that `compiled` decorates.
+
+    JAX traces the program once; every trace that calls it reuses that.
+    """
     program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
     return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]
 
@@ -101,7 +105,10 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 
 
 def _kinds(value: Any) -> Hashable:
-    """Return the types of a value and its parts, as 1, 1.0 and True are equal, and 0.0 and -0.0."""
+    """Return the types of a value and its parts, and the signs of floats.
+
+    They tell apart values that compare equal: 1, 1.0 and True; 0.0 and -0.0.
+    """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
         return type(value), *map(_kinds, parts)
@@ -124,7 +131,7 @@ def _is_eager() -> bool:
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
     """Return a function that gives the current trace's token, and the token outside any trace."""
-    try:  # not at import, where it would take a tenth of a second
+    try:  # imported here, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
     except ImportError:  # before jax 0.10
         from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]

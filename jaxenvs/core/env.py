@@ -1,4 +1,7 @@
-"""The contract: pure `reset` and `step` over fixed-shape pytrees, for the caller's transforms."""
+"""The base class `Env`: pure `reset` and `step` over fixed-shape pytrees.
+
+Callers apply `jit`, `vmap` and `scan` to them.
+"""
 
 import dataclasses
 from abc import abstractmethod
@@ -27,23 +30,23 @@ __all__ = ["Ending", "Env", "Params", "Reset", "State", "Step", "Transition"]
 
 @struct
 class Params(Struct):
-    """Numbers of an environment that may differ within a batch. Subclass to add more."""
+    """Parameters that may differ between the environments of a batch. Subclass to add more."""
 
-    # Time limit, steps; the step that reaches it is truncated. Any number, cast to int32.
+    # Time limit, steps; the step that reaches it truncates the episode. Any number, cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
 
 @struct
 class State(Struct):
-    """State of an episode: plain arrays, no keys. Subclass to add fields.
+    """State of an episode: plain arrays, no PRNG keys. Subclass to add fields.
 
     Any other state class needs `time` and `ticked` as here, and must be a `struct`.
     """
 
-    time: Int32[Array, ""]  # steps since reset; the base class counts it
+    time: Int32[Array, ""]  # steps since reset, counted by `Env.step`
 
     def ticked(self) -> Any:
-        """Return the state one step later on the clock."""
+        """Return the state with `time` increased by one step."""
         return self.replace(time=self.time + 1)
 
 
@@ -58,7 +61,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     in `jaxenvs.core.parts`.
     """
 
-    level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
+    level_budget: ClassVar[int] = 1  # most levels drawn for a reset until one is accepted
     # Action that replaces an illegal one; None: an illegal action only advances the clock.
     idle_action: ClassVar[int | None] = None
     # Params that differ from the class's defaults, see `with_params`.
@@ -78,7 +81,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     @property
     @abstractmethod
     def default_params(self) -> Params:
-        """The numbers of the original environment."""
+        """Default parameters; a reproduced environment has those of its package."""
         raise NotImplementedError
 
     @property
@@ -130,13 +133,16 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         return jnp.ones((self.action_space.n,), jnp.bool_)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the steps after which this episode is truncated: by default the params' limit."""
+        """Return the number of steps after which this episode is truncated.
+
+        By default `params.max_steps_in_episode`.
+        """
         return params.max_steps_in_episode
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the smallest `time_limit` of any episode, by which learners allocate memory.
+        """Return the smallest `time_limit` of any episode; learners size their buffers by it.
 
-        `params` are numbers, not traced. 1 if a subclass overrides `time_limit` only.
+        `params` must not be traced. Returns 1 if a subclass overrides `time_limit` but not this.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1

@@ -19,23 +19,23 @@ class Fact(NamedTuple):
     """One fact about a state: something that the agent has or knows.
 
     A `sentence` needs no label; a `bar` is filled to `amount` of `most`; a `count` is an icon with
-    a number; a `clock` is a dial, `amount` the share of the day that has passed since noon; an
+    a number; a `clock` is a dial, `amount` the fraction of the day that has passed since noon; an
     `icon` is a picture of the thing that the value names.
     """
 
     label: str
-    value: str  # in words
+    value: str  # value in words
     kind: Kind = "text"
     amount: float = 0
     most: int = 0
-    icon: str = ""  # for `Env.icon`; "" for none
-    colour: RGB | None = None  # of a bar
+    icon: str = ""  # name that `Env.icon` takes; "" for none
+    colour: RGB | None = None  # colour of a bar
 
 
 class Effects(NamedTuple):
     """Side effects of an action, for players to highlight."""
 
-    facts: tuple[int, ...] = ()  # indices into the facts of the state after it
+    facts: tuple[int, ...] = ()  # indices into the facts of the state after the action
     cells: tuple[tuple[int, int], ...] = ()  # (row, column) in `Env.tiles`
 
 
@@ -43,7 +43,7 @@ class Features(NamedTuple):
     """Network inputs computed from an observation."""
 
     space: Space
-    of: Callable[[Any], PyTree[Array]]  # from one observation to its features, traceable
+    of: Callable[[Any], PyTree[Array]]  # traceable function: one observation to its features
 
 
 def identity(obs: PyTree[Array]) -> PyTree[Array]:
@@ -68,7 +68,7 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def sentences(facts: Iterable[Fact]) -> list[str]:
-    """Return facts as sentences: bars in one, then counts in one, then the others."""
+    """Return facts as sentences: the `sentence`s, one for all bars, one for all counts, others."""
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
     bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]

@@ -24,7 +24,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether only this user can write to the folder, which is made if needed."""
+    """Return whether only this user can write to the folder; create it if it is missing."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()

@@ -1,7 +1,7 @@
 """Grid worlds in which one agent sees the cells ahead of it: shared code of `grid` and `xland`.
 
-A cell is one tile byte. `facing` is the agent's direction in MiniGrid's numbers: 0 right, 1 down,
-2 left, 3 up; a family may number its own directions differently.
+A cell is one tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down,
+2 left, 3 up; `direction` is in the family's own encoding, which may differ.
 """
 
 import functools
@@ -50,11 +50,11 @@ class AgentLevel(Struct):
 
 @struct
 class AgentState(State):
-    """Map and agent. The agent is packed into one word, because in a scan each small array that is
-    rewritten costs a kernel."""
+    """Map and agent. The agent is packed into one int32, because XLA launches a kernel for each
+    small array that a step of a scan rewrites."""
 
     grid: UInt8[Array, "height width"]  # tile bytes, see the family's `tiles.py`
-    # From the lowest byte: row, column, direction (2 bits, then flags such as `REJECTED` of
+    # Four bytes, the lowest first: row, column, direction (2 bits, then flags such as `REJECTED` of
     # `grid`), carried tile (0 for none).
     agent: Int32[Array, ""]
 
@@ -70,7 +70,7 @@ class AgentState(State):
 
     @property
     def direction(self) -> Int32[Array, "*batch"]:
-        """Direction of the agent, in the family's numbers."""
+        """Direction of the agent, in the family's encoding."""
         return (self.agent >> 16) & 3
 
     @property
@@ -87,12 +87,12 @@ class AgentState(State):
 def packed(
     row: ArrayLike, column: ArrayLike, direction: ArrayLike, carried: ArrayLike
 ) -> Int32[Array, "*batch"]:
-    """Pack the agent into the word `AgentState.agent`."""
+    """Pack the agent into one int32, the field `AgentState.agent`."""
     return join((row, 8), (column, 8), (direction, 8), (carried, 8))
 
 
 def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (rows, columns) of one step: 0 right, 1 down, 2 left, 3 up."""
+    """Return (rows, columns) of one step in direction `facing`: 0 right, 1 down, 2 left, 3 up."""
     facing = facing.astype(jnp.int32)
     rows = (facing == 1).astype(jnp.int32) - (facing == 3).astype(jnp.int32)
     columns = (facing == 0).astype(jnp.int32) - (facing == 2).astype(jnp.int32)
@@ -100,12 +100,12 @@ def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]
 
 
 class Sprites:
-    """Sprites of a family, numbered by light, then agent, then tile byte; see `looks.sheet`."""
+    """Sprites of a family, indexed by (light, agent, tile byte), flattened; see `looks.sheet`."""
 
     def __init__(
         self, tile_looks: tuple[looks.Look, ...], num_codes: int, name: Callable[[int], str]
     ) -> None:
-        """Take how tiles look, the number of tile bytes, and the function that names a byte."""
+        """Take the looks of the tiles, the number of tile bytes, and a function that names them."""
         self.num_codes = num_codes
         codes = sorted(code for look in tile_looks for code in look.codes)
         self.names = {code: name(code) for code in codes}
@@ -114,7 +114,7 @@ class Sprites:
         )
 
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the sprite's number for a tile byte, `agent` (0 none, 1 + facing) and light."""
+        """Return the index of a tile byte's sprite; `agent` is 0 (none) or 1 + facing."""
         code, agent, lit = (jnp.asarray(x).astype(jnp.int32) for x in (code, agent, lit))
         return code + self.num_codes * agent + self.num_codes * looks.NUM_AGENTS * lit
 
@@ -130,17 +130,17 @@ class GridWorld(Env):
     A family adds the rules, `tile_space`, `observe_tiles` and `seen_tiles`.
     """
 
-    view_size: int = 7  # odd; cells seen ahead and across
-    obs: str = "image"  # which observation is made
-    see_through_walls: bool = False  # nothing blocks sight
-    tile_size: int = 8  # pixels, of the rgb observations
+    view_size: int = 7  # side of the view in cells, odd
+    obs: str = "image"  # name of the observation, one of `observations`
+    see_through_walls: bool = False  # whether no cell blocks the agent's sight
+    tile_size: int = 8  # side of a tile in the rgb observations, pixels
 
-    reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
+    reset_source: ClassVar[str] = "auto"  # a level is cheap: a little integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    keys: ClassVar[tuple[ActionKeys, ...]]  # of each action; `action_space` may have fewer
+    keys: ClassVar[tuple[ActionKeys, ...]]  # keys of each action; `action_space` may omit the last
     sprites: ClassVar[Sprites]
-    outside: ClassVar[int]  # tile seen beyond the grid
-    bounds: ClassVar[dict[str, tuple[int, int]]] = {}  # least and most of further integer fields
+    outside: ClassVar[int]  # tile byte seen beyond the grid
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {}  # smallest, largest value of integer fields
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -164,12 +164,12 @@ class GridWorld(Env):
     @property
     @abstractmethod
     def tile_space(self) -> Space:
-        """Space of the observation named by `obs`, unless that is one of pixels."""
+        """Space of the symbolic observation that `obs` names (pixels: `observation_space`)."""
         raise NotImplementedError
 
     @abstractmethod
     def observe_tiles(self, state: Any, params: Any) -> PyTree[Array]:
-        """Return the observation named by `obs`, unless that is one of pixels."""
+        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
         raise NotImplementedError
 
     @abstractmethod
@@ -179,7 +179,7 @@ class GridWorld(Env):
 
     @property
     def action_space(self) -> Discrete:
-        """One action for each of `keys`."""
+        """Actions, one for each entry of `keys`."""
         return Discrete(len(self.keys))
 
     @property
@@ -205,13 +205,13 @@ class GridWorld(Env):
         return compose(shown, self.atlas(self.tile_size))
 
     def prize(self, state: Any, params: Any) -> Float32[Array, ""]:
-        """Return the reward for success now, 1 - 0.9 * steps / limit; a limit of 0 counts as 1."""
+        """Return the reward of success at this step: 1 - 0.9 * steps / max(limit, 1)."""
         limit = jnp.maximum(self.time_limit(state, params), 1)
         share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
         return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
 
     def view(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Return the tiles in sight, `[across, ahead]`, 0 elsewhere."""
+        """Return the tiles in sight, `[across, ahead]`; 0 for cells that the agent does not see."""
         return self.seen_tiles(state)
 
     def _window(self, state: Any) -> UInt8[Array, "view_size view_size"]:
@@ -220,7 +220,7 @@ class GridWorld(Env):
         return window(state.grid, *place, self.view_size, self.outside)
 
     def _occluded(self, tiles: Array, opaque: Array) -> UInt8[Array, "view_size view_size"]:
-        """Replace tiles hidden behind `opaque` cells by 0, unless nothing blocks sight."""
+        """Replace tiles hidden behind `opaque` cells by 0, unless `see_through_walls`."""
         return tiles if self.see_through_walls else jnp.where(visible(opaque), tiles, jnp.uint8(0))
 
     def lit(self, state: Any) -> Bool[Array, "height width"]:

@@ -11,7 +11,7 @@ from .random import Key
 
 
 def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
-    """Draw candidates until one is accepted; the last one of the budget always is."""
+    """Draw up to `level_budget` candidates until `env` accepts one; the last is taken unchecked."""
     if env.level_budget == 1:
         return env.draw_level(key, params)
 

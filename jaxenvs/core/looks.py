@@ -1,7 +1,7 @@
 """Sprites shared by tile worlds: floors, walls, doors, objects and the agent.
 
 A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths of a tile, so
-pictures are crisp from 8 pixels per tile on. Doors differ by shape as well as by colour: an open
+pictures are crisp at 8 or more pixels per tile. Doors differ by shape as well as by colour: an open
 door has a hole, a closed one a knob, a locked one a padlock.
 """
 
@@ -37,11 +37,11 @@ class Look(NamedTuple):
 
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind, each with its colour
-    ground: bool = True  # the floor shows around the layers
-    agent: str = ""  # an agent drawn with it: "on" it, or "hands" that carry it
+    ground: bool = True  # whether the floor shows around the layers
+    agent: str = ""  # where an agent is drawn: "on" the tile, "hands" (it carries it), "" nowhere
 
 
-# Colours, chosen to differ in lightness too, and paints.
+# Paints, and the colours of tiles, which differ in lightness too.
 
 COLOURS = {
     "red": (224, 72, 66),
@@ -57,10 +57,11 @@ COLOURS = {
     "pink": (250, 156, 200),
 }
 LIGHT = np.array((255.0, 246.0, 222.0))  # colour blended into cells in sight
-LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # its opacity
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}  # (blended colour, share)
+# Colour blended into the tile's colour, and its opacity.
+SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}
 
 WHOLE = block(0, 0, 1, 1)
 FRAME = minus(WHOLE, block(1 / 8, 1 / 8, 7 / 8, 7 / 8))
@@ -158,20 +159,20 @@ def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> li
 
 @functools.lru_cache(maxsize=16)
 def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer, ...]:
-    """Return the agent, scaled and placed."""
+    """Return the agent's layers after quarter turns clockwise, scaled and placed."""
     return changed(AGENT, lambda shape: shrunk(turned(shape, turns), scale, left, top))
 
 
 @functools.lru_cache(maxsize=16)
 def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Return an object above the agent that carries it."""
+    """Return the layers of a carried object, small and above the agent."""
     return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
 
 
 def _paint(
     picture: np.ndarray, layers: tuple[Layer, ...], colour: RGB = (0, 0, 0), lit: int = 0
 ) -> np.ndarray:
-    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's."""
+    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's colour."""
 
     def rgb(paint: Paint) -> np.ndarray:
         plain = _rgb(paint, colour)

@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float
 from .env import Env
 from .spaces import Discrete
 
-NEVER = -1e9  # logit, or value, of an illegal action: far below all others, and still a number
-Mask = Bool[Array, "*batch actions"] | None  # legal actions; None: all of them, in every state
+NEVER = -1e9  # logit or value of an illegal action: far below all others, but finite
+Mask = Bool[Array, "*batch actions"] | None  # True: legal; None: all actions legal in every state
 
 
 def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
@@ -35,8 +35,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Return whether `env` may forbid an action in some state.
 
-    Found by tracing, once per environment. Programs for environments that always allow every action
-    then contain no mask at all.
+    Found by tracing, once per environment. If every action is always legal, compiled programs
+    contain no mask at all.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False
@@ -44,7 +44,7 @@ def has_illegal(env: Env) -> bool:
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), (env.state_shape, params)
     )
-    try:  # an output without a batch axis must not depend on the batch
+    try:  # `out_axes=None` raises if the mask depends on the batched state or params
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True

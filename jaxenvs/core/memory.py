@@ -5,14 +5,14 @@ from typing import Any
 
 
 def machine_memory() -> int | None:
-    """Return the bytes of main memory; None if the operating system does not report them."""
+    """Return the size of main memory in bytes; None if the operating system does not report it."""
     if not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def device_memory(device: Any) -> int | None:
-    """Return the bytes that a program may use on a `jax.Device`; None if unknown.
+    """Return how many bytes a program may use on a `jax.Device`; None if unknown.
 
     For a CPU this is the main memory.
     """

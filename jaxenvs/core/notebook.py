@@ -1,4 +1,4 @@
-"""HTML summary of an environment for notebooks: never raises and hardly waits for XLA."""
+"""HTML summary of an environment for notebooks: never raises, waits only briefly for XLA."""
 
 import dataclasses
 import functools
@@ -13,8 +13,8 @@ import numpy as np
 from . import drawing, png
 from .env import Env
 
-SIDE, LARGEST = 192, 512  # pixels: target size of the picture, and upper limit of a side
-PATIENCE = 5.0  # seconds to wait for the picture, which a thread draws to the end anyway
+SIDE, LARGEST = 192, 512  # target size of the picture and upper limit of a side, in pixels
+PATIENCE = 5.0  # seconds to wait for the picture; after them, its thread goes on drawing
 LETTERS, ROWS = 200, 24  # upper limits of a value's length and of the table's rows
 WAITING = "The level is still being compiled: show this again in a few seconds."
 
@@ -86,7 +86,7 @@ def _drawn(env: Env) -> Future[bytes]:
 
 
 def _level(env: Env) -> bytes:
-    """Draw the level of seed 0. The reset is eager: its program serves the user's first reset."""
+    """Draw the level of seed 0; the user's first `reset` reuses the compiled program."""
     state = env.reset(jax.random.key(0)).state
     paint = drawing.painter(
         env, drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)

@@ -17,14 +17,14 @@ from .spaces import Box, Dict, Space
 Pixels = UInt8[Array, "height width 3"]
 # Colours of categories 0, 1, 2 and so on; black is left out, as it resembles the first one.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
-MOST_CELLS, MOST_BLOCKS = 32, 16  # tiles along the longer side: of a matrix, of an image
+MOST_CELLS, MOST_BLOCKS = 32, 16  # most tiles along the longer side of a matrix and of an image
 
 
 class Canvas(NamedTuple):
     """Size and painter of the picture of an observation."""
 
-    shape: tuple[int, int]  # tiles that the picture takes
-    paint: Callable[[PyTree[Array], int], Pixels]  # (observation, pixels of a tile)
+    shape: tuple[int, int]  # rows and columns of the picture, in tiles
+    paint: Callable[[PyTree[Array], int], Pixels]  # function of (observation, tile size in pixels)
 
 
 @functools.lru_cache(maxsize=64)
@@ -76,7 +76,10 @@ def _categories(obs: Num[Array, "height width *one"], space: Box) -> Pixels:
 
 
 def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
-    """Scale the space's range to 0..255; without finite bounds, the range of these values."""
+    """Scale values from the space's range to 0..255.
+
+    The smallest or largest value takes the place of an infinite bound.
+    """
     values = values.astype(jnp.float32)
     low, high = np.float32(space.low.min()), np.float32(space.high.max())
     least: Any = low if np.isfinite(low) else values.min()

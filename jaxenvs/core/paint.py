@@ -1,6 +1,6 @@
 """Sprites drawn by code: shapes in the unit square (x to the right, y down), painted in layers.
 
-A shape is a predicate on points; a pixel's coverage is the share of its samples inside the shape.
+A shape is a predicate on points; a pixel's coverage is the fraction of its samples in the shape.
 """
 
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]  # x, y -> whether the points are inside
 RGB = tuple[int, int, int]
-Length = int | float  # the tile's side is 1
+Length = int | float  # length in units of the tile's side
 Paint = str | RGB  # a name that the painter resolves, or RGB
 
 
@@ -29,7 +29,7 @@ def block(left: Length, top: Length, right: Length, bottom: Length, radius: Leng
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
         over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        away = np.hypot if radius else np.maximum  # equivalent for radius 0, ten times faster
+        away = np.hypot if radius else np.maximum  # for radius 0 the same shape, ten times faster
         return away(over_x.clip(0), over_y.clip(0)) <= radius
 
     return inside
@@ -60,7 +60,7 @@ def wave(height: Length, swing: Length, width: Length) -> Shape:
 
 
 def dots(radius: Length, *points: tuple[Length, Length]) -> Shape:
-    """Return discs of one size."""
+    """Return discs of equal radius."""
     return union(*(disc(x, y, radius) for x, y in points))
 
 
@@ -118,9 +118,9 @@ def paint(
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # most sprites of an atlas share shapes
+@functools.lru_cache(maxsize=128)  # many sprites of an atlas have the same shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
-    """Return the share of each pixel inside the shape, (size, size), by supersampling."""
+    """Return the fraction of each pixel that the shape covers, (size, size), by supersampling."""
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)
     inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import checks
 
-FIELD = "given_params"  # of every environment: pairs of name and number, sorted
+FIELD = "given_params"  # field of every environment: sorted pairs (name, number)
 LIMIT = "max_steps_in_episode"
 
 
@@ -33,7 +33,7 @@ def settings(env: Any) -> dict[str, Any]:
 def names(env: Any) -> tuple[str, ...]:
     """Return the names of params that are single numbers; others need an array or a struct.
 
-    A wrapper's names come before the names of the environment inside.
+    A wrapper's names come before the names of the wrapped environment.
     """
     params = env.default_params
     if not dataclasses.is_dataclass(params):
@@ -49,7 +49,7 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
     value of another kind, and `ValueError` for a time limit below 1; messages begin with `owner`.
-    A wrapper keeps the params that it adds, and passes the others inside.
+    A wrapper keeps the params that it adds, and passes the others to the wrapped environment.
     """
     allowed = names(env)
     if _is_wrapper(env):
@@ -75,11 +75,11 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
 
 
 class _Given(property):
-    """`default_params` with the given params."""
+    """Property `default_params` that applies the given params."""
 
 
 def apply_to_defaults(cls: type) -> None:
-    """Make `default_params` of a class return the given params, wherever it is defined."""
+    """Make the `default_params` of a class, own or inherited, apply the given params."""
     own = inspect.getattr_static(cls, "default_params")
     is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
     if is_applied or _has_field_of_params(cls):
@@ -97,7 +97,7 @@ def apply_to_defaults(cls: type) -> None:
 
 
 def _has_field_of_params(env: Any) -> bool:
-    """Tell whether `default_params` is a field, which then takes the numbers itself."""
+    """Tell whether `default_params` is a dataclass field, which then stores given params."""
     return any(field.name == "default_params" for field in dataclasses.fields(env))
 
 

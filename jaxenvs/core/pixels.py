@@ -1,4 +1,4 @@
-"""Tile compositor: pictures from sprite indices by one gather from an atlas."""
+"""Compose pictures from tiles: one gather copies the sprite of each tile from an atlas."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -14,7 +14,7 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
     """Apply `cpu` to the arguments if the program runs on a CPU, else `default`.
 
     JAX traces both, because it learns the platform after tracing. If only CPUs are available, only
-    `cpu` is traced, which halves the tracing time of a batch of Craft or with fresh levels.
+    `cpu` is traced, which halves the tracing time of a batch of Craft, or of one with fresh levels.
     """
     if is_cpu_alone():
         return cpu(*args)
@@ -22,9 +22,9 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
 
 def is_cpu_alone() -> bool:
-    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and has no other compiler.
+    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and no plugin is installed.
 
-    With a plugin, JAX can compile ahead of time for an accelerator in spite of `JAX_PLATFORMS`.
+    With a plugin, JAX can compile ahead of time for an accelerator despite `JAX_PLATFORMS`.
     """
     only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
     return only_cpu and not _has_plugin()

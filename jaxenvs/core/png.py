@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
-MOST_COLOURS = 256  # of a palette
+MOST_COLOURS = 256  # largest palette of a PNG file
 
 
 class Picture(np.ndarray):
@@ -56,7 +56,7 @@ def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape
 
 
 def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Undo `packed`."""
+    """Turn the integers of `packed` back into RGB colours."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Randomness in few kernels: words are drawn once per level or step, then split arithmetically.
+"""Random numbers in few kernels: 32-bit words, drawn once per level or step, split arithmetically.
 
 A counter hash replaces further draws where cryptographic independence is not needed (finalizer
 constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
@@ -18,7 +18,7 @@ Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each
 
 
 def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
-    """Draw `count` 32-bit words: the key's words are hashed with the numbers 0 to count - 1."""
+    """Draw `count` random 32-bit words: hashes of the key with the counters 0 to count - 1."""
     return hashed(key, jnp.arange(count, dtype=jnp.uint32))
 
 
@@ -30,7 +30,7 @@ def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*bat
     return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
 
 
-@functools.partial(jax.jit, inline=True)  # traced once for a shape
+@functools.partial(jax.jit, inline=True)  # traced once per shape, compiled with its caller
 def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
     """Return the high 32 bits of the 64-bit product, without 64-bit integers (x64 may be off)."""
     half, mask = jnp.uint32(16), jnp.uint32(0xFFFF)
@@ -56,10 +56,10 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 
 
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
-    """Choose an allowed index uniformly, with one random word for each index; 0 if none is allowed.
+    """Choose an allowed index uniformly, given one random word per index; 0 if none is allowed.
 
-    The largest word wins. Its low bits give way to the index, so that one reduction finds it: a
-    probability is off by about n / 2**(32 - log2(n)) of itself.
+    The index with the largest word wins. The index replaces the low bits of its word, so that one
+    reduction finds it. The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
     ticket = (word & ~low) | np.arange(word.shape[0], dtype=np.uint32)
@@ -70,8 +70,8 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order.
 
     Decodes a Lehmer code: each value is drawn as a rank among the remaining values, then raised
-    past the values taken before it, latest first. In this order each comparison uses the earlier
-    value's rank, so no value waits for another.
+    past the values drawn before it, latest first. In this order each comparison needs only the
+    earlier value's rank, so all values are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -80,12 +80,13 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
-    # As data: fused into the kernel that fills a grid, the chain would run for every cell.
+    # Without the barrier XLA would fuse this chain into the kernel that fills a grid, and compute
+    # it again for every cell.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
-    """Return the rank of each word, a uniform permutation: n*n fused comparisons, no sort."""
+    """Return the rank of each word, a uniform permutation, by n*n fused comparisons, not a sort."""
     index = jnp.arange(word.shape[0])
     before = (word[None, :] < word[:, None]) | (
         (word[None, :] == word[:, None]) & (index[None, :] < index[:, None])

@@ -1,4 +1,7 @@
-"""Ranks of the rows that a mask selects, by reductions only: a few small kernels on a GPU."""
+"""Ranks of the rows that a mask selects, computed by reductions: a few small kernels on a GPU.
+
+A row is an entry of the mask, one environment of a batch.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,21 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
-_WORD = 32  # rows in a word, and words in a block
+_WORD = 32  # rows in a 32-bit word, and words in a block
 _PLACE = np.arange(_WORD, dtype=np.int32)
-_LOWER = np.array([(1 << i) - 1 for i in range(_WORD)], np.int32)  # the bits below each bit
+_LOWER = np.array([(1 << i) - 1 for i in range(_WORD)], np.int32)  # mask of the bits below each bit
 
 
 class Ranks(NamedTuple):
-    """The selected rows of a mask, counted from 0 in the order of their numbers.
+    """The selected rows of a mask, ranked from 0 in the order of their indices.
 
     A prefix sum in three levels: bits of a word, words of a block, blocks of the batch.
     """
 
-    size: int  # rows of the mask
-    words: Int32[Array, "blocks 32"]  # a bit for each row
-    before: Int32[Array, "blocks 32"]  # selected rows before the word
-    total: Int32[Array, ""]  # selected rows
+    size: int  # number of rows of the mask
+    words: Int32[Array, "blocks 32"]  # mask, one bit for each row
+    before: Int32[Array, "blocks 32"]  # number of selected rows before each word
+    total: Int32[Array, ""]  # number of selected rows
 
     @classmethod
     def of(cls, mask: Bool[Array, " rows"]) -> "Ranks":
@@ -29,10 +32,12 @@ class Ranks(NamedTuple):
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)
-        # As data: each reduction below would otherwise read the mask again.
+        # Without the barrier XLA would fuse this sum into each reduction below, and read the mask
+        # again for each.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # Computed, as a table for many blocks would be a large constant. One more for the total.
+        # Computed by XLA, because a NumPy table for many blocks would be a large constant in the
+        # program. The last entry, after all blocks, gives the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -43,12 +48,12 @@ class Ranks(NamedTuple):
         return cls(size, words, before, count)
 
     def of_rows(self) -> Int32[Array, " rows"]:
-        """Return the rank of each row: the selected rows before it."""
+        """Return the rank of each row: the number of selected rows before it."""
         inside = jax.lax.population_count(self.words[:, :, None] & _LOWER)
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 
     def rows(self) -> Int32[Array, " rows"]:
-        """Return the selected rows in order, then zeros."""
+        """Return the indices of the selected rows in order, then zeros."""
         selected = ((self.words[:, :, None] >> _PLACE) & 1).reshape(-1)[: self.size] != 0
         places = jnp.where(selected, self.of_rows(), self.size)
         zeros = jnp.zeros_like(places)
@@ -61,7 +66,8 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return `slots` entries of a list of rows, from index `first` on.
 
-    Entries from index `count` on are distinct and beyond the last row, where writes are dropped.
+    Entries at index `count` and later become distinct indices beyond the last row: JAX drops writes
+    there.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

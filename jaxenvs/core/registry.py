@@ -1,4 +1,7 @@
-"""Registry of environments: `Family-Name[-Size][-Variant]-vN`, with upstream ids as aliases."""
+"""Registry of environments: ids `Family-Name[-Size][-Variant]-vN`, and aliases.
+
+An alias is the id of the same environment in the package that it reproduces, such as MiniGrid.
+"""
 
 import dataclasses
 import importlib
@@ -14,19 +17,20 @@ from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # not every package has versions
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # without a version in some packages
 # A full stop after two letters or a closing mark; "..." and "e.g." do not end a sentence.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
-_absent: dict[str, str] = {}  # upstream id without an environment here -> the reason
+_absent: dict[str, str] = {}  # id of a reproduced package that is missing here -> reason
 _modules: dict[str, str] = {}  # first word of ids -> module that registers them
 _plugins_loaded = False
 
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it; overriding the public one replaces the abstract.
+# Abstract method -> public method that calls it. A class that overrides the public method need not
+# define the abstract one.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -45,8 +49,8 @@ class EnvSpec:
     id: str
     env_class: type[Env]
     fields: dict[str, Any]  # constructor fields that the id sets
-    aliases: tuple[str, ...] = ()  # ids of the upstream package that mean the same
-    representative: bool = False  # stands for its class, see `representatives`
+    aliases: tuple[str, ...] = ()  # ids of the same environment in the reproduced package
+    representative: bool = False  # whether the id stands for its class, see `representatives`
 
     @property
     def family(self) -> str:
@@ -55,7 +59,7 @@ class EnvSpec:
 
     @property
     def upstream(self) -> str:
-        """Id in the upstream package: the first alias of this environment, or its id."""
+        """Id in the reproduced package: the first alias of this environment, or its id."""
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
         return next((alias for row in (self, *same) for alias in row.aliases), self.id)
@@ -231,8 +235,8 @@ def representatives(family: str | None = None) -> list[str]:
     return sorted(found, key=_natural)
 
 
-def list(family: str | None = None) -> list[str]:  # read as registry.list
-    """Return the registered ids of one family or of all, sorted, numbers by size."""
+def list(family: str | None = None) -> list[str]:  # callers write `registry.list`
+    """Return the registered ids of one family or of all, sorted, `8x8` before `16x16`."""
     known = families()
     if family is not None:
         checks.one_of("registry.list", "family", family, known)
@@ -240,12 +244,12 @@ def list(family: str | None = None) -> list[str]:  # read as registry.list
 
 
 def _natural(id: str) -> tuple[str | int, ...]:
-    """Sort key: `8x8` before `16x16`."""
+    """Return a sort key that puts `8x8` before `16x16`."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", id))
 
 
 def absent(ids: Iterable[str], reason: str) -> None:
-    """Give the reason why upstream ids are missing here, and what to use instead.
+    """Record why ids of a reproduced package are missing here, and what to use instead.
 
     The error for such an unknown id ends with `reason`. No effect for registered ids.
     """
@@ -253,7 +257,7 @@ def absent(ids: Iterable[str], reason: str) -> None:
 
 
 def absences() -> dict[str, str]:
-    """Return the upstream ids that are missing here, each with the reason."""
+    """Return the ids of reproduced packages that are missing here, each with the reason."""
     _load_all()
     return {id: why for id, why in _absent.items() if id not in _specs and id not in _aliases}
 
@@ -271,7 +275,7 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Declare the module that registers the ids of each first word; imported when needed."""
+    """Declare, for each first word of ids, the module that registers them; imported when needed."""
     _modules.update(modules)
 
 
@@ -301,7 +305,7 @@ def _load_plugins() -> None:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except (Exception, SystemExit) as error:  # one that fails leaves the others
+            except (Exception, SystemExit) as error:  # the other plugins are still loaded
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

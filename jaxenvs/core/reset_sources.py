@@ -1,4 +1,7 @@
-"""Reset sources: next levels for the environments of a batch whose episode is done."""
+"""Reset sources: where environments of a batch whose episode is done get their next level.
+
+A row is one environment of the batch.
+"""
 
 import functools
 from collections.abc import Callable
@@ -14,11 +17,11 @@ from .platforms import by_platform
 from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
-# Largest states of a batch, in bytes, for which a GPU selects between old and new rows faster than
-# it lists the done rows: a list costs six small kernels and a wait for the host.
+# Size of a batch's states, in bytes, up to which a GPU makes a new state for every row and selects
+# faster than it lists the done rows: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # The same limit if a level is also generated for each row: at 65,536 rows DoorKey (5 MB) is as fast
-# with `fresh`, and rule worlds (11 MB) are twice as fast with `exact` (H200).
+# with `fresh`, and rule worlds of `xland` (11 MB) are twice as fast with `exact` (H200).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]
@@ -58,7 +61,7 @@ def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
-    """Return first states of rows in levels of the pool."""
+    """Return the first states of these rows, each in a level drawn from the pool."""
     size = jax.tree.leaves(levels)[0].shape[0]
     keys, counters = starts.key, rows
     if keys.ndim:
@@ -88,7 +91,7 @@ def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -
 def _by_platform(
     starts: Starts, *given: Any, cpu: Callable[..., Any], default: Callable[..., Any]
 ) -> Any:
-    """Apply `by_platform` to functions of `starts` and `given`; keys and params are arguments."""
+    """Apply `by_platform` to functions of (starts, *given); the arrays of `starts` are inputs."""
 
     def form(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda key, params, *given: function(starts._replace(key=key, params=params), *given)
@@ -97,7 +100,7 @@ def _by_platform(
 
 
 def _slots(num_envs: int, share: int) -> int:
-    """Return the rows served together on a GPU, the batch divided by `share`."""
+    """Return how many rows a GPU serves together: the batch divided by `share`, at least 8."""
     return min(num_envs, max(8, num_envs // share))
 
 
@@ -110,8 +113,8 @@ def _listed(
 ) -> Any:
     """Begin episodes in the done rows, `slots` at a time.
 
-    `always` runs the first trip outside the loop, because the host of a GPU waits for each of the
-    loop's conditions. `begin` is then compiled twice.
+    With `always`, the first iteration runs before the loop, because the host waits for the GPU at
+    each evaluation of the loop's condition. `begin` is then compiled twice.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -128,7 +131,7 @@ def _listed(
 
 
 def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
-    """Return first states of rows in their first candidate level, accepted or not."""
+    """Return the first states of these rows, each in its first candidate level, accepted or not."""
     levels, _ = starts.candidates(
         starts.keys(LEVEL, rows), jnp.zeros_like(rows), starts.params_of(rows)
     )
@@ -138,8 +141,8 @@ def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
 def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Generate levels that may be rejected: several candidates at a time for each done row.
 
-    Lane l draws a candidate for the row of rank l // each. The first accepted candidate of a row
-    counts, as if candidates were drawn one after another.
+    `each` is the number of lanes per done row: lane l draws for the done row of rank l // each. The
+    first accepted candidate of a row counts, as if candidates were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -170,14 +173,14 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Generate levels for the done rows, `lanes` at a time, and write those rows in place.
 
-    Lane `lane` serves the rows `group * lanes + lane`. A trip of the loop therefore finds its rows
-    by a maximum over the groups, without a sort or a prefix sum over the batch.
+    Lane `lane` serves the rows `group * lanes + lane`. Each iteration of the loop therefore finds
+    its rows by a maximum over the groups, without a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # first group counts most
+    order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # largest for the first group
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         states, pending, number = carry

@@ -17,7 +17,7 @@ T = TypeVar("T")
 def settled(tree: T) -> T:
     """Return the pytree of arrays unchanged; on a CPU, its consumers read the values from memory.
 
-    On other platforms it does nothing: a kernel with many results computes them together.
+    On other platforms it does nothing, because there XLA computes many results in one kernel.
     """
     return by_platform(tree, cpu=_by_loop, default=_as_it_is)
 
@@ -26,7 +26,7 @@ def stored(tree: T) -> T:
     """Return the pytree of arrays unchanged; its consumers read the values from memory.
 
     The same as `settled` on a CPU. A GPU needs it where a larger array is made from a smaller one:
-    each element would compute everything that it depends on.
+    XLA would fuse them, and each element would recompute everything that it depends on.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 
@@ -36,7 +36,7 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _by_loop(tree: Any) -> Any:
-    """Pass the values through a loop of zero trips, a number unknown to the compiler.
+    """Pass the values through a loop of zero iterations, a number hidden from the compiler.
 
     On a CPU, XLA removes a plain barrier before fusion. The loop's body only swaps values of one
     type, which costs nothing.

@@ -1,4 +1,4 @@
-"""Egocentric view of a grid and MiniGrid's occlusion, in closed form.
+"""Egocentric view of a grid, and MiniGrid's occlusion.
 
 A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
 right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,
@@ -34,7 +34,8 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # Each of ahead and sideways changes one coordinate, so only the sum is computed per cell.
+    # A step ahead changes one coordinate and a step sideways the other. Both are computed per line
+    # of the view, and only their sum per cell.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -80,8 +81,9 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
     """Follow the light with one table lookup per row.
 
-    The lit rows are packed into two words per view: as two scalars, the chain is one kernel. The
-    barrier makes them data: fused into the image, every pixel would compute the chain.
+    The lit rows are packed into two 32-bit words per view, because XLA computes a chain of scalars
+    in one kernel. Without the barrier it would fuse the chain into the image, and every pixel would
+    compute it again.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
@@ -117,10 +119,10 @@ def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
 
 
 def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Return, as bits, the cells of a row and of the row ahead that `seed` lights.
+    """Return, as bits, the cells of a row that light from `seed` reaches.
 
     Light fills every run of clear cells that contains a seed (Kogge-Stone in both directions), and
-    one cell on each side.
+    one cell on each side. These cells are also the seed of the row ahead.
     """
     up = down = seed & clear
     via_up = via_down = clear

@@ -79,7 +79,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # exact beyond 32 bits
+        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # NumPy: exact in 64 bits
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
         low, high, reachable = self._bounds_as(value.dtype)
@@ -87,12 +87,12 @@ class Box(Space):
 
     def clip(self, value: Array) -> tuple[Array, Bool[Array, ""]]:
         valid = self.contains(value)
-        if self.dtype == np.bool_:  # some XLA backends do not clamp flags
+        if self.dtype == np.bool_:  # some XLA backends do not clamp booleans
             return (value.astype(np.bool_) | self.low) & self.high, ~valid
         if np.issubdtype(self.dtype, np.floating):
-            value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)
-        low, high, _ = self._bounds_as(value.dtype)  # NaN counts as 0
-        nearest = jnp.clip(value, low, high).astype(self.dtype)  # inside, so that no cast wraps
+            value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)  # NaN counts as 0
+        low, high, _ = self._bounds_as(value.dtype)
+        nearest = jnp.clip(value, low, high).astype(self.dtype)  # clipped first: no cast wraps
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -194,7 +194,7 @@ def _sample_integers(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
     """Draw integers from low to high inclusive, up to the dtype's limit (unlike `randint`)."""
     word = jax.random.bits(key, low.shape, jnp.uint32)
     span = jnp.asarray((high.astype(np.int64) - low.astype(np.int64) + 1).astype(np.uint32))
-    # A span of 2**32 wraps to zero: then every word is a value.
+    # A span of 2**32 wraps to zero; every 32-bit word is then a valid value.
     offset = jnp.where(span == 0, word, multiply_high(word, span))
     return (jnp.asarray(low).astype(jnp.uint32) + offset).astype(low.dtype)
 

@@ -44,7 +44,7 @@ def _by_columns(columns: list[Array]) -> Array:
 
 @_by_columns.def_vmap
 def _over_columns(axis_size: int, batched: Any, columns: list[Array]) -> tuple[Array, bool]:
-    """Merge the batch axes: XLA would transpose a batch of matrices in its inner axes."""
+    """Merge the batch axes into one: XLA would transpose only the inner axes of many matrices."""
     full = [
         column if is_batched else jnp.broadcast_to(column, (axis_size, *column.shape))
         for column, is_batched in zip(columns, batched[0], strict=True)

@@ -1,4 +1,7 @@
-"""Levels and first states of the rows of a batch, from each row's key, params and candidates."""
+"""Levels and first states of the rows of a batch, from each row's key, params and candidates.
+
+A row is one environment of the batch.
+"""
 
 from typing import Any, NamedTuple
 
@@ -17,16 +20,16 @@ PURPOSE_SHIFT = 28
 
 
 class Starts(NamedTuple):
-    """Inputs of first states, except for the row."""
+    """What determines the first states of all rows."""
 
     env: Env
     num_envs: int
-    key: Keys  # one key, or one for each environment
+    key: Keys  # one key for the batch, or one for each environment
     params: Any  # any leaf may have a first axis of `num_envs`
 
     @property
     def rows(self) -> Int32[Array, " num_envs"]:
-        """Numbers of all rows."""
+        """Indices of all rows, 0 to num_envs - 1."""
         return jnp.arange(self.num_envs, dtype=jnp.int32)
 
     @property
@@ -40,14 +43,14 @@ class Starts(NamedTuple):
         return not jax.tree.leaves(self.axes)  # None is not a leaf
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
-        """Return the keys of rows for a purpose."""
+        """Return a key for each row; other purposes give independent keys."""
         if self.key.ndim:
             return jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.key[rows], purpose)
         return self.shared_keys(purpose, rows)
 
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
-        """Return keys that depend on a number, not on a row."""
-        # One fold for both numbers: each fold is a threefry, one or two kernels.
+        """Return a key for each of `numbers`, folded into the first key of the batch."""
+        # Purpose and number are folded in together: each fold is a threefry, one or two kernels.
         folded = numbers.astype(jnp.uint32) | jnp.uint32(purpose << PURPOSE_SHIFT)
         key = self.key.reshape(-1)[0]
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, folded)
@@ -70,7 +73,7 @@ class Starts(NamedTuple):
             return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
     def states(self, rows: Int32[Array, " rows"], levels: Any) -> Any:
-        """Return first states of rows in the given levels."""
+        """Return the first state of each row in its level."""
         return self.begin(rows, levels, self.params_of(rows)).state
 
     def candidates(
@@ -125,7 +128,7 @@ def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool 
 
 
 def select(mask: Array, new: Any, old: Any) -> Any:
-    """Take the rows of the mask from `new`, the others from `old`."""
+    """Return the leaves of `new` in rows where the mask is true, of `old` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(along(mask, a), a, b), new, old)
 
 

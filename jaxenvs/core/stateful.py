@@ -14,7 +14,7 @@ from .wrapper import Wrapper
 
 @struct
 class WrappedState(Struct):
-    """State of the environment inside and the wrapper's state, called `memory`."""
+    """State of the wrapped environment (`env`) and of the wrapper (`memory`)."""
 
     env: Any
     memory: Any
@@ -29,7 +29,7 @@ class StatefulWrapper(Wrapper):
     """Base of wrappers with a state ("memory"), stored in a `WrappedState`.
 
     A subclass writes `begin` and `after`, and `shown` if observations depend on the memory. It sets
-    `remembers_episodes` if `begin` uses `ended`, so that something outlives episodes.
+    `remembers_episodes` if `begin` uses `ended`, so that a part of the memory outlives episodes.
     """
 
     remembers_episodes: ClassVar[bool] = False
@@ -37,16 +37,20 @@ class StatefulWrapper(Wrapper):
     def begin(self, obs: PyTree[Array], ended: Any | None) -> Any:
         """Return the memory at the start of an episode, as arrays.
 
-        obs: first observation inside. ended: memory at the end of the previous episode, or None.
+        obs: first observation of the wrapped environment. ended: memory at the end of the previous
+        episode, or None.
         """
         raise NotImplementedError
 
     def after(self, memory: Any, action: Any, step: Step) -> tuple[Any, Step]:
-        """Return the memory after a step inside, and the step with changed reward or info."""
+        """Return the memory after a step of the wrapped environment, and that step.
+
+        A subclass may change the step's reward and info.
+        """
         raise NotImplementedError
 
     def shown(self, obs: PyTree[Array], memory: Any) -> PyTree[Array]:
-        """Turn an observation inside into the wrapper's."""
+        """Turn an observation of the wrapped environment into the wrapper's."""
         return obs
 
     def _shows_another(self) -> bool:
@@ -58,11 +62,11 @@ class StatefulWrapper(Wrapper):
 
     @property
     def carries_over(self) -> bool:  # type: ignore[override]
-        """True if something outlives episodes, here or inside."""
+        """True if a part of the state outlives episodes, here or in the wrapped environment."""
         return self.remembers_episodes or self.env.carries_over
 
     def inner(self, state: WrappedState) -> Any:
-        """State of the environment inside."""
+        """State of the wrapped environment."""
         return state.env
 
     def observe(self, state: WrappedState, params: Any = None) -> PyTree[Array]:
@@ -93,19 +97,19 @@ class StatefulWrapper(Wrapper):
         return changed._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
 
     def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
-        """Carry over the state inside and the memory."""
+        """Carry over the state of the wrapped environment and the memory."""
         inner = self.inner_params(params)
         state = self.env.carry_over(ended.env, begun.env, inner)
         memory = self.begin(self.env.observe(state, inner), ended.memory)
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Raise: an observation of the package does not contain this wrapper's state."""
+        """Raise: an observation of `package` does not contain this wrapper's state."""
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 
 def check_wrapped(state: Any, name: str) -> None:
-    """Raise `TypeError` for a state that is not a wrapper's."""
+    """Raise `TypeError` unless `state` is a `WrappedState`; `name` is the wrapper's class."""
     if not isinstance(state, WrappedState):
         kind = type(state).__name__
         raise TypeError(f"step: {name} needs a state from its reset or step, got {kind}")

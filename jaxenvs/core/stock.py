@@ -21,17 +21,17 @@ from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Levels made at a time: (largest state in bytes, levels). Small levels cost a GPU little more than
-# kernel launches; more large ones would not fit into its cache.
+# Number of levels made at a time, by size of a state: (largest size in bytes, levels). Small levels
+# cost a GPU little more than kernel launches; more than 1,024 large ones would not fit its cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
-SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows without a loop
+SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows (environments) without a loop
 
 
 @struct
 class Stock(Struct):
     """A ring buffer of first states."""
 
-    states: Any  # first axis: the ring's size, and one chunk that takes writes to a full ring
+    states: Any  # first axis: the ring's size plus one chunk, where writes to a full ring go
     # Index of the next unused state, number of unused states, chunks made, and a hash of the params
     # of the states. One array, because each separate number would be copied by its own kernel.
     counters: Int32[Array, "4"]
@@ -41,7 +41,7 @@ class _Trip(NamedTuple):
     """Carry of the loop that makes states."""
 
     rows: Any  # states of the batch
-    states: Any  # of the ring
+    states: Any  # states of the ring
     # Index of the next unused state, number of unused states, chunks made, rows served, levels
     # rejected since the last accepted one.
     counters: Int32[Array, "5"]
@@ -55,7 +55,10 @@ def usual_chunk(env: Env, num_envs: int) -> int:
 
 
 def usual_size(chunk: int, num_envs: int) -> int:
-    """Return the default size of the ring: two chunks, 4,096 states or a 16th of a large batch."""
+    """Return the default size of the ring: the largest of three sizes, in whole chunks.
+
+    They are two chunks, a state per environment (at most 4,096), and a 16th of the batch.
+    """
     return chunk * max(2, -(-min(num_envs, 4096) // chunk), num_envs // (16 * chunk))
 
 
@@ -148,7 +151,7 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), end - served)
 
     def _taken(self, trip: _Trip, number: Any) -> Any:
-        """Return the unused states at these offsets from the next one."""
+        """Return the unused states at these offsets from the next unused one."""
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
@@ -167,8 +170,9 @@ class Ring(NamedTuple):
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # Whole chunks are written in place: a scatter would compute an index for every byte.
-            # Without the barrier each byte's thread would also compute the states.
+            # Whole chunks are copied in place; a scatter would compute an index for every byte.
+            # Without the barrier XLA would fuse level generation into this copy, and the thread
+            # that writes a byte would recompute its state.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -187,7 +191,7 @@ class Ring(NamedTuple):
             place = jnp.where(accepted & self._has_room(trip), place, dropped)
             states = written(trip.states, place, made)
         ready = jnp.where(self._has_room(trip), ready + count, ready)
-        chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)  # a level's number has 28 bits
+        chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)  # level numbers have 28 bits
         counters = _counters(first, ready, chunks, served, rejected)
         return trip._replace(states=states, counters=counters)
 

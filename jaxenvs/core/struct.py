@@ -72,7 +72,7 @@ def _hash(self: Any) -> int:
 
 
 def _value(it: Any) -> tuple[Any, ...]:
-    """Return the structure and the leaves, by which structs are compared."""
+    """Return the structure and the values of the leaves; equal structs have equal ones."""
     leaves, structure = jax.tree.flatten(it)
     return structure, *(_leaf_value(leaf, it) for leaf in leaves)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .facts import away, drawn, listed
 
-Cells = dict[tuple[int, int], int]  # (steps ahead, steps to the right) of the agent -> tile
-AGENT = ">v<^"  # by `facing`
+Cells = dict[tuple[int, int], int]  # (steps ahead of the agent, to its right) -> tile byte
+AGENT = ">v<^"  # sign of the agent for each `facing`
 
 
 class Scene(NamedTuple):
@@ -18,15 +18,15 @@ class Scene(NamedTuple):
 
     view: np.ndarray  # tile bytes in sight, far row first, 0 for unseen cells
     grid: np.ndarray  # tile bytes
-    row: int  # of the agent
+    row: int  # row and column of the agent
     column: int
-    facing: int  # see `gridworld`
-    direction: int  # in the family's numbers
-    carried: int  # tile byte
+    facing: int  # direction of the agent in MiniGrid's encoding, see `gridworld`
+    direction: int  # the same in the family's encoding
+    carried: int  # tile byte that the agent carries, 0 for none
 
 
 def scene_of(env: Any, state: Any) -> Scene:
-    """Copy what text needs of a state of `env` to the host, by one compiled program per `env`."""
+    """Copy the parts of a state that text describes to the host; compiled once per `env`."""
     view, grid, *numbers = jax.device_get(_reader(env)(state))
     return Scene(view, grid, *map(int, numbers))
 

@@ -34,7 +34,7 @@ def pip() -> str:
 
 def _requirement(extra: str) -> str:
     """Return pip's argument; it names an index's package only if jaxenvs came from an index."""
-    there = importlib.metadata.distributions(name=PROGRAM)  # several: a build leaves an egg-info
+    there = importlib.metadata.distributions(name=PROGRAM)  # often two: a build leaves an egg-info
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
         is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, not installed
@@ -58,5 +58,5 @@ def _shown(path: Path) -> str:
 
 def _here(path: Path) -> str:
     """Return a path, relative to the current folder if it lies in it."""
-    path = Path(os.path.abspath(path))  # not resolved: a virtual environment links to its Python
+    path = Path(os.path.abspath(path))  # keeps links: a virtual environment's Python is a link
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

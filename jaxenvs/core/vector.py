@@ -33,7 +33,7 @@ class VectorState(Struct):
     """State of a batch: every leaf of `env` has the batch as its first axis."""
 
     env: Any
-    ended: UInt8[Array, " num_envs"] | None  # with `next_step`: the episode is done
+    ended: UInt8[Array, " num_envs"] | None  # with `next_step`: 1 where the episode is done
     pool: Any  # with `pool`: prepared levels, first axis of length pool_size
     stock: Stock | None = None  # with `stock`: prepared first states
 
@@ -44,12 +44,12 @@ class VectorEnv:
 
     `autoreset` sets when the next episode begins after an episode is done:
       same_step  in the same step: obs and state are the first of the next episode,
-                 `info["final_obs"]` is the true successor (computed only if it is read), and
-                 `info["final_mask"]` its legal actions, if `env` ever forbids one;
+                 `info["final_obs"]` is the last observation of the done episode (computed only if
+                 it is read), and `info["final_mask"]` its legal actions, if `env` ever forbids one;
       next_step  in the next step, which ignores its action and has reward 0;
       none       never; call `reset_rows` for the environments to restart.
 
-    `reset_source` sets the source of its level:
+    `reset_source` sets the source of the next episode's level:
       fresh  every step generates a level for every environment: for tiny levels on a GPU;
       exact  levels are generated for done episodes only, `chunk` at a time: the same levels as
              with `fresh`, bit for bit;
@@ -155,9 +155,9 @@ class VectorEnv:
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
-        # The barrier makes these values data. Otherwise each selection would read the old state
-        # again, and a scan would copy the state before overwriting it (two of DoorKey's fourteen
-        # kernels).
+        # Without the barrier XLA would fuse these values into each selection below, which would
+        # read the old state again; a scan would then copy the state before overwriting it (two of
+        # DoorKey's fourteen kernels).
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -166,7 +166,7 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            if self.env.carries_over:  # a step that only restarts does not count
+            if self.env.carries_over:  # statistics must not count a step that only restarts
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:
@@ -231,7 +231,7 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each done row, and carry over its statistics."""
+        """Begin a new episode in each done environment, and carry over its statistics."""
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun
@@ -240,7 +240,7 @@ class VectorEnv:
         return begun.replace(env=select(ended, kept, begun.env))
 
     def _begun(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Take first states from the reset source."""
+        """Begin new episodes where `ended` is true, with first states from the reset source."""
         source, rows = self.reset_source, state.env
         if source == "stock" and state.stock is not None and starts.has_one_setting:
             rows, left = self._ring(starts).restart(state.stock, rows, ended)
@@ -266,7 +266,7 @@ class VectorEnv:
         return min(chunk, self.stock_size or chunk)
 
     def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
-        """Draw levels for all rows to share."""
+        """Draw `count` levels, which all environments share."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: environments share the levels of a pool, so they need the same params; "
@@ -360,7 +360,10 @@ def usual_source(env: Env) -> str:
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Apply `jax.vmap`; a single row is compiled without a batch axis, in half the time."""
+    """Apply `jax.vmap` over `rows` environments.
+
+    A single environment is compiled without a batch axis, in half the time.
+    """
     if rows != 1:
         return jax.vmap(function, axes)
 
@@ -386,7 +389,7 @@ def _arrays(action: Any) -> Any:
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
-    """Clear the step of rows that only restart: zero reward, not done, zero info."""
+    """Clear the step of environments that only restart: zero reward, not done, zero info."""
 
     def zero(leaf: Array) -> Array:
         return jnp.where(along(ended, leaf), jnp.zeros_like(leaf), leaf)

@@ -10,17 +10,17 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-PICTURE = 255  # highest value of a picture; integers with a smaller range are categories
+PICTURE = 255  # highest value of a pixel; integers with a smaller range are categories
 
 
 class Vocabulary(NamedTuple):
     """An observation as a map of categorical cells and a vector of further categories."""
 
-    map: tuple[int, int]  # rows and columns
+    map: tuple[int, int]  # rows and columns of the map
     cells: tuple[int, ...]  # number of categories of each channel of a cell
     rest: tuple[int, ...]  # number of categories of each entry of the vector
-    # From one observation to int32 (rows, columns, channels) and (entries,), counted from 0;
-    # traceable.
+    # Function that turns one observation into its categories, counted from 0: int32 (rows, columns,
+    # channels) for the map and (entries,) for the vector. Traceable.
     read: Callable[[Any], tuple[Array, Array]]
     write: Callable[[Array, Array], Any]  # inverse of `read`
 

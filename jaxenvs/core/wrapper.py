@@ -1,4 +1,4 @@
-"""The base of all wrappers: it forwards every member to the environment inside."""
+"""The base of all wrappers: it forwards every member to the wrapped environment."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ class Wrapper(Env, kw_only=False):
     """An environment that forwards everything to `env`; the base of all wrappers.
 
     `env` and the fields of subclasses may be given by position. A subclass overrides the members
-    that change: `transform` for an observation that follows from the one inside; `step` and
+    that change: `transform` for an observation computed from that of `env`; `step` and
     `reset_to`, perhaps with `inner`; `default_params` and `inner_params` if it adds params;
     `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
     wrappers with a state.
@@ -41,7 +41,10 @@ class Wrapper(Env, kw_only=False):
     env: Env
 
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
-        """`kw_only`: give the fields of this subclass by name; None: where Python demands it."""
+        """Make the subclass a dataclass.
+
+        `kw_only`: its fields must be given by name; None: only if Python demands it.
+        """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
 
@@ -53,34 +56,34 @@ class Wrapper(Env, kw_only=False):
             raise TypeError(f"{type(self).__name__}: env must come from jaxenvs.make, got {kind}")
 
     def __getattr__(self, name: str) -> Any:
-        """Return a member of the environment inside that `Env` does not have."""
+        """Return a member of the wrapped environment that `Env` does not have."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
             return object.__getattribute__(self, name)  # raises
         return _of_wrapper(self, getattr(self.env, name))
 
     @property
     def unwrapped(self) -> Env:
-        """The environment at the bottom."""
+        """The environment without any wrapper."""
         return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
 
     @property
     def default_params(self) -> Any:
-        """Params of the environment inside."""
+        """Params of the wrapped environment."""
         return self.env.default_params
 
     @property
     def action_space(self) -> Space:
-        """Action space of the environment inside."""
+        """Action space of the wrapped environment."""
         return self.env.action_space
 
     @property
     def observation_space(self) -> Space:
-        """Observation space of the environment inside."""
+        """Observation space of the wrapped environment."""
         return self.env.observation_space
 
     @property
     def controls(self) -> Controls:
-        """Keys and mouse of the environment inside, unless the wrapper changes the actions."""
+        """Keys and mouse of the wrapped environment, unless the wrapper changes the actions."""
         if type(self).action_space is not Wrapper.action_space:
             return super().controls
         controls = self.env.controls
@@ -95,22 +98,22 @@ class Wrapper(Env, kw_only=False):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Layout of the environment's observation; empty for a changed one."""
+        """Layout of the wrapped environment's observation; empty if the wrapper changes it."""
         return () if self._shows_another() else self.env.observation_layout
 
     @property
     def features(self) -> Features:
-        """Features of the environment inside, unless the wrapper changes the observation."""
+        """Features of the wrapped environment, unless the wrapper changes the observation."""
         return super().features if self._shows_another() else self.env.features
 
     @property
     def map_features(self) -> Features:
-        """Map features of the environment, or of a changed observation."""
+        """Map features of the wrapped environment, unless the wrapper changes the observation."""
         return super().map_features if self._shows_another() else self.env.map_features
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Categories of the environment's observation, or of a changed one."""
+        """Vocabulary of the wrapped environment, unless the wrapper changes the observation."""
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
@@ -119,28 +122,28 @@ class Wrapper(Env, kw_only=False):
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 
     def inner(self, state: Any) -> Any:
-        """State of the environment inside."""
+        """State of the wrapped environment."""
         return state
 
     def inner_params(self, params: Any) -> Any:
-        """Params of the environment inside; None stands for the defaults."""
+        """Params of the wrapped environment; None stands for the defaults."""
         return params
 
     def _keeps_state(self) -> bool:
-        """Tell whether a state is the same inside and outside."""
+        """Tell whether the wrapper's states are those of the wrapped environment."""
         return type(self).inner is Wrapper.inner
 
     def check_values(self, params: Any, where: str) -> None:
-        """Also check the params of the environment inside."""
+        """Also check the params of the wrapped environment."""
         super().check_values(params, where)
         self.env.check_values(self.inner_params(params), where)
 
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """Turn an observation of the environment inside into the wrapper's."""
+        """Turn an observation of the wrapped environment into the wrapper's."""
         return obs
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Return the trials of the environment inside, in this wrapper."""
+        """Return this wrapper around the trials of the wrapped environment."""
         return dataclasses.replace(self, env=self.env.trials(tasks, part, **lengths))
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -157,7 +160,10 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Carry over the state inside, which is the field `env` of a changed state."""
+        """Carry over the wrapped environment's state.
+
+        A wrapper with its own state holds it in the field `env`.
+        """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
         return inside if self._keeps_state() else begun.replace(env=inside)
@@ -196,7 +202,7 @@ def _needs_names(cls: type) -> bool:
 
 
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
-    """Return a member of the environment inside, as a function of the wrapper's states and params.
+    """Return a member of the wrapped environment, as a function of the wrapper's states and params.
 
     Parameters are recognised by their names. A value, or a function without such parameters, is
     returned as it is.
@@ -223,12 +229,12 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
 
 
 def _inner_step(wrapper: Wrapper, step: Any) -> Any:
-    """Return a step with the state inside; other values of a parameter `step` are unchanged."""
+    """Return a step with the wrapped environment's state; other values of `step` are unchanged."""
     return step._replace(state=wrapper.inner(step.state)) if isinstance(step, Step) else step
 
 
 def _forwarded(name: str, default: Any) -> Any:
-    """Return the member of `Wrapper` that takes the place of a default of `Env`."""
+    """Return a member of `Wrapper` that forwards to `env`, in place of `Env`'s default."""
 
     def inside(wrapper: Wrapper) -> Any:
         return _of_wrapper(wrapper, getattr(wrapper.env, name))

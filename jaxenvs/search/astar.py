@@ -37,7 +37,7 @@ def astar(
     admissible: bool | None = None,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search for the cheapest actions from a level (or levels, by a leading axis) to a goal.
+    """Search for the cheapest actions from a level, or levels with a leading axis, to a goal.
 
     domain: a `Puzzle`, or a `Domain` of functions.
     level: `PuzzleLevel`, a state of the puzzle, or a board.
@@ -88,8 +88,8 @@ def qstar(
     """Search as `astar` does, but expand one action of a board at a time.
 
     q: (instance, board) -> float32 (actions,), a lower bound on the cost to a goal through each
-        action; by default from the heuristic of each neighbour. This search is meant for a network
-        that computes all actions in one pass.
+        action; by default the cost of the action plus the heuristic of the board it leads to. Q* is
+        meant for a network that evaluates all actions in one pass.
     """
     is_default = q is None
     checked_domain(domain, "qstar")
@@ -102,7 +102,10 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Cost of each action plus the heuristic of its successor; equal for equal domains."""
+    """Cost of each action plus the heuristic of the board it leads to.
+
+    Equal for equal domains, so `jit` reuses the compiled search.
+    """
 
     domain: Any
 

@@ -19,7 +19,7 @@ from .store import hash_of
 class _Beam(NamedTuple):
     """Beam of one level at one step, and the path to each board."""
 
-    board: Any  # first axis: width
+    board: Any  # boards of the beam; first axis: width
     cost: Float32[Array, " width"]
     alive: Bool[Array, " width"]
     action: Int16[Array, " width"]
@@ -82,7 +82,7 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # unsolved: the first board, which has the lowest score
+    place = jnp.maximum(end.goal, 0)  # if unsolved, board 0, which has the lowest score
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),
@@ -139,7 +139,10 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 
 
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
-    """Return which lanes repeat the board of a cheaper, or equally cheap earlier, lane."""
+    """Return which lanes repeat the board of a cheaper, or equally cheap earlier, lane.
+
+    A lane is one candidate board of the next beam.
+    """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
     # Sorting by two hashes puts equal boards next to each other, and invalid lanes at the end.

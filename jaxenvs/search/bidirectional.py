@@ -1,7 +1,8 @@
 """Bidirectional A* that meets in the middle (MM; Holte et al. 2016).
 
-An entry's priority is the larger of its f and twice its cost, so neither side searches beyond the
-middle of a cheapest path. With a weak heuristic, it expands far fewer boards than A* from one end.
+An entry's priority is the larger of f = cost + heuristic and twice the cost, so neither side
+searches beyond the middle of a cheapest path. With a weak heuristic, this expands far fewer boards
+than A* from one end.
 """
 
 import functools
@@ -23,7 +24,7 @@ from .result import Result
 
 
 class Backward(NamedTuple):
-    """A puzzle searched from its goal: action i leads to row i of `predecessors`."""
+    """A puzzle searched from its goal: action i leads to predecessor i of a board."""
 
     puzzle: Puzzle
     num_actions: int
@@ -35,7 +36,7 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """Inverse of each action: if predecessors come from inverse actions, they undo them."""
+        """Inverse of each action: the puzzle's, because predecessors come from inverse actions."""
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:
@@ -57,7 +58,10 @@ class Backward(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """Cheapest pair of a forward row and a backward row with the same board."""
+    """For each level, the cheapest pair of a forward node and a backward node with the same board.
+
+    Nodes are given by their rows in the two stores, -1 before a pair is found.
+    """
 
     cost: Float32[Array, " levels"]
     forward: Int32[Array, " levels"]
@@ -82,7 +86,7 @@ def bidirectional(
     admissible: bool = True,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search from a level (or levels, by a leading axis) and from its goal at the same time.
+    """Search from a level, or levels with a leading axis, and from its goal at the same time.
 
     puzzle: has `goal` and `predecessors`.
     heuristic: (instance, board) -> estimate of the cost to the goal; by default
@@ -146,7 +150,7 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """Two engines that alternate: the one with the lower first priority continues."""
+    """Two engines that take turns: the one with the lower priority at its front continues."""
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
@@ -178,12 +182,12 @@ class _Both:
             first = ends.backward.store.used
             return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
 
-        # Loops of zero or one trip, because `lax.cond` would copy both stores.
+        # Loops of zero or one iteration, because `lax.cond` would copy both stores.
         trips = turn.astype(jnp.int32)
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the rows from `first` on in the other side's store."""
+        """Look up the nodes from row `first` on in the other side's store, and record meetings."""
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
 
@@ -205,14 +209,15 @@ class _Both:
     def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds and mark finished levels, on both sides alike."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # If a cheaper solution exists, one side has an open entry on it whose priority is at most
-        # its cost. Either side may have it, so a proof needs the bounds of both.
+        # If a cheaper solution exists, one side has an open entry on its path, with a priority of
+        # at most the solution's cost. It may be either side, so a proof needs the bounds of both.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # No entry is skipped before the sides meet, so an empty side has expanded everything.
+        # No entry is skipped before the sides meet, so a side with an empty open list has expanded
+        # every board that it can reach.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -260,7 +265,7 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions from a row of the backward search to the goal."""
+        """Append the actions that lead from a node of the backward search to the goal."""
         nodes = back.store.nodes
 
         def on(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -280,7 +285,7 @@ class _Both:
 def _better(
     meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
 ) -> _Meeting:
-    """Take the cheapest pair of each level; ties go to the first."""
+    """Update `meeting` with the cheapest new pair of each level; ties go to the first."""
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)
     least = meeting.cost.at[level].min(cost)

@@ -34,8 +34,8 @@ class Domain:
     num_actions: int
     num_words: int
     heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
-    unit_cost: bool = False  # every action costs 1, which saves a sort
-    # (instance, board, action) -> `Move`, for Q*; None: a row of `neighbours`
+    unit_cost: bool = False  # whether every action costs 1, which saves a sort
+    # (instance, board, action) -> `Move` of one action, for Q*; None: taken from `neighbours`
     apply: Callable[[Any, Any, Any], Move] | None = None
     # (instance, board) -> bool (actions,): actions that Q* tries, computed more cheaply than
     # `neighbours`; some may turn out to be invalid. None: the valid actions of `neighbours`
@@ -69,7 +69,7 @@ def board_shape(domain: Any) -> Any:
 
 
 def as_levels(domain: Any, level: Any, where: str) -> tuple[PuzzleLevel, bool]:
-    """Return the levels with a leading axis, and whether the argument had one.
+    """Return the levels with a leading axis, and whether `level` had that axis.
 
     Takes a `PuzzleLevel`, a state of the environment or of a wrapper, or a board.
     """

@@ -12,7 +12,7 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-FINE = 0.25  # priority difference that does not matter, as a share of the cheapest action's cost
+FINE = 0.25  # priority difference that does not matter, as a fraction of the cheapest action's cost
 
 
 class Settings(NamedTuple):
@@ -24,9 +24,10 @@ class Settings(NamedTuple):
     terminate: str
     longest: int
     admissible: bool
-    by_action: bool  # Q*
+    by_action: bool  # whether an open entry is one action of a node (Q*), not the node
     bucket_width: float | None = None  # priority difference that does not matter, if given
-    to_middle: bool = False  # one side of `bidirectional`, which decides when the search ends
+    # Whether this is one of the two searches of `bidirectional`, which decides when they end.
+    to_middle: bool = False
 
 
 class Search(NamedTuple):
@@ -34,21 +35,21 @@ class Search(NamedTuple):
 
     store: Store
     todo: OpenList
-    cost: Float32[Array, " levels"]  # of the best goal
-    goal: Int32[Array, " levels"]  # its row, -1 before a goal is found
-    nearest: Float32[Array, " levels"]  # lowest bound of any board
-    nearest_row: Int32[Array, " levels"]
+    cost: Float32[Array, " levels"]  # cost of the best goal found so far, infinite without one
+    goal: Int32[Array, " levels"]  # row of that goal, -1 without one
+    nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
+    nearest_row: Int32[Array, " levels"]  # row of that board
     done: Bool[Array, " levels"]
     # Lower bound on the optimal cost. Constant once a level is done: its open entries are skipped.
     lower: Float32[Array, " levels"]
-    lost: Bool[Array, " levels"]  # a board was discarded because of a heuristic that may be wrong
+    lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
     finest: Float32[Array, ""]  # priority difference below which the order does not matter
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Return the rows of the store: the budget, and room for the nodes of one iteration."""
+    """Return the number of rows of the store: the budget and the nodes of one iteration."""
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -56,7 +57,7 @@ def rows_for(domain: Any, settings: Settings, levels: int) -> int:
 def keys_of(
     domain: Any, boards: Any, many: bool, level: Array | None = None
 ) -> UInt32[Array, "lanes words"]:
-    """Pack boards into keys; with many levels, the level's number is the first word."""
+    """Pack boards into keys; with many levels, the first word is the level's index."""
     keys = jax.vmap(domain.pack)(boards)
     if not many:
         return keys
@@ -65,7 +66,7 @@ def keys_of(
 
 
 class Engine:
-    """Operations of one search, for tracing, with the levels as constants."""
+    """Operations of one search, called while JAX traces it; its loops close over the levels."""
 
     def __init__(
         self, domain: Any, bound: Any, settings: Settings, coarse: bool, many: bool, levels: Any
@@ -138,14 +139,14 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the finest width, the central priority and the width of the first ranges."""
+        """Return the finest width of ranges, and the middle and width of the first ranges."""
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
         elif self.coarse:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # until costs are known
+        else:  # wide ranges until costs are known
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
@@ -183,7 +184,7 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Return the successors of the entries, grouped by entry, the most expensive entry first.
+        """Return the children of the entries, grouped by entry, the most expensive entry first.
 
         Also returns which are valid, and the smallest priority difference that matters.
         """
@@ -226,7 +227,7 @@ class Engine:
         return jax.tree.map(lambda leaf: leaf[action], moves)
 
     def _possible(self, instance: Any, board: Any) -> Array:
-        """Return the mask of actions to try."""
+        """Return the mask of actions that Q* tries."""
         possible = getattr(self.domain, "possible", None)
         if possible is not None:
             return possible(instance, board)
@@ -298,7 +299,7 @@ class Engine:
         best, goal_row = _best(search.cost, search.goal, cost, row, level, goal)
         near, near_row = _best(search.nearest, search.nearest_row, bound, row, level, valid)
         opens = valid & ~goal
-        score = cost + self.settings.weight * bounds.T  # actions, if any, are the first axis
+        score = cost + self.settings.weight * bounds.T  # with Q*, the first axis is the action
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
         # A finite priority may overflow; only an infinite bound excludes a board.
@@ -331,7 +332,8 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries above the cost are skipped, so the bound cannot exceed it.
+            # Entries with a priority above the best goal's cost are skipped, so the lower bound
+            # cannot exceed that cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -346,16 +348,17 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return the lowest cost for which entries from a priority on are still expanded."""
+        """Return the goal cost at or below which entries of this priority are not expanded."""
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of solutions through entries from a priority on."""
+        """Return a lower bound on the cost of solutions through entries of at least `priority`."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most the weight times a solution's cost. Division may round upwards.
+        # A priority is at most the weight (if above 1) times a solution's cost. Division may round
+        # up, so the factor is a little below 1 / weight.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
@@ -373,7 +376,7 @@ class Engine:
 def _best(
     least: Array, least_row: Array, value: Array, row: Array, level: Array, valid: Array
 ) -> tuple[Array, Array]:
-    """Return the lowest value of each level, and the first row with it."""
+    """Return the lowest value of each level so far, and the first row that has it."""
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)
     lowest = valid & (value == new[level]) & (value < least[level])

@@ -8,7 +8,7 @@ from .engine import Settings
 
 
 def bytes_per_node(key_words: int, entries: int = 1) -> int:
-    """Return the bytes that a search stores for each node, including its key."""
+    """Return how many bytes a search stores for each node, including its key."""
     return 4 * key_words + 4 + 4 + 2 + 1 + 4 * store.SLOTS_PER_ROW + 4 * entries + 2
 
 

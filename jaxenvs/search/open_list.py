@@ -2,9 +2,10 @@
 
 It needs no heap and no sort over all entries. A bucket holds the entries of one range of
 priorities, newest first, as a stack of pages from one pool. The ranges have equal widths around the
-front of the search. If the front leaves them, or one bucket holds most of the entries although its
-range could be narrower, the list gets new ranges and all entries move: the list has two sets of
-buckets, and until the old set is empty, `pop` returns its entries to be pushed again.
+front of the search, its lowest open priority. If the front leaves them, or one bucket holds most of
+the entries although its range could be narrower, the list gets new ranges and all entries move: the
+list has two sets of buckets, and until the old set is empty, `pop` returns its entries to be pushed
+again.
 """
 
 from typing import NamedTuple
@@ -13,28 +14,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-BUCKETS = 256  # buckets of a set
-PAGE = 1024  # entries of a page in a pool of SMALL to LARGE entries
-SMALL_PAGE = 16  # entries of a page in a smaller pool
+BUCKETS = 256  # number of buckets in a set
+PAGE = 1024  # entries per page in a pool of SMALL to LARGE entries
+SMALL_PAGE = 16  # entries per page in a smaller pool
 SMALL = 1 << 14
-LARGE_PAGE = 4096  # entries of a page in a larger pool
+LARGE_PAGE = 4096  # entries per page in a larger pool
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
 LEAST = np.finfo(np.float32).tiny  # smallest width of a range; a smaller one would count as 0
 UNKNOWN = np.float32(1e30)  # width of the ranges before costs are known
 GROWTH = 16.0  # largest factor between the widths of successive ranges
-CROWD = 4  # batches that make a bucket crowded
+CROWD = 4  # a bucket is crowded if it holds more than this many batches
 
 
 class OpenList(NamedTuple):
     """Two sets of buckets: one in use, the other empty or being emptied."""
 
     entries: Int32[Array, "pages page"]
-    page_of: Int32[Array, "2 buckets pages_of_one"]  # pages of a bucket, bottom first
-    size: Int32[Array, "2 buckets"]  # entries
-    free: Int32[Array, " pages"]  # numbers of all pages, pages in use first
-    used: Int32[Array, ""]  # pages in use
-    current: Int32[Array, ""]  # the set in use
+    page_of: Int32[Array, "2 buckets pages_of_one"]  # indices of a bucket's pages, bottom first
+    size: Int32[Array, "2 buckets"]  # number of entries in each bucket
+    free: Int32[Array, " pages"]  # indices of all pages; those in use come first
+    used: Int32[Array, ""]  # number of pages in use
+    current: Int32[Array, ""]  # index of the set in use
     edges: Float32[Array, " buckets"]  # lowest priority of each bucket; -inf for the first
     width: Float32[Array, ""]  # distance between edges
     lowest: Float32[Array, ""]  # lowest priority pushed since the ranges last changed
@@ -170,7 +171,7 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower edges of the ranges; the middle range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # An infinite edge would be above every priority in its bucket.
+    # Edges that overflow are clipped: an infinite edge would exceed the priorities in its bucket.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
@@ -179,7 +180,8 @@ def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " l
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not put an entry above its priority: proofs rely on the edges.
+    # Rounding must not put an entry into a bucket whose edge exceeds its priority: proofs rely on
+    # the edges.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
@@ -222,7 +224,10 @@ def _without_pages(
 
 
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
-    """Sort lanes by bucket, stably; if bucket and lane fit into one word, sort words."""
+    """Return the lanes sorted by bucket, stably.
+
+    If bucket and lane fit into one 32-bit word, one array of such words is sorted: faster than two.
+    """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()
     if bits + buckets.bit_length() > 32:

@@ -14,15 +14,17 @@ class Result(Struct):
     """Solution of a search. With several levels, all fields but the counts have a leading axis."""
 
     solved: Bool[Array, "*levels"]
-    cost: Float32[Array, "*levels"]  # of the actions; infinite if unsolved
-    # From the start to the goal, padded with -1; if unsolved, to the board with the lowest bound.
+    cost: Float32[Array, "*levels"]  # cost of the actions; infinite if unsolved
+    # Actions from the start to the goal, padded with -1; if unsolved, to the board with the lowest
+    # bound.
     actions: Int32[Array, "*levels longest"]
-    length: Int32[Array, "*levels"]  # if above `longest`, `actions` is all -1
-    optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
-    unsolvable: Bool[Array, "*levels"]  # proven: every reachable board was examined
-    lower_bound: Float32[Array, "*levels"]  # on the optimal cost; -inf if it is not admissible
-    board: Any  # the goal, or the board with the lowest bound
-    nodes: Int32[Array, ""]  # stored boards, including more expensive copies
+    length: Int32[Array, "*levels"]  # number of actions; if above `longest`, `actions` is all -1
+    optimal: Bool[Array, "*levels"]  # whether it is proven that no cheaper solution exists
+    unsolvable: Bool[Array, "*levels"]  # whether all reachable boards were examined without a goal
+    # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
+    lower_bound: Float32[Array, "*levels"]
+    board: Any  # the goal; if unsolved, the board with the lowest bound
+    nodes: Int32[Array, ""]  # number of stored boards, including more expensive copies
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 

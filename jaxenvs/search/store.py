@@ -21,7 +21,7 @@ class Nodes(NamedTuple):
     """A batch of nodes; in the store, one per row of its capacity."""
 
     key: UInt32[Array, "rows words"]
-    cost: Float32[Array, " rows"]  # from the start
+    cost: Float32[Array, " rows"]  # cost from the start
     parent: Int32[Array, " rows"]  # row of the parent, -1 for a start
     action: Int16[Array, " rows"]  # action that led here
 
@@ -31,8 +31,8 @@ class Store(NamedTuple):
 
     nodes: Nodes
     stale: UInt8[Array, " rows"]
-    slots: Int32[Array, " slots"]  # row, or EMPTY
-    used: Int32[Array, ""]  # rows
+    slots: Int32[Array, " slots"]  # hash table: row of a node, or EMPTY
+    used: Int32[Array, ""]  # number of rows in use
 
 
 def empty(rows: int, key_words: int) -> Store:
@@ -56,11 +56,11 @@ def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
 
 
 class _Probe(NamedTuple):
-    """Progress of each lane's search for a slot."""
+    """Progress of each lane's (new node's) search for a slot of the hash table."""
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    looks: Bool[Array, " lanes"]  # has found neither a slot nor an equal board
+    looks: Bool[Array, " lanes"]  # whether the lane has found neither a slot nor an equal board
     replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost, or -1
 
 
@@ -72,8 +72,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # All rows are first written after the last one, so that slots can point to them; then the
-    # winners are compacted.
+    # All lanes are first written to the rows after the last one in use, so that slots can point to
+    # them; then those that won a slot are compacted.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -84,8 +84,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # The highest lane wins: of equal boards it is the cheapest. Its row number exceeds all
-        # earlier ones, so `max` replaces an earlier row.
+        # Of lanes that claim the same slot, the highest wins: of equal boards it is the cheapest.
+        # Its row exceeds all earlier rows, so `max` also replaces an earlier row.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)

@@ -29,8 +29,8 @@ try:
 except ImportError:  # before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
-BATCH = 4  # environments
-RESETS = 16  # sampled levels
+BATCH = 4  # environments in a batch
+RESETS = 16  # number of sampled levels
 
 
 class ContractError(AssertionError):
@@ -40,8 +40,8 @@ class ContractError(AssertionError):
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
     """Check the whole contract of an environment or an id.
 
-    `steps` is the number of random and hostile steps (see `fuzzing`) in addition to the fixed
-    checks; `seed` determines the levels. Returns the names of the passed checks. Raises
+    `steps` is the number of fuzzing steps (see `fuzzing`) in addition to the fixed checks; `seed`
+    determines their levels and actions. Returns the names of the passed checks. Raises
     `ContractError` with a line for each failed check, and `registry.IncompleteError` if the class
     lacks required methods. An environment with 100 actions takes about ten seconds to compile.
     """
@@ -64,7 +64,7 @@ def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str
 
 
 def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
-    """Check that random and hostile play breaks no rule."""
+    """Check that fuzzing, which also takes illegal and invalid actions, breaks no rule."""
     found = fuzz(subject.env, steps=steps, seed=seed)
     broken = {rule: count for rule, count in found.broken.items() if count}
     assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
@@ -83,7 +83,7 @@ def check_value(subject: Subject) -> None:
         raise AssertionError("an environment is frozen: it must not take new attributes")
     params, again = env.default_params, env.default_params
     assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
-    # Static arguments of `jit` need both.
+    # Static arguments of `jit` need both equality and hashes by value.
     try:
         alike = (params == again) is True and hash(params) == hash(again)
     except Exception:  # `==` of arrays may return or raise anything
@@ -140,7 +140,8 @@ def check_no_key(subject: Subject) -> None:
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    key_reset, key_step = jax.random.split(jax.random.key(0))  # their words are large numbers
+    # Split keys consist of large random words, which a state does not hold by chance.
+    key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
     folded = jax.vmap(lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.arange(8)))
@@ -185,7 +186,8 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The batch holds steps of the episode in reverse order; rows must not influence each other.
+    # The batch holds steps of the episode in reverse order; its environments must not influence
+    # each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]

@@ -1,4 +1,4 @@
-"""Fuzzing: random and hostile play that checks the contract after every step on the device.
+"""Fuzzing: random play with illegal and invalid actions; every step is checked on the device.
 
 The environments of a batch differ in levels, time limits and other params. Half of the actions are
 uniform; the others are masked or outside the space.
@@ -19,18 +19,18 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits in addition to the default, steps
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits besides the default, in steps
 USUAL = 7 * len(LIMITS)  # weight of the default limit in the draw; each of LIMITS has weight 1
-VARIATIONS = (0.0, 0.5, 4.0)  # of params, one per call in turn
-NEAR = 0.5  # variation up to which observations and rewards of our ids stay in their spaces
-OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # hostile floats
+VARIATIONS = (0.0, 0.5, 4.0)  # variations of params (`Fuzzer.play`), one per call in turn
+NEAR = 0.5  # variation up to which observations and rewards of jaxenvs' ids stay in their spaces
+OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats for invalid actions
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
 Rules = dict[str, Bool[Array, "*batch"]]  # True where a rule is broken
 
 
 class Fuzzed(NamedTuple):
-    """Result of hostile play."""
+    """Result of fuzzing."""
 
     steps: int
     broken: dict[str, int]  # rule -> number of steps that break it
@@ -69,7 +69,7 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Count the steps that break each rule.
 
-        `hostile` is the share of actions that are masked or outside their space. Float params
+        `hostile` is the fraction of actions that are masked or outside their space. Float params
         are multiplied or divided by up to `2 ** variation`. Where `variation` is above `near`, the
         spaces are not checked.
         """
@@ -188,7 +188,7 @@ def _is_limit(path: Any) -> bool:
 
 
 def _wild(key: Key, space: Space) -> PyTree[Array]:
-    """Draw any number of the dtype; most are outside the space."""
+    """Draw an action from all values of the dtype (floats: `OUTSIDE`); most are invalid."""
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
         parts = zip(keys, space.spaces.items(), strict=True)

@@ -27,10 +27,10 @@ class Subject:
     """An environment with its functions compiled once for all checks."""
 
     env: Env
-    reset: Callable[..., Reset]  # (key, params)
-    step: Callable[..., Step]  # (key, state, action, params)
-    batch_step: Callable[..., Step]  # the same over a leading axis of every argument
-    rollout: Callable[..., tuple[Reset, Step]]  # (key_reset, keys, actions, params)
+    reset: Callable[..., Reset]  # function of (key, params)
+    step: Callable[..., Step]  # function of (key, state, action, params)
+    batch_step: Callable[..., Step]  # `step` over a leading axis of every argument
+    rollout: Callable[..., tuple[Reset, Step]]  # function of (key_reset, keys, actions, params)
 
     @classmethod
     def of(cls, env: Env) -> "Subject":
@@ -103,6 +103,6 @@ def stack(trees: list[Any]) -> Any:
 
 
 def types_of(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return structure, and shape, dtype and weak type of every leaf; a change recompiles."""
+    """Return the structure, and each leaf's shape, dtype and weak type: `jit` compiles for them."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]

@@ -4,17 +4,17 @@ from typing import Any, ClassVar
 
 from .part import Part
 
-BATCH = "envs"  # name of the axis over which `make_vec` maps steps
-ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
+BATCH = "envs"  # name of the `vmap` axis over which `make_vec` maps steps
+ROWS_PER_LANE = 64  # default: a little less than the length of an episode in most families
 
 
 class BatchPart(Part):
-    """Reset source of a batch, and what outlives an episode."""
+    """Reset source of a batch, and the statistics that outlive an episode."""
 
     reset_source: ClassVar[str] = "exact"  # default source of new levels, see `VectorEnv`
-    # Environments of a batch for each level that `exact` generates at a time on a CPU.
+    # On a CPU, `exact` generates a batch's levels num_envs / rows_per_lane at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    levels_at_once: ClassVar[int] = 0  # levels generated at a time, if they are large; 0: all
+    levels_at_once: ClassVar[int] = 0  # most levels generated at a time, for large ones; 0: all
     carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
     resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
 

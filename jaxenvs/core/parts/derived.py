@@ -1,4 +1,4 @@
-"""Members that every environment has and none overrides: they follow from the contract."""
+"""Members that no environment overrides, because they follow from the other members of `Env`."""
 
 import functools
 from typing import TYPE_CHECKING, Any

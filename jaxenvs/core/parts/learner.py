@@ -12,16 +12,16 @@ from .part import Part
 
 
 class LearnerPart(Part):
-    """Inputs of networks, observability, success and sets of tasks."""
+    """Network inputs, observability, success and task sets."""
 
-    observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, if there is one
-    # Whether one observation determines the state, except for the clock. Plans made by stepping
-    # the true state then use nothing that the agent cannot know.
+    observations: ClassVar[tuple[str, ...]] = ()  # allowed values of the field `obs`, if any
+    # Whether one observation determines the state, except for the clock. A planner that steps the
+    # true state then uses nothing that the agent cannot observe.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
-    achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], if any
+    achievements: ClassVar[tuple[str, ...]] = ()  # names of the flags in info["achievements"]
     success_is: ClassVar[str] = "success"  # how tables name the outcome that `succeeded` reports
-    task_sets: ClassVar[tuple[str, ...]] = ()  # sets that `trials` takes, if params hold a task
+    task_sets: ClassVar[tuple[str, ...]] = ()  # names of the task sets that `trials` accepts
 
     @property
     def full_observations(self) -> tuple[str, ...]:
@@ -31,12 +31,15 @@ class LearnerPart(Part):
 
     @property
     def features(self) -> Features:
-        """Inputs of networks: by default the observation itself."""
+        """Network inputs: by default the observation itself."""
         return Features(self.observation_space, identity)
 
     @property
     def map_features(self) -> Features:
-        """Inputs of spatial networks: cells as a map, integers as categories."""
+        """Inputs of spatial networks: cells as a map, integers as categories.
+
+        By default the same as `features`.
+        """
         return self.features
 
     @property
@@ -55,10 +58,11 @@ class LearnerPart(Part):
         return None
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Return an environment whose episodes are trials under tasks of a set.
+        """Return an environment whose episodes are trials: several episodes of one task of a set.
 
-        tasks: one of `task_sets`. part: the range of the set that the default params hold, as
-        shares of its fixed order. lengths: the fields `episodes` and `steps` of a trial.
+        tasks: one of `task_sets`. part: start and end of the part of the set that the default
+        params hold, as fractions of its fixed order. lengths: the fields `episodes` and `steps` of
+        a trial.
         Raises `ValueError` if the environment has no such tasks.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")

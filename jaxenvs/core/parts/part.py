@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Members of `Env` that have a default; `Wrapper` forwards them to the environment inside."""
+    """Members of `Env` that have a default; `Wrapper` forwards them to the wrapped environment."""
 
     if TYPE_CHECKING:  # members of `Env` that parts read
 

@@ -19,7 +19,7 @@ class PlayerPart(Part):
     An environment is drawn from `tiles` and `atlas`, or by `picture`.
     """
 
-    # Rows at the bottom of `tiles` that repeat `facts`; hidden where a panel shows the facts.
+    # Number of rows at the bottom of `tiles` that repeat `facts`; hidden where a panel shows them.
     status_rows: ClassVar[int] = 0
 
     @property
@@ -54,7 +54,7 @@ class PlayerPart(Part):
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
         """Return the side effects of an action between two states, for players to highlight.
 
-        None by default. Not traceable.
+        By default there are none. Not traceable.
         """
         return Effects()
 
@@ -84,7 +84,7 @@ class PlayerPart(Part):
     ) -> UInt8[Array, "height width 3"] | None:
         """Return a picture that shows more than the tiles; None, the default, if there is none.
 
-        About as large as the tiles. Traceable for a given `tile_size`, in pixels.
+        The picture is about as large as the tiles. Traceable for a given `tile_size`, in pixels.
         """
         return None
 
@@ -95,8 +95,8 @@ class PlayerPart(Part):
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
         """Return the points that the latest step adds to the line of an episode, or None.
 
-        Points are x and y in the picture, from 0 to 1. `state` follows `action`, which is -1 at the
-        start. By default None: players draw no line. Not traceable.
+        Points are (x, y) in the picture, from 0 to 1. `state` is the state after `action`; at the
+        start of an episode `action` is -1. By default None: players draw no line. Not traceable.
         """
         return None
 

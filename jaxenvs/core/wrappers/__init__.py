@@ -1,4 +1,4 @@
-"""Wrappers: statistics of episodes, changed observations, actions, rewards and ends."""
+"""Wrappers: episode statistics and limits; changed observations, actions and rewards."""
 
 from ..stateful import StatefulWrapper, WrappedState
 from ..wrapper import Wrapper

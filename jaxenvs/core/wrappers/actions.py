@@ -22,14 +22,14 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class StickyParams(Struct):
-    """Params of the environment inside, and the probability of a repeat."""
+    """Params of the wrapped environment, and the probability of a repeat."""
 
     env: Any
-    repeat_probability: Float[Any, "*batch"] | float  # of repeating the previous action instead
+    repeat_probability: Float[Any, "*batch"] | float  # probability of repeating the last action
 
     @property
     def max_steps_in_episode(self) -> Any:
-        """Time limit of the environment inside."""
+        """Time limit of the wrapped environment."""
         return self.env.max_steps_in_episode
 
 
@@ -42,23 +42,23 @@ class StickyAction(Wrapper):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """The previous action is not observed."""
+        """False: the next state depends on the previous action, which is not observed."""
         return False
 
     @property
     def default_params(self) -> StickyParams:
-        """Params inside, and a probability of 0.25."""
+        """Params of the wrapped environment, and a repeat probability of 0.25."""
         return StickyParams(env=self.env.default_params, repeat_probability=np.float32(0.25))
 
     def ending(self, level: PyTree[Array]) -> None:
         """Return None: the wrapper may repeat an action instead of taking the given one."""
 
     def inner(self, state: WrappedState) -> Any:
-        """State of the environment inside."""
+        """State of the wrapped environment."""
         return state.env
 
     def inner_params(self, params: StickyParams | None) -> Any:
-        """Params of the environment inside."""
+        """Params of the wrapped environment."""
         return None if params is None else params.env
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -85,18 +85,18 @@ class StickyAction(Wrapper):
 
 @struct
 class RepeatedState(Struct):
-    """State of the environment inside, and the clock of the agent's actions."""
+    """State of the wrapped environment, and the number of the agent's actions."""
 
-    time: Int32[Array, "*batch"]  # actions since reset
+    time: Int32[Array, "*batch"]  # number of the agent's actions since reset
     env: Any
 
 
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls it `RepeatAction`. The clock counts the agent's actions;
-    `max_steps_in_episode` counts steps inside. The observation and the info come from the last step
-    inside.
+    Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions;
+    `max_steps_in_episode` counts steps of the wrapped environment. The observation and the info are
+    those of its last step.
     """
 
     num_repeats: int
@@ -113,12 +113,12 @@ class ActionRepeat(SuccessInInfo):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Sums of up to `num_repeats` rewards."""
+        """Range of a sum of up to `num_repeats` rewards."""
         low, high = self.env.reward_range
         return min(low, low * self.num_repeats), max(high, high * self.num_repeats)
 
     def inner(self, state: RepeatedState) -> Any:
-        """State of the environment inside."""
+        """State of the wrapped environment."""
         return state.env
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -153,7 +153,7 @@ class ActionRepeat(SuccessInInfo):
         return stepped._replace(state=RepeatedState(time=time, env=stepped.state))
 
     def time_limit(self, state: RepeatedState, params: Any) -> ArrayLike:
-        """Return the agent's actions after which the episode is truncated."""
+        """Return the number of the agent's actions after which the episode is truncated."""
         limit = self.env.time_limit(state.env, self.inner_params(params))
         return -(-limit // np.int32(self.num_repeats))  # type: ignore[operator]
 
@@ -162,11 +162,11 @@ class ActionRepeat(SuccessInInfo):
         return -(-self.env.shortest_limit(self.inner_params(params)) // self.num_repeats)
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: endings are actions taken once."""
+        """Return None: an ending's actions must be taken once each, not repeatedly."""
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return nothing: states inside are several steps apart."""
+        """Return no effects: the states are several steps of the wrapped environment apart."""
         return Effects()
 
     def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
-        """Return None: states inside are several steps apart."""
+        """Return None: the states are several steps of the wrapped environment apart."""

@@ -19,10 +19,10 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class EpisodeTotals(Struct):
-    """Sums since reset."""
+    """Totals of an episode so far: its return and its length."""
 
-    total: Float32[Array, ""]  # rewards
-    length: Int32[Array, ""]  # steps
+    total: Float32[Array, ""]  # sum of rewards
+    length: Int32[Array, ""]  # number of steps
 
 
 class EpisodeStatistics(StatefulWrapper):
@@ -32,11 +32,11 @@ class EpisodeStatistics(StatefulWrapper):
     """
 
     def begin(self, obs: PyTree[Array], ended: EpisodeTotals | None) -> EpisodeTotals:
-        """Start at zero."""
+        """Return totals of zero."""
         return EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
 
     def after(self, memory: EpisodeTotals, action: Any, step: Step) -> tuple[EpisodeTotals, Step]:
-        """Count."""
+        """Add the step to the totals, and the totals to `info`."""
         totals = _added(memory, step)
         episode = {"return": totals.total, "length": totals.length, "finished": step.done}
         return totals, step._replace(info={**step.info, "episode": episode})
@@ -59,10 +59,10 @@ def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
 
 @struct
 class Log(Struct):
-    """Counts of `LogWrapper`."""
+    """State of `LogWrapper`."""
 
-    running: EpisodeTotals  # of the current episode
-    returned: EpisodeTotals  # of the latest finished episode; zeros before the first
+    running: EpisodeTotals  # totals of the current episode
+    returned: EpisodeTotals  # totals of the latest finished episode; zeros before the first
     timestep: Int32[Array, ""]  # steps since the first reset, over all episodes
 
 
@@ -77,13 +77,13 @@ class LogWrapper(StatefulWrapper):
     remembers_episodes = True
 
     def begin(self, obs: PyTree[Array], ended: Log | None) -> Log:
-        """Start at zero and keep the latest finished episode."""
+        """Set the running totals to zero and keep those of the latest finished episode."""
         zero = EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
         first = Log(running=zero, returned=zero, timestep=jnp.int32(0))
         return first if ended is None else ended.replace(running=zero)
 
     def after(self, memory: Log, action: Any, step: Step) -> tuple[Log, Step]:
-        """Count."""
+        """Add the step to the totals, and the entries to `info`."""
         running, done = _added(memory.running, step), step.done
         returned = jax.tree.map(
             lambda new, old: jnp.where(done, new, old), running, memory.returned
@@ -122,12 +122,12 @@ class TimeLimit(Wrapper):
         return stepped._replace(truncated=(stepped.truncated | late) & ~stepped.terminated)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the earlier limit."""
+        """Return the smaller of this limit and the wrapped environment's."""
         inside = super().time_limit(state, params)
         return jnp.minimum(jnp.asarray(inside, jnp.int32), self.max_episode_steps)
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the earlier limit."""
+        """Return the smaller of this limit and the wrapped environment's."""
         return min(super().shortest_limit(params), self.max_episode_steps)
 
 
@@ -135,7 +135,7 @@ class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
     In such a step, `obs` and the state are the first of the next episode; reward, `terminated`,
-    `truncated` and the info belong to the previous one. `info["final_obs"]` is the true successor
+    `truncated` and the info belong to the previous one. `info["final_obs"]` is its last observation
     and `info["final_mask"]` its legal actions, if `env` ever forbids one, as in `make_vec`. Batches
     of `make_vec` are faster, because they make levels only for done episodes. Gymnasium's
     `Autoreset` spends a step on each reset, as `make_vec(..., autoreset="next_step")` does.

@@ -33,7 +33,10 @@ class Moments(Struct):
         return cls(count=jnp.float32(1e-4), mean=mean, variance=variance)
 
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
-        """Include one value, or the values of a whole batch (Chan et al., 1979)."""
+        """Return the statistics updated with one value, or a whole batch (Chan et al., 1979).
+
+        `shared`: the batch is the `vmap` axis `BATCH`.
+        """
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)
         variance = jax.tree.map(jnp.zeros_like, mean) if variance is None else variance
@@ -75,7 +78,7 @@ class NormalizeObservation(StatefulWrapper):
     programs.
     """
 
-    epsilon: float = 1e-8  # added to the variance
+    epsilon: float = 1e-8  # constant added to the variance
     update_running_mean: bool = True
     shared: bool = False
 
@@ -89,7 +92,7 @@ class NormalizeObservation(StatefulWrapper):
 
     @property
     def observation_space(self) -> Space:
-        """All float32 numbers, in the shape of the space inside."""
+        """All float32 numbers, in the shape of the wrapped environment's observations."""
         return map_space(
             lambda box: Box(-np.inf, np.inf, box.shape, np.float32), self.env.observation_space
         )
@@ -101,13 +104,13 @@ class NormalizeObservation(StatefulWrapper):
         return before.and_of(obs, shared=False) if counts else before
 
     def after(self, memory: Moments, action: Any, step: Step) -> tuple[Moments, Step]:
-        """Include the observation."""
+        """Update the statistics with the observation."""
         if not self.update_running_mean:
             return memory, step
         return memory.and_of(step.obs, self.shared), step
 
     def shown(self, obs: PyTree[Array], memory: Moments) -> PyTree[Array]:
-        """Normalise."""
+        """Return the observation normalised by the statistics."""
 
         def scaled(x: Array, mean: Array, variance: Array) -> Array:
             centred = x.astype(jnp.float32) - mean
@@ -121,7 +124,7 @@ class RewardScale(Struct):
     """State of `NormalizeReward`."""
 
     total: Float32[Array, ""]  # discounted sum of the episode's rewards so far
-    moments: Moments  # of these sums
+    moments: Moments  # running statistics of these sums
 
 
 class NormalizeReward(SuccessInInfo, StatefulWrapper):
@@ -134,7 +137,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """
 
     gamma: float = 0.99
-    epsilon: float = 1e-8  # added to the variance
+    epsilon: float = 1e-8  # constant added to the variance
     update_running_mean: bool = True
     shared: bool = False
 
@@ -149,13 +152,13 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
             raise ValueError(f"NormalizeReward: gamma={self.gamma} must be from 0 to 1")
 
     def begin(self, obs: PyTree[Array], ended: RewardScale | None) -> RewardScale:
-        """Start a return at zero and keep the statistics."""
+        """Set the return to zero and keep the statistics."""
         zero = jnp.float32(0)
         moments = Moments.like(zero) if ended is None else ended.moments
         return RewardScale(total=zero, moments=moments)
 
     def after(self, memory: RewardScale, action: Any, step: Step) -> tuple[RewardScale, Step]:
-        """Include the return so far and scale the reward."""
+        """Update the statistics with the return so far, then scale the reward."""
         total = memory.total * np.float32(self.gamma) + step.reward
         moments = memory.moments
         if self.update_running_mean:
@@ -166,7 +169,10 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 
 
 def refuse_shared(env: Env, where: str, advice: str) -> None:
-    """Raise `ValueError` for shared statistics, where some environments of a batch do not step."""
+    """Raise `ValueError` for a wrapper with shared statistics.
+
+    Callers are places where some environments of a batch do not step.
+    """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:
             raise ValueError(f"{where}: {type(env).__name__}(shared=True) {advice}")

@@ -22,7 +22,7 @@ class Flatten(Wrapper):
 
     @property
     def observation_space(self) -> Box:
-        """Vectors with the bounds of their entries."""
+        """Space of the joined vector; each entry keeps its bounds."""
         parts = boxes(self.env.observation_space, "Flatten")
         dtype = parts[0].dtype if len(parts) == 1 else np.float32
         low, high = (
@@ -31,7 +31,7 @@ class Flatten(Wrapper):
         return Box(low.astype(dtype), high.astype(dtype), low.shape, dtype)
 
     def transform(self, obs: PyTree[Array]) -> Array:
-        """Join the leaves."""
+        """Flatten the leaves and join them."""
         leaves = jax.tree.leaves(obs)
         if len(leaves) == 1:
             return leaves[0].ravel()
@@ -41,8 +41,8 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """One-hot uint8 vectors for integer observations.
 
-    Each entry along the last axis is expanded by its range, and the results are joined: MiniGrid's
-    (7, 7, 3) image becomes (7, 7, 20), and a `Discrete(n)` becomes (n,).
+    Each entry along the last axis becomes a vector as long as its number of values, and the vectors
+    are joined: MiniGrid's (7, 7, 3) image becomes (7, 7, 20), and a `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class OneHot(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """Zeros and ones; the last axis has the sum of the ranges."""
+        """Zeros and ones; the last axis is as long as the joined one-hot vectors."""
         return map_space(
             lambda box: Box(0, 1, (*box.shape[:-1], sum(_counts(box))), np.uint8),
             self.env.observation_space,
@@ -77,7 +77,7 @@ class FrameStack(StatefulWrapper):
 
     @property
     def observation_space(self) -> Space:
-        """The space inside, with a first axis of `count`."""
+        """Space of the wrapped environment's observations, with a new first axis of `count`."""
 
         def stacked(box: Box) -> Box:
             shape = (self.count, *box.shape)
@@ -97,7 +97,7 @@ class FrameStack(StatefulWrapper):
         return frames, step
 
     def shown(self, obs: PyTree[Array], memory: PyTree[Array]) -> PyTree[Array]:
-        """Return the frames."""
+        """Return the stacked frames."""
         return memory
 
 

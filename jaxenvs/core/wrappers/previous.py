@@ -27,8 +27,9 @@ class Previous(Struct):
 class PreviousStep(StatefulWrapper):
     """Adds the previous action and reward to the observation, as meta-learning agents need them.
 
-    Observation: a dict of `obs`, the observation inside; `action` int32, the previous action plus
-        1, or 0 at the start of an episode; `reward` float32, the previous reward, 0 at the start.
+    Observation: a dict of `obs`, the observation of the wrapped environment; `action` int32, the
+        previous action plus 1, or 0 at the start of an episode; `reward` float32, the previous
+        reward, 0 at the start.
     """
 
     def __post_init__(self) -> None:
@@ -39,18 +40,18 @@ class PreviousStep(StatefulWrapper):
 
     @property
     def observation_space(self) -> Dict:
-        """The space inside, the previous action and the previous reward."""
+        """Dict of the wrapped environment's space, the previous action and the previous reward."""
         return Dict({"obs": self.env.observation_space, **self._before})
 
     @property
     def features(self) -> Features:
-        """Features of the environment inside, the action and the reward."""
+        """Features of the wrapped environment, the action and the reward."""
         space, read = self.env.features
         return Features(Dict({"obs": space, **self._before}), _Beside(read))
 
     @property
     def map_features(self) -> Features:
-        """Map features of the environment inside, the action and the reward, all side by side."""
+        """Map features of the wrapped environment, the action and the reward, in one flat dict."""
         space, read = self.env.map_features
         parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}
         return Features(Dict({**parts, **self._before}), _Beside(read, flat=True))
@@ -78,10 +79,10 @@ class PreviousStep(StatefulWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class _Beside:
-    """Feature function: applies `read` to the observation inside; keeps action and reward."""
+    """Feature function: applies `read` to the entry `obs`; keeps action and reward."""
 
     read: Callable[[Any], Any]
-    flat: bool = False  # the features inside, if a dict, are merged with action and reward
+    flat: bool = False  # whether a dict of features is merged with action and reward
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
         inside = self.read(obs["obs"])

@@ -61,7 +61,7 @@ class ClipReward(SuccessInInfo):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """The range inside, clipped."""
+        """Reward range of the wrapped environment, clipped to the bounds."""
         low, high = (float(np.clip(end, *self._bounds)) for end in self.env.reward_range)
         return low, high
 

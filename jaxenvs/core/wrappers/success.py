@@ -7,10 +7,13 @@ from ..wrapper import Wrapper
 
 
 class SuccessInInfo(Wrapper):
-    """Base of wrappers that change inputs of `env.succeeded`; `info` stores its result."""
+    """Base of wrappers that change the steps that `env.succeeded` reads.
+
+    They call it before the change (`with_success`), and `info` stores its result.
+    """
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Return the result of the environment inside, from `info`."""
+        """Return the result of the wrapped environment, from `info`."""
         return step.info.get("succeeded")
 
 
