@@ -15,13 +15,13 @@ from .state import World, one, unlock
 from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
-CAST, ENCHANT = 2, 9  # costs in mana
+CAST, ENCHANT = 2, 9  # mana to cast a spell, and to enchant
 SHOT = "arrow2"  # projectile of the player's bow
 CASTS = {  # spell: action, achievements for casting and learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Vital and points of a potion, indexed by `World.effects`.
+# Vital that a potion changes, and by how many points; `World.effects` are indices.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
@@ -82,7 +82,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion; each game draws the effects of the colours."""
+    """Drink a potion; the effects of the colours are drawn for each level."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -99,7 +99,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book: it teaches a spell, a new one if there is one."""
+    """Read a book: it teaches a spell, one that the player does not know if possible."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -141,8 +141,8 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Choose the piece of armour to enchant: a plain one, else one of the other element, else the
-    first. Upstream's quirk: it need not be worn.
+    """Draw the piece of armour to enchant: one without enchantment, else one of the other element,
+    else the first piece. Craftax's quirk: the piece need not be worn.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))
