@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-INSTALLED = HERE.parent.name == "jaxenvs"  # inside the package, not next to it
+# Whether this folder is inside the package, not next to it.
+INSTALLED = HERE.parent.name == "jaxenvs"
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
-NEEDED = ("jax", "numpy", "jaxtyping")  # by `import jaxenvs`
+NEEDED = ("jax", "numpy", "jaxtyping")  # packages that `import jaxenvs` needs
 
 
 def main(argv: list[str]) -> int:

@@ -55,7 +55,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch, whose auto-reset takes the task from the params."""
+    """Return XLand-MiniGrid's batch; the params hold the tasks, also for its auto-reset."""
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")
@@ -79,7 +79,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Return the bytes of state of one environment, without its task."""
+    """Return the bytes of one environment's state; its task does not count."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 

@@ -19,12 +19,13 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds before its limit in which a job starts no further case
-OUTPUT = 40  # last lines that are kept of a job that failed
-POLL = 0.2  # seconds between two looks at a process
-OVERRUN = 124  # exit code of a process at its limit, as of timeout(1)
+MARGIN = 10.0  # seconds before its limit after which a job starts no further case
+OUTPUT = 40  # number of last output lines kept of a job that failed
+POLL = 0.2  # seconds between two checks of a process
+OVERRUN = 124  # exit code of a process at its time limit, as in timeout(1)
 LOCK = "device.lock"
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # to compile
+# XLA flags that shorten compilation.
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 class StoppedError(Exception):
@@ -32,14 +33,14 @@ class StoppedError(Exception):
 
 
 class Limits(NamedTuple):
-    """Time limits of a job in seconds: without waiting for the device, and in total."""
+    """Time limits of a job: `seconds` without waiting for the device, `most` seconds in total."""
 
     seconds: float
     most: float
 
 
 class Order(NamedTuple):
-    """Input of the process of a job."""
+    """Input of a job's process."""
 
     job: str
     file: Path
@@ -55,7 +56,7 @@ class Order(NamedTuple):
 
 
 def child(*arguments: str) -> list[str]:
-    """Return the command line of `card` for a separate process, installed or not."""
+    """Return a command line of `card` for a separate process; works also without installation."""
     return [sys.executable, str(Path(__file__).parents[1]), "card", *arguments]
 
 
@@ -110,7 +111,7 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
 def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
     """Wait for the end of a process; return an error, or nothing if it succeeded.
 
-    The process itself observes `limits.seconds`, as only it knows how long it waited.
+    The process itself observes `limits.seconds`: only it knows how long it waited for the device.
     """
     end = time.monotonic() + limits.most
     while not stop.is_set():

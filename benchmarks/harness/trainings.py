@@ -36,7 +36,7 @@ class Learner:
 
     def close(self) -> None:
         """End the process."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended
+        with contextlib.suppress(BrokenPipeError):  # the process has ended
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()

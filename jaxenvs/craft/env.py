@@ -50,7 +50,8 @@ class CraftEnv(Env):
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 512  # generating a world takes as long as some hundred steps
+    # Environments per lane of `exact`; generating a world costs some hundred steps.
+    rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]

@@ -33,7 +33,8 @@ KEYS = keys_of(  # Craftax's keys, and the arrow keys
 _COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
 COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
 NOON = 0.2  # time of the highest daylight, as a fraction of the day
-WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}  # rows and columns, by `World.facing`
+# Step (rows, columns) for each value of `World.facing`.
+WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
 _SIGNS = """
 . GRASS   , SAND    _ PATH        ~ WATER     # STONE     t TREE     c COAL     i IRON

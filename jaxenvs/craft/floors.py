@@ -48,7 +48,7 @@ class Ore(NamedTuple):
     """A block scattered at random over a floor."""
 
     block: Block
-    share: float  # probability on each cell that earlier ores left unchanged
+    share: float  # probability of the ore on each cell that earlier ores left unchanged
     on: Block = _B.STONE  # block that it replaces: stone, or the trees of the floor
 
 
@@ -113,9 +113,9 @@ _MOST_ORES = max(len(row.ores) for row in HILLS)
 class FloorDraws(NamedTuple):
     """Random draws of a world, uniform in [0, 1); angles are in turns."""
 
-    # Lattices of water, mountains, tunnels, woods.
+    # Gradient angles of water, mountains, tunnels, woods.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Decide ore, tree or rare block; hills come before dungeons.
+    # Draws that decide ore, tree or rare block of each cell; hills come before dungeons.
     cells: Float32[Array, "floors size size"]
     # Draws per floor that choose the stone that becomes a diamond (used on floor 0), and the cells
     # of the ladders down and up.

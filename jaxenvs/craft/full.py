@@ -70,8 +70,10 @@ class FullParams(Params):
     # Distance at which mobs vanish, in steps; at most `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
-    god_mode: Any = np.bool_(False)  # the player passes every block, cannot die, and has all items
-    # Noise gradients of water, mountains, tunnels and woods, in full turns; NaN: drawn at random.
+    # Whether the player passes every block, cannot die, and has all items.
+    god_mode: Any = np.bool_(False)
+    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns; NaN: drawn at
+    # random.
     fractal_noise_angles: Any = ()
 
 
@@ -174,7 +176,7 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # At strength 9 the player has 17 health.
+    # Health is at most 17, at strength 9.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:

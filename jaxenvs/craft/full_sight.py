@@ -20,7 +20,7 @@ from .state import World
 from .tables import ROLES, Block, Item, Rules
 
 TYPES = 8  # type channels of each class
-CLASSES = 5  # melee, passive, ranged mobs, the mobs' projectiles, the player's projectiles
+CLASSES = 5  # classes: melee, passive, ranged mobs; the mobs' projectiles; the player's projectiles
 # Counts observed as a tenth of their square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
@@ -52,12 +52,13 @@ class Layout(NamedTuple):
     mobs: slice  # see `View.mob`
     projectiles: slice  # see `View.projectiles`
     missiles: slice
-    items: slice  # counts and levels, in the order of `Rules.items`
-    charms: slice  # sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice
-    health: slice  # whole points, then the rest in 256ths
+    items: slice  # counts and levels of items, in the order of `Rules.items`
+    # Enchantments of sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice.
+    charms: slice
+    health: slice  # health: whole points, then the rest in 256ths
     vitals: slice  # food, drink, energy, mana
     traits: slice  # xp, dexterity, strength, intelligence
-    facing: int  # 1 left, 2 right, 3 up, 4 down
+    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
     light: int  # daylight, 0 to 255
     flags: slice  # sleeping, resting, fireball, iceball, floor, ladder is open, boss is vulnerable
     size: int

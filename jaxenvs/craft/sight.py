@@ -28,10 +28,10 @@ class Layout(NamedTuple):
     """Offsets in the compact observation `ids`, uint8."""
 
     blocks: slice  # block of each cell of the view, row by row
-    mobs: slice  # bits of `channels` for each cell, in the same order
-    items: slice  # counts, in the order of `Rules.items`
+    mobs: slice  # mobs of each cell as bits of `channels`, in the same order
+    items: slice  # counts of items, in the order of `Rules.items`
     vitals: slice  # health, food, drink, energy
-    facing: int  # 1 left, 2 right, 3 up, 4 down
+    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
     sleeping: int  # whether the player sleeps, 0 or 1
     light: int  # daylight, 0 to 255
     size: int

@@ -123,7 +123,7 @@ class Need(NamedTuple):
 
     vital: str  # vital that loses the point
     counter: str  # steps since the last loss
-    limit: int  # steps beyond which a point is lost
+    limit: int  # counter value in steps beyond which a point is lost
     asleep: float  # a step asleep counts as this many steps; negative: sleep reduces the need
     rest: int | None = None  # sleep gives a point when the counter falls below minus this
 
@@ -140,7 +140,7 @@ class MobRow(NamedTuple):
 
     name: str
     role: str  # one of ROLES
-    health: int  # initial points
+    health: int  # initial health in points
     appears_on: frozenset[Block]
     nearest: int  # mob appears only at more than this many steps from the player
     achievement: Achievement  # achievement for killing it

@@ -31,8 +31,8 @@ class TerrainDraws(NamedTuple):
     mountain: Float32[Array, "water_lattice water_lattice"]
     path: Float32[Array, "path_rows path_columns"]
     tree: Float32[Array, "tree_lattice tree_lattice"]
-    cells: Float32[Array, "size size"]  # decide ore or tree on each cell
-    diamond: Float32[Array, ""]  # chooses the stone that becomes a diamond
+    cells: Float32[Array, "size size"]  # draws that decide ore or tree on each cell
+    diamond: Float32[Array, ""]  # draw that chooses the stone that becomes a diamond
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
