@@ -73,7 +73,7 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 
 def _stepper(env_id: str, batch: int) -> Loop:
-    """Return `TRIPS` steps of a batch without auto-reset; observations and rewards are stored."""
+    """Return a loop of `TRIPS` steps without auto-reset; it stores observations and rewards."""
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 

@@ -88,7 +88,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function traced with shapes on a described mesh."""
+    """Compile a function that was traced with shapes on a described mesh."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -266,7 +266,7 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 
 
 def choose_target(here: bool) -> None:
-    """Prepare JAX: for a described GPU, load the plugin without one and run the rest on the CPU.
+    """Prepare JAX: for a described GPU, load the CUDA plugin without a GPU and run on the CPU.
 
     Raises `RuntimeError` if the compiler is missing or, with `here`, the GPU.
     """

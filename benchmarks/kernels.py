@@ -32,7 +32,7 @@ HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Sum microseconds and launches of every kernel on the GPU streams of a profile."""
+    """Return total microseconds and launches of every kernel on the GPU streams of a profile."""
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:

@@ -34,7 +34,8 @@ RUNS = {  # name of the JSON -> options of `jaxenvs bench`
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-QUICK = ("--quick", "--repeats", "1", "--batches", "64")  # options that override those of RUNS
+# Options that override the options in RUNS.
+QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:

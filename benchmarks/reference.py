@@ -98,7 +98,7 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids (`again`: a second attempt); yield id, run and error as they end."""
+    """Train PPO on ids (`again`: as a second attempt); yield (id, run, error) as each ends."""
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
@@ -207,7 +207,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """List what a command adds to its id: bonus, scaled rewards, "clairvoyant", task fields."""
+    """List the additions of a command: bonus, scaled rewards, "clairvoyant", task fields."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)

@@ -35,7 +35,7 @@ def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
 
 
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
-    """Return this library's batch; its state includes the params, which hold the tasks."""
+    """Return this library's batch; its state includes the params, which contain the tasks."""
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
     venv = contestants.batched(env_id, num_envs, source, **sizes)
@@ -55,7 +55,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch; the params hold the tasks, also for its auto-reset."""
+    """Return XLand-MiniGrid's batch; the params contain the tasks, also for its auto-reset."""
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")

@@ -46,7 +46,7 @@ class Described(Devices):
 
     @property
     def mesh(self) -> Mesh:
-        """Mesh for which programs can be compiled but not run."""
+        """Mesh of described devices: programs for it can be compiled but not run."""
         return gpu_work.described(self.count, DEVICES)
 
 

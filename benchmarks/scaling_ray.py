@@ -56,7 +56,7 @@ KINDS = {  # kinds of processes that are killed, by mode
     "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
 }
 EPISODES = 20  # number of episodes averaged in a point of the curves
-# Steps of the runs with and without `kill -9`; the compiled learner needs as many.
+# Steps of the runs with and without `kill -9`, enough for the compiled learner.
 FAULT_STEPS = 100_000
 FAULT_SEEDS = (0, 1)
 
@@ -72,7 +72,7 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """Return the log so far, with the values of the only seed."""
+    """Return the log so far; the lists of values per seed become the value of the only seed."""
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]

@@ -236,7 +236,7 @@ def run_apart(
     limits: processes.Limits,
     stop: threading.Event,
 ) -> tuple[list[str], str]:
-    """Run a job in a separate process; return its last lines of output and an error."""
+    """Run a job in a separate process; return its last output lines, and an error or ""."""
     variables = processes.environment(task.job.environment, header, shared=args.jobs > 1)
     order = processes.Order(task.job.name, task.file, args.scratch, header, limits)
     return processes.run(order, variables, stop)

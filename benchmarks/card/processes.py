@@ -1,4 +1,4 @@
-"""Process of a job of `card`: starting and limiting it, and running the job in it."""
+"""Processes of the jobs of `card`: start them, limit their time, and run the jobs in them."""
 
 import contextlib
 import json
@@ -63,7 +63,7 @@ def child(*arguments: str) -> list[str]:
 def environment(
     asked: Mapping[str, str], header: dict[str, Any], shared: bool = False
 ) -> dict[str, str]:
-    """Return the variables of a job's process; its XLA flags follow those that are already set.
+    """Return the variables of a job's process; its XLA flags come after flags that are already set.
 
     On a GPU `gpu_flags` gives the flags unless the job sets others. Processes that share a
     GPU do not preallocate its memory.
@@ -133,7 +133,7 @@ def _echo(name: str, process: subprocess.Popen, output: deque[str]) -> None:
 
 @contextlib.contextmanager
 def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
-    """Kill the process of a job and its children on the way out."""
+    """Kill the process of a job and its children on leaving the context."""
     try:
         yield
     finally:

@@ -151,7 +151,7 @@ def _there(name: str) -> bool:
 
 
 def about(commit: str) -> dict[str, Any]:
-    """Return the device, versions, commit and digest of the code; starts JAX."""
+    """Return the device, versions, commit and digest of the code; this starts JAX."""
     device, found = jax.devices()[0], instrument.about()
     named = {
         "device": device.device_kind,

@@ -1,4 +1,4 @@
-"""Jobs of `card` that measure steps per second, of each reset source and of other packages."""
+"""Jobs of `card` that measure steps per second: reset sources, and other packages."""
 
 import argparse
 import concurrent.futures

@@ -1,7 +1,7 @@
 """Jobs of `card` that train: steps per second, and a run of a billion steps in slices.
 
-The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one, on
-the same machine or, from the checkpoint file that it leaves next to its JSON, on another.
+The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one:
+on the same machine, or on another from the checkpoint file that it leaves next to its JSON.
 """
 
 import contextlib

@@ -62,7 +62,7 @@ class Launch:
         return instruction
 
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """Return what is stored for a result: its in-place update, else the result itself."""
+        """Return the stored part of a result: its in-place update, else the whole result."""
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":
             buffer = self.source(self.fused[found.operands[0]])

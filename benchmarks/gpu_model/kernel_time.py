@@ -90,7 +90,7 @@ def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.n
 
 
 def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
-    """Return the factor of each launch's emitter."""
+    """Return the fitted factor for each launch's emitter, 1 if it has none."""
     return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
 
 

@@ -1,6 +1,6 @@
 """Contestants of a measurement: batches in JAX (`Contestant`) and environments in Python (`Game`).
 
-This module builds this library's batches; `peers/` builds those of other packages.
+This module builds this library's batches; `peers/` builds batches of other packages.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Contestant:
     name: str
     env_id: str  # id in this library; every contestant plays the same level
     num_envs: int
-    actions: int | Space  # the number of discrete actions, or the action space
+    actions: int | Space  # number of discrete actions, or the action space
     reset: Callable[[Array], PyTree[Array]]
     step: Callable[
         [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
@@ -80,7 +80,7 @@ class Game(NamedTuple):
     name: str
     obs: str  # name of the observation
     num_envs: int
-    actions: int | Box  # the number of discrete actions, or the action space
+    actions: int | Box  # number of discrete actions, or the action space
     step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
     turn: int  # number of steps of a representative sample, resets included
 
@@ -93,7 +93,7 @@ def silence() -> contextlib.AbstractContextManager:
 def foreign(
     name: str, env_id: str, num_envs: int, actions: int | Space, reset: Callable, step: Callable
 ) -> Contestant:
-    """Return another package's batch, traced with JAX's standard dtype promotion."""
+    """Return another package's batch; it is traced with JAX's standard dtype promotion."""
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
     return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
 

@@ -59,8 +59,8 @@ def take_turns(
 ) -> dict[str, list[dict[str, Any]]]:
     """Train learners in turns, seed by seed; return their trainings by label.
 
-    `builders` map labels to functions of a label. Learners that cannot start are added to
-    `missing`.
+    `builders` map labels to functions that start the learner of a label. Learners that cannot
+    start are added to `missing`.
     """
     learners: list[Learner] = []
     try:

@@ -93,7 +93,7 @@ NAMES: dict[str, tuple[str | None, ...]] = {
 
 
 def renamed(setting: Setting, library: int) -> dict[str, Any]:
-    """Return the values of a setting by their names in a library, a column of `NAMES`."""
+    """Return the values of a setting by their names in a library (its column in `NAMES`)."""
     named = {names[library]: getattr(setting, field) for field, names in NAMES.items()}
     return {name: value for name, value in named.items() if name}
 

@@ -43,7 +43,7 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row with the name of its device and the medians of its raw times."""
+    """Yield every row with the name of its device and figures from its raw times."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
@@ -149,7 +149,7 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def faster(row: Row, other: Row) -> float | None:
-    """Return how many times faster a row is; from neighbouring turns if both rows have as many."""
+    """Return how many times faster a row is; from neighbouring turns if their number is equal."""
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")

@@ -222,7 +222,7 @@ for _name, _file, _columns in (  # rows older than the time model have no predic
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Count work of puzzles; in brackets the kernels outside the measuring loop."""
+    """Show the counted work of puzzles; in brackets the kernels outside the measuring loop."""
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
         pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row

@@ -162,6 +162,6 @@ def _levels(row: dict[str, Any]) -> str:
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Return the range of several values, or the one value of all."""
+    """Return the range of values, or the value if all are equal."""
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""README's figures: the short table of one GPU, the sentence on two CPU cores, and the peers."""
+"""README's figures: a short table of one GPU, a sentence on two CPU cores, a table of peers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

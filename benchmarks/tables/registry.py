@@ -1,4 +1,4 @@
-"""Registry of tables: the files each is built from, and the function that builds it.
+"""Registry of tables: for each, its source files and the function that builds it.
 
 A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
 markers in a page.

@@ -1,4 +1,4 @@
-"""Table of the robustness proofs that write JSON."""
+"""Table of the robustness tests (fuzzing, killed trainings) that write JSON."""
 
 import collections
 from typing import Any

@@ -22,7 +22,7 @@ def _flags(row: dict[str, Any]) -> str:
 
 
 def returns_of(row: dict[str, Any]) -> list[float]:
-    """Return each seed's return: of the evaluation, else of the last training episodes."""
+    """Return each seed's return in the evaluation, else in the last training episodes."""
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
     return row["last_returns"]
@@ -91,7 +91,7 @@ of_rows(
 
 
 def _mean_return(row: dict[str, Any]) -> str:
-    """Return the mean return over the seeds; none for a learned heuristic, whose plans count."""
+    """Return the mean return over seeds; empty for a learned heuristic, judged by its plans."""
     if not row["ids"]:
         return ""
     return "see below" if row["return"] is None else fixed(3)(row["return"])
@@ -142,7 +142,7 @@ def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
-    """Return the point of the curve nearest to a number of steps: its steps and returns."""
+    """Return steps and returns of the curve's point that is nearest to a number of steps."""
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     return min(points, key=lambda point: abs(point[0] - steps))
 

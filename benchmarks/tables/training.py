@@ -73,7 +73,7 @@ def statistic(
 
 
 def margin(returns: list[float]) -> str:
-    """Return half the 95 % interval of the mean over seeds, in the normal approximation."""
+    """Return half the width of the 95 % interval of the mean, by normal approximation."""
     if len(returns) == 1:
         return ""
     deviations = statistics.NormalDist().inv_cdf(0.975)

@@ -16,8 +16,8 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 class Turns(NamedTuple):
     """Rows of one id at one batch size, by name.
 
-    The name of our row is its reset source, and also its observation if it differs from that of
-    the first row.
+    The name of our row is its reset source, and also its observation if the first row has another
+    observation.
     """
 
     id: str
@@ -78,12 +78,12 @@ ENVS: dict[str, Column] = {"envs": lambda group: whole(group.num_envs)}
 
 
 def speed(name: str) -> Column:
-    """Return a column of the steps per second of a row."""
+    """Return a column of the steps per second of the row `name`."""
     return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
 
 
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
-    """Return a column of how many times faster a row is; per core if `spent` is `CORE`."""
+    """Return a column of how many times faster `ours` is; per core if `spent` is `CORE`."""
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 

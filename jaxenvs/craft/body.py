@@ -23,7 +23,7 @@ GATHERS = 30  # counter value beyond which a point of mana is gained
 
 
 def sleep(moment: Moment) -> Moment:
-    """Fall asleep, or wake up rested."""
+    """Fall asleep on SLEEP if tired; wake up at full energy."""
     rules, world = moment.rules, moment.world
     rested = most(rules, world, "energy")
     tired = world.vitals["energy"] < rested
@@ -65,7 +65,7 @@ def live(moment: Moment) -> Moment:
 
 
 def gather(moment: Moment) -> Moment:
-    """Gain mana."""
+    """Gain mana, see `gain_mana`."""
     return moment._replace(world=gain_mana(moment.world))
 
 
@@ -141,7 +141,7 @@ def burn(moment: Moment) -> Moment:
 
 
 def carry(moment: Moment) -> Moment:
-    """Limit the count of each item."""
+    """Limit the count of each item to `Rules.most`."""
     world, most = moment.world, moment.rules.most
     items = {name: jnp.minimum(count, most) for name, count in world.items.items()}
     return moment._replace(world=world._replace(items=items))

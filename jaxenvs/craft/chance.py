@@ -61,7 +61,7 @@ _LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)
 
 
 def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
-    """Draw the random numbers of a step; `full` adds those of the full game."""
+    """Draw the random numbers of a step; `full` adds the draws of the full game."""
     number = itertools.count()
 
     def word() -> Array:

@@ -13,7 +13,7 @@ ROW = 256  # stride of a map row in `place_of`, more than the cells of a row
 
 
 class Crowd(NamedTuple):
-    """Cells of all mob slots, and which slots are marked."""
+    """Cells of all mob slots, and which slots are marked (see `Mob.marked`)."""
 
     places: tuple[Array, ...]  # cell of every slot in the order of moving, see `place_of`
     marks: Any  # bit i: slot i is marked, see `Mob.marked`

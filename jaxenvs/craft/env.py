@@ -1,4 +1,4 @@
-"""Environment base of both editions of Craft."""
+"""Base class of the environments of both editions of Craft."""
 
 import functools
 from collections.abc import Mapping
@@ -203,7 +203,7 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """Return the state after the last stage."""
+        """Return the state packed from the moment after the last stage."""
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
@@ -236,7 +236,7 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action would have an effect, except DO, REST and moves."""
+        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
@@ -266,7 +266,7 @@ class CraftEnv(Env):
         return facts.icon(name, size, background)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
-        """Return sprite numbers of the view and the inventory, see `look.tiles`."""
+        """Return the sprite indices of the view and the inventory, see `look.tiles`."""
         return tiles.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:

@@ -76,11 +76,11 @@ def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sigh
 
 
 class Sight(NamedTuple):
-    """How a text description shows a cell of the view."""
+    """A cell of the view in a text description."""
 
     sign: str  # character in the drawing
     name: str
-    kind: str  # `creature`, `thing`, or `ground`, which only the drawing shows
+    kind: str  # kind: `creature`, `thing`, or `ground`, which only the drawing shows
     mass: bool = False  # whether the name is a mass noun, without an article
 
     @property

@@ -281,7 +281,7 @@ class CraftFull(CraftEnv):
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action would have an effect, except DO, REST and moves."""
+        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
@@ -292,7 +292,7 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the state after the last stage."""
+        """Return the state packed from the moment after the last stage."""
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column

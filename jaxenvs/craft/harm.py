@@ -15,7 +15,7 @@ from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
 FIRE, ICE = 1, 2  # elements of enchantments, as in `World.charms`
-BOSS_FACTOR = 1.5  # multiplies all damage to the player on the boss floor
+BOSS_FACTOR = 1.5  # factor on all damage to the player on the boss floor
 # Fraction that a level of armour blocks, and an enchantment.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
@@ -42,7 +42,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the damage of a blow to a mob of a type."""
+    """Return the damage that a blow does to a mob of a type, after its resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
@@ -63,7 +63,7 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the total damage after blocked fractions `guard`, summed in Craftax's order."""
+    """Return the damage after the fractions `guard` are blocked, summed in Craftax's order."""
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 

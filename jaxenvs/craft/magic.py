@@ -26,7 +26,7 @@ EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for po
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return whether each action of this module is possible."""
+    """Return, by action, whether each action of this module is possible."""
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)
@@ -36,7 +36,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Return whether the player can shoot an arrow and cast each spell."""
+    """Return, by action, whether the player can shoot an arrow, and cast each spell."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -44,7 +44,7 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Return whether the player can enchant sword, bow and armour at the table ahead."""
+    """Return, by action, whether the player can enchant sword, bow, armour at the table ahead."""
     items = world.items
     fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
     ice = (front.block == Block.ENCHANTMENT_TABLE_ICE) & (items["sapphire"] >= 1)

@@ -1,9 +1,10 @@
 """Perlin noise over a square map: one octave, stretched to [0, 1] as in Craftax.
 
-The last bits depend on the device: GPUs approximate cosines and divisions, and CPUs fuse products
-and sums. Of a million noise cells, one or two are so close to a threshold that two devices generate
-different blocks; then a ladder or diamond may move as well. From equal levels, steps agree bit for
-bit in integers and in the float state, unless a draw is within rounding of a mob's probability.
+The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
+fuse products and sums. Of a million noise cells, one or two are so close to a
+threshold that two devices generate different blocks; then a ladder or diamond may move as well.
+From equal levels, steps agree bit for bit in integers and in the float state, unless a draw is
+within rounding of a mob's probability.
 """
 
 import functools

@@ -40,7 +40,7 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 
 
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
-    """Write the step's changes and ripe plants into the map."""
+    """Write the step's changes and the blocks of ripe plants into the map."""
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 

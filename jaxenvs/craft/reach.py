@@ -2,8 +2,8 @@
 
 The map cells within reach are read once and reduced to two bits each, see `planes`. Counting,
 excluding and choosing cells is then integer arithmetic on words. Classic measures distance in
-steps, the full game in a straight line. Code for CPUs and code
-for GPUs give the same results.
+steps, the full game in a straight line. Code for CPUs and code for GPUs give
+the same results.
 """
 
 import functools
@@ -32,7 +32,7 @@ _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % 
 
 
 class Reach(NamedTuple):
-    """Cells nearer to the player than `reach`, row by row."""
+    """Table of the cells nearer to the player than `reach`, row by row; 16 cells per entry."""
 
     reach: int
     rows: np.ndarray  # row of each cell relative to the player (words, 16)
@@ -94,7 +94,7 @@ def disc(reach: int) -> Reach:
 
 @functools.lru_cache
 def diamond(reach: int) -> Reach:
-    """Return the cells within a number of steps."""
+    """Return the cells within a number of steps, which form a diamond."""
     span = np.arange(1 - reach, reach, dtype=np.int32)
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
@@ -125,7 +125,7 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Return words with the first plane's cells in the low half, the second's in the high half.
+    """Read the map: return words with 16 cells of the first plane below 16 of the second.
 
     On a GPU, the map is read only if `wanted`; otherwise the words are 0.
     """

@@ -131,7 +131,7 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Return the map's cells in the view, and whether each is on the map."""
+    """Return the cells in the view, and whether each is on the map."""
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 

@@ -1,7 +1,7 @@
 """`sight.who` for GPUs: mobs and projectiles in the view, encoded in words per environment.
 
 A kernel over the cells of the view repeats its arithmetic in the thread of each cell. So one thread
-per environment first computes the cells of all slots as words. Behind a barrier, the thread of each
+per environment first computes the cells of all slots as words. After a barrier, the thread of each
 cell loads these words and spends only a few instructions on each.
 """
 

@@ -39,7 +39,7 @@ class Slots(NamedTuple):
 
     @property
     def mobs(self) -> dict[str, int]:
-        """Slots of each role of mobs."""
+        """Number of slots of each role of mobs."""
         return {role: getattr(self, role) for role in ROLES}
 
 
@@ -48,7 +48,7 @@ class Mob(NamedTuple):
 
     row: Any
     column: Any
-    health: Any  # negative values are stored as 0; float32 in the full game
+    health: Any  # points of health; negative ones are stored as 0; float32 in the full game
     cooldown: Any  # steps until it may attack; negative values are stored as 0
     type: Any  # index into `Rules.types(role)`
     alive: Any
@@ -85,10 +85,10 @@ class World(NamedTuple):
 
     row: Any  # row of the player; -1 after a step over the upper border into lava
     column: Any
-    facing: Any  # 1 left, 2 right, 3 up, 4 down: the action of the latest turn
+    facing: Any  # direction: 1 left, 2 right, 3 up, 4 down, as the moves' actions
     sleeping: Any
-    vitals: dict[str, Any]  # health, food, drink, energy; mana in the full game
-    counters: dict[str, Any]  # recover, hunger, thirst, fatigue, see `Rules.pace`
+    vitals: dict[str, Any]  # points of health, food, drink, energy; of mana in the full game
+    counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
     items: dict[str, Any]  # counts of the inventory
     earned: tuple[Any, ...]  # earned achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
@@ -102,8 +102,8 @@ class World(NamedTuple):
     spells: Any = None  # whether fireball and iceball are learned
     charms: Any = None  # enchantments of sword, bow and armour: 0 none, 1 fire, 2 ice
     effects: Any = None  # index into `magic.EFFECTS` for each colour of potion
-    boss: Any = None  # progress: waves beaten; timer: steps left in which mobs of a wave appear
-    mana_counter: Any = None  # float32: steps since the last point of mana, see `body.gather`
+    boss: Any = None  # `progress`: waves beaten; `timer`: steps left in which mobs of a wave appear
+    mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
     stairs: Any = None  # ladders of the floor: down_row, down_column, up_row, up_column
     kills: Any = None  # melee and ranged mobs killed on the floor, at most MOST_KILLS
     opened: Any = None  # whether a chest of the floor was opened
@@ -315,7 +315,7 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return a NamedTuple with new values if `when`."""
+    """Return the NamedTuple `it`, with new values if `when`."""
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 

@@ -101,7 +101,7 @@ class Harvest(NamedTuple):
     leaves: Block
     achievement: Achievement | None
     chance: float = 1.0
-    level: int = 1  # lowest level of the tool
+    level: int = 1  # lowest level of the tool that works
     food: int = 0  # points of food added; resets hunger
     drink: int = 0  # points of drink added; resets thirst
 
@@ -122,10 +122,11 @@ class Need(NamedTuple):
     """A need such as hunger: when its counter exceeds the limit, a vital loses a point."""
 
     vital: str  # vital that loses the point
-    counter: str  # steps since the last loss
+    counter: str  # name of the counter of steps since the last loss
     limit: int  # counter value in steps beyond which a point is lost
-    asleep: float  # a step asleep counts as this many steps; negative: sleep reduces the need
-    rest: int | None = None  # sleep gives a point when the counter falls below minus this
+    asleep: float  # steps that a step asleep counts as; negative: sleep reduces the need
+    # Sleep gives a point whenever the counter falls below -rest; None: never.
+    rest: int | None = None
 
 
 class Weapon(NamedTuple):
@@ -139,7 +140,7 @@ class MobRow(NamedTuple):
     """A type of mob; its role decides which fields are used, see `mobs`."""
 
     name: str
-    role: str  # one of ROLES
+    role: str  # role, one of ROLES
     health: int  # initial health in points
     appears_on: frozenset[Block]
     nearest: int  # mob appears only at more than this many steps from the player
@@ -183,7 +184,7 @@ class FloorRow(NamedTuple):
 
 
 class Possession(NamedTuple):
-    """An achievement for having an item at the end of a step."""
+    """An achievement for having an item, checked at the end of each step."""
 
     item: str
     least: int  # lowest count or level that earns it
@@ -193,9 +194,9 @@ class Possession(NamedTuple):
 # `eq=False`: compared and hashed by identity.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
-    """One edition of the game."""
+    """Rule tables of one edition of the game."""
 
-    view: tuple[int, int]  # rows and columns of the view; the player is in the middle
+    view: tuple[int, int]  # rows and columns of the view, which has the player in the middle
     blocks: tuple[Block, ...]  # blocks in the order of their numbers, from 0
     actions: tuple[Action, ...]  # actions in the order of their numbers, from 0
     achievements: tuple[Achievement, ...]  # achievements in the order of their numbers, from 0
@@ -211,7 +212,7 @@ class Rules:
     needs: tuple[Need, ...]
     pace: int  # amount by which a counter grows in a step
     weapons: tuple[Weapon, ...]  # damage by weapon; a bare hand does 1 point
-    mobs: tuple[MobRow, ...]  # mob types; those of one role in the order of their type numbers
+    mobs: tuple[MobRow, ...]  # mob types; within a role, in the order of their type numbers
     projectiles: tuple[ProjectileRow, ...]  # projectiles in the order of their type numbers
     packing: Packing
 
@@ -273,7 +274,7 @@ BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that project
 ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order of moving
 # Roles of mobs, in the order of appearing.
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
-ASLEEP_FACTOR = 3.5  # multiplies a mob's damage to a sleeping player
+ASLEEP_FACTOR = 3.5  # factor on a mob's damage to a sleeping player
 RIPE_AGE = 600  # steps until a plant is ripe
 # Blocks that are in no map.
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})

@@ -113,7 +113,7 @@ def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "s
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    # Whether each row is that of the chosen cell.
+    # Whether each row contains the chosen cell.
     here = (before <= rank) & (rank < before + in_row)
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""Marks in the middle of a rule for values that XLA computes once; read `once(x)` as `x`."""
+"""Barriers in the middle of a rule: XLA computes the marked values once. Read `once(x)` as `x`."""
 
 from collections.abc import Sequence
 from typing import Any

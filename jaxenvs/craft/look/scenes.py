@@ -29,7 +29,7 @@ WHOLE = 256  # fixed-point value of the weight 1
 
 
 class Cells(NamedTuple):
-    """The view without creatures and projectiles."""
+    """Cells of the view, without creatures and projectiles."""
 
     blocks: Int32[Array, "rows columns"]  # `Block`; OUT_OF_BOUNDS beyond the border
     items: Int32[Array, "rows columns"]  # `Item` on each cell
