@@ -111,7 +111,7 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
 
 
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
-    """Return the mean return in the episodes of Stable-Baselines3's `evaluate_policy`.
+    """Return the mean return over the same episodes as Stable-Baselines3's `evaluate_policy`.
 
     `act` maps the observations of all environments to actions.
     """
