@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Whether this folder is inside the package, not next to it.
-INSTALLED = HERE.parent.name == "jaxenvs"
+INSTALLED = HERE.parent.name == "jaxenvs"  # inside the package, not next to it
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
-NEEDED = ("jax", "numpy", "jaxtyping")  # packages that `import jaxenvs` needs
+NEEDED = ("jax", "numpy", "jaxtyping")  # by `import jaxenvs`
 
 
 def main(argv: list[str]) -> int:

@@ -143,8 +143,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Kernels among these that belong to the scan (counter, keys, actions, stores), not to the
-        # environment.
+        # Kernels among these that belong to the scan: counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
         # Kernels that copy an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),

@@ -82,8 +82,7 @@ class Work:
     loads: float = 0.0  # load instructions
     lines: float = 0.0  # 128-byte cache lines touched, summed over loads
     branches: float = 0.0  # operands of concatenations in separate branches
-    # Distinct sectors that are read, and pairs of (sector, group of warps), by operand of the
-    # fusion.
+    # Distinct sectors read, and pairs (sector, group of warps), by operand of the fusion.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 

@@ -65,8 +65,7 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
     number = itertools.count()
 
     def word() -> Array:
-        # Words are hashed one by one: XLA fuses the arithmetic of each into its use, without an
-        # array.
+        # One by one, without an array: XLA fuses the hash of each word into its use.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:

@@ -157,7 +157,7 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     parts = jax.lax.optimization_barrier((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
-    # Without it XLA fuses the selection of a floor into each sum of `_finished` on a GPU.
+    # Without the barrier XLA would fuse the selection of a floor into each sum of `_finished`.
     cells = jax.lax.optimization_barrier(cells)
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
@@ -246,8 +246,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier XLA would write each flag, and each comparison of a draw, to a separate
-    # array.
+    # Without the barrier XLA would write an array for each flag and each comparison of a draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []
@@ -313,8 +312,7 @@ def _finished(
     first[0, 0] = True
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
-    # Without the barrier XLA would fuse the choice into the map, and the thread of every cell would
-    # repeat it.
+    # Without the barrier XLA would fuse the choice into the map, and every cell would repeat it.
     diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)

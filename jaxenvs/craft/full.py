@@ -72,8 +72,7 @@ class FullParams(Params):
     max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
     # Whether the player passes every block, cannot die, and has all items.
     god_mode: Any = np.bool_(False)
-    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns; NaN: drawn at
-    # random.
+    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; NaN: drawn.
     fractal_noise_angles: Any = ()
 
 

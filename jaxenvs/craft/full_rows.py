@@ -29,8 +29,7 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # cells on a side, number of floors
 BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
-# Growth of a counter per step; each point of dexterity above 1 subtracts an eighth, sleep halves
-# it.
+# Growth of a counter per step: a point of dexterity above 1 subtracts an eighth, sleep halves it.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())

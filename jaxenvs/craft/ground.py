@@ -119,7 +119,7 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """`lit` for a ground without pending writes: write the cells that become lit."""
+        """`lit` in place, for a ground without pending writes: write the cells that become lit."""
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)

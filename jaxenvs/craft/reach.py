@@ -265,8 +265,7 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # Scalars, not an array: on a GPU, XLA fuses scalars into their uses, but writes and reads
-    # arrays.
+    # Scalars: on a GPU, XLA fuses them into their uses, but would write and read an array.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 >> _SHIFT is no word's index
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 

@@ -83,7 +83,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        # Else XLA would fuse all of this into the sums of `_chosen`.
+        # Without the barrier XLA would fuse all of this into the sums of `_chosen`.
         default=jax.lax.optimization_barrier,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
