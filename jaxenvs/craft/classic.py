@@ -54,7 +54,7 @@ _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
 # Blocks on which a stone, and a sapling, can be placed.
 _FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
-_MATERIALS = (  # material of a tool, its costs, whether a furnace is required
+_MATERIALS = (  # rows (material of a tool, its costs, whether a furnace is required)
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -160,9 +160,9 @@ class CraftParams(Params):
     max_steps_in_episode: Any = np.int32(10_000)
     day_length: Any = np.int32(300)  # length of a day in steps
     always_diamond: Any = np.bool_(True)  # whether one stone of every world becomes a diamond
-    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial points, at most 31
-    cow_health: Any = np.int32(_COW.health)  # initial points, at most 31
-    skeleton_health: Any = np.int32(_SKELETON.health)  # initial points, at most 31
+    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial health in points, at most 31
+    cow_health: Any = np.int32(_COW.health)  # initial health in points, at most 31
+    skeleton_health: Any = np.int32(_SKELETON.health)  # initial health in points, at most 31
     # Distance at which mobs vanish, in steps; at most `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step

@@ -114,7 +114,7 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # material, costs, whether a furnace is required, level
+_TOOLS = (  # rows (material, costs, whether a furnace is required, level)
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),

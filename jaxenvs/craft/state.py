@@ -35,7 +35,7 @@ class Slots(NamedTuple):
     ranged: int = 2
     projectile: int = 3
     plant: int = 10
-    missile: int = 3  # the player's projectiles, in the full game only
+    missile: int = 3  # slots of the player's projectiles, in the full game only
 
     @property
     def mobs(self) -> dict[str, int]:
@@ -49,7 +49,7 @@ class Mob(NamedTuple):
     row: Any
     column: Any
     health: Any  # points of health; negative ones are stored as 0; float32 in the full game
-    cooldown: Any  # steps until it may attack; negative values are stored as 0
+    cooldown: Any  # steps until the mob may attack; negative values are stored as 0
     type: Any  # index into `Rules.types(role)`
     alive: Any
     # Whether the rules treat the mob's cell as taken (Craftax's `mob_map`). Craftax's quirk: it is
@@ -85,15 +85,15 @@ class World(NamedTuple):
 
     row: Any  # row of the player; -1 after a step over the upper border into lava
     column: Any
-    facing: Any  # direction: 1 left, 2 right, 3 up, 4 down, as the moves' actions
+    facing: Any  # direction, numbered as the moves in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
     vitals: dict[str, Any]  # points of health, food, drink, energy; of mana in the full game
     counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
-    items: dict[str, Any]  # counts of the inventory
+    items: dict[str, Any]  # count or level of each inventory item
     earned: tuple[Any, ...]  # earned achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
-    plants: Plants  # plants grow on floor 0 only
+    plants: Plants  # plants, which grow on floor 0 only
 
     # In the full game only.
     resting: Any = None
