@@ -2,10 +2,10 @@
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-Kernels and bytes are counted like `gpu_work`. The cost of a new world is a ratio of processor times
-on the CPU: all candidates drawn until one is accepted, over one step of the same batch. Figures
-already in the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU;
-elsewhere it would draw for every environment until the last level is accepted.
+Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times:
+drawing candidate levels until one is accepted, over one step of the same batch. Figures already in
+the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU; elsewhere it would
+draw for every environment until the last level is accepted.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from .harness import contestants, instrument
 from .tables.families import counted
 from .tables.text import line
 
-KERNELS, STATE = 24, 900  # limits on kernels and bytes of state
+KERNELS, STATE = 24, 900  # limits: kernels per step, bytes of state per environment
 KEPT = (
     *("kernels", "copies", "kernels_per_trip", "written", "read", "state"),
     *("model_us", "model_us_per_trip"),
 )
-TRIPS = 16  # steps, or batches of candidates, per measurement
-REPEATS = 4  # the fastest counts
+TRIPS = 16  # steps per measurement, or batches of candidate levels
+REPEATS = 4  # number of runs, of which the fastest counts
 
 
 def sources(env_id: str) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # Filling the pool is outside the counted loop and takes long to compile.
+        # No refresh: filling the pool is outside the counted loop and takes long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -54,7 +54,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Measure processor time of a step and of a candidate, and candidates per accepted level."""
+    """Measure the CPU time of a step and of a candidate level, and candidates per accepted one."""
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
         draw_seconds, (states, accepted) = _processor_seconds(draw, none)
@@ -73,13 +73,13 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 
 def _stepper(env_id: str, batch: int) -> Loop:
-    """Return `TRIPS` steps of a batch without auto-reset; observations and rewards are stored."""
+    """Return a loop of `TRIPS` steps without auto-reset; it stores observations and rewards."""
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a loop over `TRIPS` batches of candidates, and its initial states.
+    """Return a loop over `TRIPS` batches of candidate levels, and zeros to start it with.
 
     The loop returns the initial states of the last batch and the number of accepted candidates.
     """
@@ -103,7 +103,7 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the least processor time of a run over all threads, and the last carry."""
+    """Return the CPU time of a run (all threads, the fastest of REPEATS), and its last carry."""
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
     spent = []
@@ -115,7 +115,7 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
 
 
 def excess(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Describe what exceeds the limits, except with `exact`."""
+    """Describe the figures that exceed the limits; kernels of `exact` have no limit."""
     found = []
     for record in records:
         for source, work in record["work"].items():

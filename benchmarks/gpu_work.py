@@ -42,7 +42,7 @@ from .tables.gpu import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
-LENGTH = 61  # steps of the scan; no other loop has this number of trips
+LENGTH = 61  # steps of the scan; no other loop has this number of trips, which identifies the scan
 AHEAD = "NVIDIA H200, compiled ahead of time"
 
 
@@ -58,12 +58,12 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = F
 
 
 def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays for this device."""
+    """Compile a function of arrays with given shapes for this device."""
     return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays for a described H200.
+    """Compile a function of arrays with given shapes for a described H200.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -72,7 +72,7 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-@functools.cache  # two descriptions would have different devices
+@functools.cache  # cached, because two descriptions would have different devices
 def described(count: int, axis: str) -> Mesh:
     """Return a mesh of `count` described H200s of one host.
 
@@ -88,7 +88,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function traced with shapes on a described mesh."""
+    """Compile a function that was traced with shapes on a described mesh."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -99,7 +99,7 @@ def _no_cache() -> Iterator[None]:
     enabled = jax.config.values["jax_enable_compilation_cache"]
     try:
         jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()  # it reads the flag only once
+        compilation_cache.reset_cache()  # so that JAX reads the flag again
         yield
     finally:
         jax.config.update("jax_enable_compilation_cache", enabled)
@@ -112,7 +112,7 @@ def has_compiler() -> bool:
 
 
 def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
-    """Return the launches of a step with predicted times, from the HLO of a rollout."""
+    """Return the kernel launches of a step with predicted times, from the HLO of a rollout."""
     module = hlo.parse(text)
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
@@ -124,8 +124,8 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
     Launches and predicted times refer to a step of the whole batch, bytes to one environment.
-    `kernels` and `model_us` count a loop of unknown trips as one launch; `kernels_per_trip` and
-    `model_us_per_trip` are the additional cost of each trip.
+    `kernels` and `model_us` count a loop with an unknown number of trips as one launch;
+    `kernels_per_trip` and `model_us_per_trip` are the additional cost of each trip.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
@@ -143,16 +143,17 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Of these: counter, keys, actions and stores of the scan, not of the environment.
+        # Kernels among these that belong to the scan: counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        "copies": _launches(k for k in once if origin(k) == "copy"),  # plain copies of an array
+        # Kernels that copy an array unchanged.
+        "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
         "read": sum(k.count * k.read for k in once) / envs,
         "written_per_trip": sum(k.count * k.written for k in trip) / envs,
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
-        "pool": pool / envs,  # prepared levels, shared by the batch
+        "pool": pool / envs,  # bytes of prepared levels, which the batch shares
         "model_us": _microseconds(once),
         "model_us_per_trip": _microseconds(trip),
         "compile_seconds": seconds,
@@ -169,7 +170,11 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
 
 
 def origin(kernel: hlo.Kernel) -> str:
-    """Return `step`, `loop` (counter, keys, actions, stores) or `copy` (of an array)."""
+    """Return the part of a rollout that launches a kernel.
+
+    `step` is the environment, `loop` the scan (counter, keys, actions, stores), `copy` a plain copy
+    of an array.
+    """
     if kernel.opcode.startswith("copy"):
         return "copy"
     scopes = [contestants.STEP_SCOPE in name for name in kernel.op_names]
@@ -243,7 +248,7 @@ def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
 ) -> Iterator[Contestant]:
-    """Yield this library's batches of the ids."""
+    """Yield this library's batches of the given ids."""
     for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
@@ -260,7 +265,7 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 
 
 def choose_target(here: bool) -> None:
-    """Prepare JAX: for a described GPU, load the plugin without one and run the rest on the CPU.
+    """Prepare JAX: for a described GPU, load the CUDA plugin without a GPU and run on the CPU.
 
     Raises `RuntimeError` if the compiler is missing or, with `here`, the GPU.
     """

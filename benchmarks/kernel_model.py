@@ -26,8 +26,8 @@ from .tables.registry import RESULTS
 from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
-DIGITS = 4  # significant digits of a feature
-# From the clock, units and bandwidths of an H200; the last ones are guesses.
+DIGITS = 4  # significant digits of a stored feature
+# Prior means, from the clock, units and bandwidths of an H200; the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -56,12 +56,13 @@ PRIOR = Coefficients(
 # Prior standard deviation of the logarithm of a coefficient; by default 1.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-OUTLIER = 0.3  # error (in logarithms) beyond which it counts less
-CAP = 0.15  # largest share of its program's time that weights a kernel
-MODELS = ("model", "model_family", "old")  # held out: the program, its family; former model
+OUTLIER = 0.3  # log error beyond which a kernel's weight in the loss falls
+CAP = 0.15  # cap on a kernel's weight, as a fraction of its program's time
+# Predictions without the program, without its family; former model.
+MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # factor within which a prediction counts as correct
-LISTED = 12  # kernels with the largest errors
-LAUNCH, BANDWIDTH = 2.5, 4.8e6  # of the former model: microseconds, bytes per microsecond
+LISTED = 12  # number of kernels listed, those with the largest errors
+LAUNCH, BANDWIDTH = 2.5, 4.8e6  # former model: microseconds per launch, bytes per microsecond
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
 
 
@@ -69,7 +70,7 @@ FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
 def record(file: Path) -> None:
-    """Collect features and times of the profiles of `card`'s job `profiles` (`.hlo.json.gz`)."""
+    """Write features and times from the file that `card`'s job `profiles` left (`.hlo.json.gz`)."""
     programs = {}
     for name, of in sorted(kept(file).items()):
         kernels = list(_rows(hlo.parse(of["hlo"]), of["profile"]))
@@ -84,7 +85,7 @@ def record(file: Path) -> None:
 
 
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
-    """Yield rows of `FIELDS`; copies that are not instructions of the program have no features."""
+    """Yield rows of `FIELDS`; copies without an instruction in the HLO have no features."""
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
         for scope in reversed(module.computations.values())
@@ -140,7 +141,7 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Predict each group of programs by a fit to the others."""
+    """Predict the kernels of each group of programs from a fit to the other groups."""
     groups = np.array([group(name) for name in measured.program])
     predicted = np.zeros_like(measured.time)
     for name in np.unique(groups):
@@ -150,7 +151,7 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 
 
 def family(program: str) -> str:
-    """Return the environment of a program, whatever its size and version."""
+    """Return the family of a program: its environment without size and version."""
     kind = "reset " if program.startswith("reset") else ""
     return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
@@ -160,7 +161,7 @@ def report() -> dict[str, Any]:
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        print(f"    {name}: float = {value:.4g}")  # as in `Coefficients`
+        print(f"    {name}: float = {value:.4g}")  # printed as fields of `Coefficients`
     by_program = held_out(measured, lambda name: name)
     figures = {
         "device": "NVIDIA H200",
@@ -193,7 +194,7 @@ def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
 
 
 def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, Any]]:
-    """Return the kernels with the most microseconds outside the factor `NEAR`."""
+    """Return the mispredicted kernels (beyond the factor `NEAR`) that take the most time."""
     ratio = predicted / measured.time
     missed = measured.spent * (np.abs(np.log(ratio)) > np.log(NEAR))
     return [

@@ -27,12 +27,12 @@ from .harness.contestants import Contestant
 from .tables.plain import plain
 
 LENGTH = 100  # steps of a rollout
-SHOWN = 16  # kernels in the table
+SHOWN = 16  # number of kernels in the table
 HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Sum microseconds and launches of every kernel on the GPU streams of a profile."""
+    """Return total microseconds and launches of every kernel on the GPU streams of a profile."""
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:
@@ -75,7 +75,7 @@ def profile(contestant: Contestant) -> Profile:
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add profiles and HLO of programs to a file, replacing programs of the same name."""
+    """Add programs (profile and HLO) to a file; they replace programs of the same name."""
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress(content.encode()))
@@ -93,7 +93,7 @@ def kept(file: Path) -> dict[str, Any]:
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Return the seconds of a program without the profiler, and its `durations`."""
+    """Return the seconds of a program without the profiler, and its `durations` with it."""
     state = jax.block_until_ready(step(step(state)))
     start = time.perf_counter()
     state = jax.block_until_ready(step(state))

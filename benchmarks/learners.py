@@ -31,7 +31,7 @@ from .harness import contestants, instrument, trainings
 from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-TORCH = "stable-baselines3"  # its trainings are shorter
+TORCH = "stable-baselines3"  # slow, so its trainings are shorter
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
@@ -53,7 +53,7 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a learner; its first training also compiled."""
+    """Return the figures of a learner; its first training, which includes compilation, is apart."""
     first, *others = made
     seconds = [training["seconds"] for training in others]
     usual = statistics.median(seconds)
@@ -74,7 +74,7 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 def groups(
     settings: Sequence[str], names: Sequence[str], steps: int, torch_steps: int
 ) -> Iterator[dict[str, Setting]]:
-    """Yield the chosen settings by learner: those equal for all, then each learner's own."""
+    """Yield settings by learner: each chosen one for all learners, then the learners' defaults."""
 
     def lasting(name: str, setting: Setting) -> Setting:
         return setting.lasting(torch_steps if name == TORCH else steps)
@@ -117,7 +117,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
         figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-        instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
+        # Written now, so that an interrupted run keeps its figures.
+        instrument.write(args.json, figures)
     print(compared(rows).plain(), scores(rows).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)

@@ -20,7 +20,7 @@ from .harness.contestants import Contestant
 from .tables.gpu import MEMORY
 from .tables.text import tabulated
 
-STEPS = 8  # steps of the scan
+STEPS = 8  # number of steps of the scan
 
 
 def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
@@ -39,14 +39,15 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # Peak while stepping: state, pool, one observation, temporaries.
+        # Peak memory of a step: state, pool, one observation, temporaries.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
-        "reset": peak(compiled(contestant.reset, (key,), None)),  # peak while worlds are made
+        # Peak memory while worlds are generated.
+        "reset": peak(compiled(contestant.reset, (key,), None)),
     }
 
 
 def peak(compiled: Compiled) -> int:
-    """Return the bytes of a program: arguments, results that do not alias them, temporaries."""
+    """Return the bytes of a program: arguments, temporaries, and results that alias no argument."""
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)

@@ -7,7 +7,7 @@ learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and step
 and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
 
 Each learner has a separate process, and they train in turns, one at a time, all on the same core.
-Steps per second are per second of processor time, measured from a quarter of the training on, when
+Steps per second are per second of CPU time, measured after the first quarter of the training, when
 everything is compiled; wall time is recorded too. With 16 environments an iteration makes 16 steps
 and the same number of gradient steps as with one environment.
 """
@@ -46,10 +46,10 @@ print(json.dumps({name: there.get(name, "not installed") for name in names}))
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Settings of all learners."""
+    """Settings that all compared learners share."""
 
     algorithm: str
-    env: str  # Gymnasium's id, an alias here
+    env: str  # Gymnasium's id, which is an alias in this library
     steps: int
     learning_rate: float
     gamma: float
@@ -59,7 +59,7 @@ class Setting:
     warm_up: int = 1_000
     num_envs: int = 1
     rollout_steps: int = 1  # iterations between two updates
-    gradient_steps: int = 1  # per update
+    gradient_steps: int = 1  # gradient steps per update
     target_steps: int = 0  # steps between updates of the target network (DQN, QR-DQN)
     epsilon_end: float = 0.0
     epsilon_share: float = 0.0
@@ -72,11 +72,14 @@ class Setting:
 
     @property
     def mark(self) -> int:
-        """Steps after which the speed is measured."""
+        """Number of steps after which the measurement of speed starts."""
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """Return the setting with other environments and steps; a short trial warms up less."""
+        """Return the setting with other numbers of environments and steps.
+
+        A short trial also has a shorter warm-up.
+        """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(
             self,
@@ -138,7 +141,7 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 
 
 def about(python: str | None) -> dict[str, Any]:
-    """Return the header of the figures; the peers' Python has its own versions."""
+    """Return the header of the figures, with the package versions of the peers' Python."""
     made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
         found = subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True)
@@ -178,7 +181,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-            instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
+            # Written now, so that an interrupted run keeps its figures.
+            instrument.write(args.json, figures)
     print(off_policy({"rows": rows}).plain())
     for note in missing:
         print(f"{note['learner']}: {note['reason']}", file=sys.stderr)

@@ -20,7 +20,7 @@ from jaxenvs.commands.parser import Parser
 
 from .harness import instrument
 
-SCRATCH = "runs/peers"  # bench.json and bench.png of each run
+SCRATCH = "runs/peers"  # folder for bench.json and bench.png of each run
 
 
 RUNS = {  # name of the JSON -> options of `jaxenvs bench`
@@ -34,7 +34,8 @@ RUNS = {  # name of the JSON -> options of `jaxenvs bench`
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-QUICK = ("--quick", "--repeats", "1", "--batches", "64")  # overrides the options above
+# Options that override the options in RUNS.
+QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:

@@ -54,11 +54,13 @@ RETRIES = RESULTS / "retries.json"
 NOVELTY = "noveld"  # preset of a second attempt
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
-LAST = 200  # last training episodes of each seed, for runs without evaluation
+LAST = 200  # number of last training episodes per seed that count for runs without evaluation
 SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
-MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}  # modes of `scaling_ray`
-GYM_CARTPOLE = "gym:CartPole-v1"  # with steps of 5 ms, see `scaling_ray`
+# Learner of each mode of `scaling_ray`.
+MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
+# Id in the table of `SlowCartPole-v0`, whose steps take 5 ms, see `scaling_ray`.
+GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
 
@@ -88,7 +90,7 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether only plain PPO has been tried, and has not learned."""
+    """Return whether an id has only runs of plain PPO, none of which has learned."""
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
 
@@ -96,7 +98,7 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids (`again`: a second attempt); yield id, run and error as they end."""
+    """Train PPO on ids (`again`: as a second attempt); yield (id, run, error) as each ends."""
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
@@ -163,13 +165,13 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs of each id, PPO alone first.
 
-    Heuristics for search (DAVI) have no return and are left out, as are runs of other packages.
+    Left out: search heuristics (DAVI), which have no return, and runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
         if "jaxenvs" in row["versions"] and "per_seed" in (row["evaluation"] or {"per_seed": ()}):
             known, run = runs.setdefault(row["id"], []), kept(row)
-            if run not in known:  # a run may be in two files of results
+            if run not in known:  # the same run may be in two files
                 known.append(run)
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
@@ -181,13 +183,14 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 def kept(row: dict[str, Any]) -> dict[str, Any]:
     """Return a recorded run as the table shows it: its command, mean returns and successes.
 
-    A return is the mean of a seed's evaluation, or of its last 200 training episodes if it has
-    none. `succeeded` and `episodes` are sums over all seeds. `apart` lists changes of the task.
+    A seed's return is the mean over its evaluation or, without one, over its last 200 training
+    episodes. `succeeded` and `episodes` are sums over all seeds. `apart` lists what changes the
+    task or the reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
     returns = [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"]
-    played = evaluation["episodes"] if evaluation else LAST  # episodes of each seed
+    played = evaluation["episodes"] if evaluation else LAST  # number of episodes per seed
     shares = [seed.get("success_rate") for seed in per_seed] or [None]
     return {
         "algorithm": algorithm,
@@ -231,8 +234,8 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
 
-    `records` come from `baselines/results`, `trained` has the runs in `reference.json`. A learner
-    without a recorded run has only option, title and zero ids.
+    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. The row of
+    a learner without a recorded run has only its option, its title and 0 ids.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]
     known += _on_ray(json.loads(ray.read_text("utf-8")))
@@ -265,7 +268,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds, of those with the most steps.
+    """Return the run with the most seeds; among equals, the one with the most steps.
 
     Runs that differ only in their seeds count as one run.
     """
@@ -294,7 +297,7 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Return the observation of a run: the field `obs` if it exists, else the shape."""
+    """Return the observation of a run: the value of the field `obs`, else shape and dtype."""
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
     if asked := re.search(r"\bobs=(\w+)", run["command"]):
@@ -307,7 +310,7 @@ def observation(run: dict[str, Any]) -> str:
 
 
 def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield records of the evaluated runs on Ray without killed processes."""
+    """Yield records of the evaluated runs on Ray in which no process was killed."""
     for run in found["faults"]:
         if not run["killing"]:
             yield {

@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.resets --ids Grid-DoorKey-8x8-v0 --limits 0 640 100 10
 
-The clocks of the environments start staggered over the time limit, so about num_envs / limit
+The step counters of the environments start spread over the time limit, so about num_envs / limit
 episodes end in every step instead of all at once. With limit 0 no episode ends by time. `trips` is
 the number of iterations of the loop of `exact` per step, computed from the episodes that ended.
 """
@@ -25,12 +25,12 @@ from .harness.contestants import Contestant
 from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
-NEVER = 1 << 30  # steps
+NEVER = 1 << 30  # limit in steps that no episode reaches
 CHUNKS = 64  # a chunk of `exact` is batch // CHUNKS, as `make_vec` chooses
 
 
 class Runner(timing.BatchRunner):
-    """Runner of a batch with staggered clocks that also counts ended episodes."""
+    """Runner of a batch of `staggered` that also counts the episodes that end."""
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)
@@ -44,7 +44,8 @@ class Runner(timing.BatchRunner):
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
     """Return the iterations of `exact`'s loop in each step, given `done` [steps, envs].
 
-    Lane `i` serves the environments `group * chunk + i`, one in each iteration.
+    An iteration generates `chunk` levels, one per lane. Lane i serves the environments
+    `group * chunk + i` one after another, so the busiest lane decides.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -52,12 +53,12 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """Return this library's batch with a time limit and clocks spread over an episode."""
+    """Return this library's batch with a time limit, its step counters spread over an episode."""
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
     batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    # Shuffled, or the environments that end together would share a lane.
+    # Shuffled, because environments that end in the same step would otherwise share a lane.
     clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:

@@ -35,7 +35,7 @@ def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
 
 
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
-    """Return this library's batch; its state includes the params, which hold the tasks."""
+    """Return this library's batch; its state includes the params, which contain the tasks."""
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
     venv = contestants.batched(env_id, num_envs, source, **sizes)
@@ -55,7 +55,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch, whose auto-reset takes the task from the params."""
+    """Return XLand-MiniGrid's batch; the params contain the tasks, also for its auto-reset."""
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")
@@ -79,7 +79,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Return the bytes of state of one environment, without its task."""
+    """Return the bytes of one environment's state; its task does not count."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 

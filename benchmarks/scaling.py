@@ -42,11 +42,11 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "coll
 
 @dataclasses.dataclass(frozen=True)
 class Described(Devices):
-    """H200s of which only a description is needed."""
+    """H200s that exist only as a description, to compile for."""
 
     @property
     def mesh(self) -> Mesh:
-        """Mesh for which programs can be compiled but not run."""
+        """Mesh of described devices: programs for it can be compiled but not run."""
         return gpu_work.described(self.count, DEVICES)
 
 
@@ -100,7 +100,7 @@ def exchanges(text: str, minibatches: int) -> dict[str, Any]:
 
 
 def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
-    """Count the collectives of one run of a computation by kind."""
+    """Count the collectives of one run of a computation, by kind."""
     found: collections.Counter[str] = collections.Counter()
     for kernel in hlo.kernels(module, computation):
         kind = kernel.opcode.removesuffix("-start")
@@ -151,7 +151,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # of each time in times_s
+        "steps": steps,  # steps made in each of times_s
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
@@ -198,7 +198,8 @@ def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
                 "times_s": [seconds for record in group for seconds in record["times_s"]],
-                "compile_seconds": round(group[0]["compile_seconds"], 1),  # later: cached
+                # Of the first round; later ones load from the cache.
+                "compile_seconds": round(group[0]["compile_seconds"], 1),
             }
         )
     return found

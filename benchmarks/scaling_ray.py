@@ -35,18 +35,18 @@ WORLDS = {
     "Crafter-v0": "crafter, whose step computes",
 }
 ACTORS = (1, 2, 4, 8)
-ENVS = 4  # per actor
-BATCH = 512  # steps per update
+ENVS = 4  # environments per actor
+BATCH = 512  # environment steps per update
 COMMON = (
     *("--hidden", "64", "64", "--embed", "8", "--learning-rate", "1e-3", "--gamma", "0.98"),
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    *("--value-weight", "0.01"),  # values near a hundred share the network with the policy
+    *("--value-weight", "0.01"),  # low: values are near 100, and policy and value share a network
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
-SETTINGS = {  # by mode
+SETTINGS = {  # options of `jaxenvs train`, by mode
     "sync": (*COMMON, *PPO, "--mode", "sync"),
     "async": (*COMMON, *PPO, "--mode", "async"),
     "apex": (*COMMON, *APEX),
@@ -55,8 +55,9 @@ KINDS = {  # kinds of processes that are killed, by mode
     "sync": ("ray::Actor", "ray::Learner"),
     "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
 }
-EPISODES = 20  # averaged in a point of the curves
-FAULT_STEPS = 100_000  # of the runs with and without `kill -9`; the compiled learner needs them
+EPISODES = 20  # number of episodes averaged in a point of the curves
+# Steps of the runs with and without `kill -9`, enough for the compiled learner.
+FAULT_STEPS = 100_000
 FAULT_SEEDS = (0, 1)
 
 
@@ -71,7 +72,7 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """Return the log so far, with the values of the only seed."""
+    """Return the log so far; the lists of values per seed become the value of the only seed."""
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]
@@ -86,7 +87,7 @@ def wait_for(
 ) -> None:
     """Wait until `ready()`; raise `RuntimeError` if the run ends or the time is up first.
 
-    The error shows the output of the run: `printed` if another thread reads it, else all of it.
+    The error shows the run's output: `printed` if another thread reads the pipe, else the pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -123,7 +124,7 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
 
 
 def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sizes and rates of the exchange between processes."""
+    """Return bytes, rates and lag of the data that actors and learner exchange."""
     seconds = log[-1]["seconds"] - log[0]["seconds"]
     lag, learn_seconds = (
         statistics.fmean(record[name] for record in log) for name in ("lag", "learn_seconds")
@@ -153,7 +154,7 @@ def below(root: int) -> Iterator[tuple[int, str]]:
     """Yield the process ids and command lines of a process's descendants."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             process = int(folder.name)
             parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             names[process] = (folder / "cmdline").read_text().replace("\0", " ")
@@ -166,7 +167,7 @@ def below(root: int) -> Iterator[tuple[int, str]]:
 
 
 def running(processes: set[int]) -> list[int]:
-    """Return the processes that have not ended; zombies have."""
+    """Return the processes that have not ended; zombies count as ended."""
     found = []
     for process in processes:
         with contextlib.suppress(OSError):
@@ -181,7 +182,7 @@ def is_called(title: str, name: str) -> bool:
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
-    """Run to the end, `killing` one process of each kind on the way; return the outcome."""
+    """Run to the end and return the outcome; `killing`: kill a process of each kind on the way."""
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -248,7 +249,7 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
 
 
 def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
-    """Make all runs that `out` lacks, one after another."""
+    """Make all runs that the file `out` does not have yet, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},

@@ -50,13 +50,14 @@ def measure(
         "env_id": env_id,
         "batch_size": batch_size,
         "levels": levels,
-        "solved": sum(bool(result.optimal) for result in results),  # with proof of optimality
+        # Number of levels solved with proof of optimality.
+        "solved": sum(bool(result.optimal) for result in results),
         "nodes": nodes,
         "expanded": sum(int(result.expanded) for result in results),
         "nodes_per_second": nodes / statistics.median(seconds),
-        "compile_seconds": compile_seconds,  # lowering and compiling
-        "bytes_per_node": search.bytes_per_node(0),  # in addition to the packed board
-        "seconds": seconds,  # of each repeat over all levels
+        "compile_seconds": compile_seconds,  # time of lowering and compiling
+        "bytes_per_node": search.bytes_per_node(0),  # bytes in addition to the packed board
+        "seconds": seconds,  # seconds of each repeat, over all levels
     }
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 PAUSE = 0.005  # seconds that a step of SlowCartPole sleeps
-VIEW = (9, 7)  # cells of Crafter's local view: columns, rows
-BLOCKS = 19  # kinds of cells in Crafter's semantic view; 0 is outside the map
+VIEW = (9, 7)  # columns and rows of Crafter's local view
+BLOCKS = 19  # number of cell kinds in Crafter's semantic view; 0 is outside the map
 ITEMS = 16
 
 
@@ -57,7 +57,7 @@ class Crafter(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start a new world with a `noop`, as crafter has no view before the first step."""
+        """Start a new world and make one `noop` step: crafter has no view before it."""
         super().reset(seed=seed)
         self._env = self._make(seed=int(self.np_random.integers(2**31)))
         self._env.reset()

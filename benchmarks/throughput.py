@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         results["ratios"] = report.ratios(groups)
         results["missing"] = missing
         results["load_after"] = os.getloadavg()[0]
-        # Written now, so an interrupted run keeps its figures.
+        # Written now, so that an interrupted run keeps its figures.
         instrument.write(args.out / "bench.json", results)
     report.show(groups, missing)
     report.write(results, args.out)
@@ -96,7 +96,7 @@ def _fill_in(args: argparse.Namespace) -> None:
 def _measure(
     args: argparse.Namespace, missing: list[dict[str, str]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the figures of the contestants that took turns; append the missing ones."""
+    """Yield the figures of each group that took turns; append missing contestants to `missing`."""
     for env_id, num_envs in itertools.product(args.ids, args.batches):
         runners = []
         for name, build in _builders(args, env_id, num_envs):

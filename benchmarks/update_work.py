@@ -2,8 +2,9 @@
 
     python -m jaxenvs.benchmarks.update_work --json benchmarks/results/update_work.json
 
-It counts like `gpu_work`, in the training program: environment, policy and learning. A conditional
-counts as its branch with the most launches, a loop of unknown trips as one trip. Needs
+It counts as `gpu_work` does, but in the whole training program: environment, policy and learning. A
+conditional counts as its branch with the most launches, a loop with an unknown number of trips as
+one trip. Needs
 `pip install "jax[cuda13]" ".[train]"`, no GPU.
 """
 
@@ -32,7 +33,8 @@ IDS = (
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
     """Compile an update with a preset, overridden by `changed`, and count its work."""
     env = jaxenvs.make(id)
-    source = "stock" if env.reset_source == "exact" else None  # as on a GPU
+    # The default on a GPU, see `usual_source` of `jaxenvs.core.vector`.
+    source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)
     agent = registry.build("ppo", env, settings, scaling.Described(1))
@@ -63,5 +65,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        instrument.write(args.json, figures)  # now, so an interrupted run keeps its figures
+        # Written now, so that an interrupted run keeps its figures.
+        instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

@@ -32,14 +32,14 @@ from .results import CUT, DONE, FAILED, RUNNING
 
 COMMAND = "python -m jaxenvs.benchmarks.card"
 FILES = 8  # default limit on the files in --out, except for tiny runs
-START, END = 240.0, 15.0  # seconds: to query the device at most; to kill a job and record it
-TINY = (0.5, 4.0)  # minutes of a job of a tiny run: estimate and limit
+START, END = 240.0, 15.0  # seconds: limit to query the device; reserve to kill a job and record it
+TINY = (0.5, 4.0)  # minutes of each job in a tiny run: estimate and limit
 LEFT = "left"  # state of a job that was not started
 AT_ONCE, CORES = 4, 4  # default: one job for each `CORES` cores, at most `AT_ONCE`
 
 
 class Task(NamedTuple):
-    """A job, its result file, and the result of earlier runs."""
+    """A job to run, its result file, and its result of earlier runs."""
 
     job: Job
     file: Path
@@ -93,7 +93,7 @@ def _parser() -> Parser:
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
     add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
-    add("--job", help=argparse.SUPPRESS)  # for the process of one job; its input has the rest
+    add("--job", help=argparse.SUPPRESS)  # option of a job's process; its input has the rest
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -132,11 +132,12 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
             print(f"{job.name}: failed before; --only {job.name} tries again")
         else:
             found.append(task)
-    return sorted(found, key=lambda task: task.state in (CUT, RUNNING))  # a stable order
+    # Stable, so each group stays in order of priority.
+    return sorted(found, key=lambda task: task.state in (CUT, RUNNING))
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """Return the most complete earlier result of a job by the same code, here or copied back."""
+    """Return the most complete result that the same code left in --out or in the repository."""
     fitting = []
     for path in (file, results.BROUGHT_HOME / file.name):
         found = results.load(path)
@@ -147,7 +148,7 @@ def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | Non
 
 
 class Run:
-    """Jobs of one command: which are running, and whether another may start."""
+    """Runner of the jobs of one command, with their limits on time and files."""
 
     def __init__(self, args: argparse.Namespace, about: dict[str, Any], end: float) -> None:
         self.args, self.about, self.end = args, about, end
@@ -176,7 +177,7 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            self.stop.set()  # before this thread takes the next job
+            self.stop.set()  # set before this thread takes the next job
             raise
 
     def _one(self, task: Task) -> str:
@@ -235,14 +236,17 @@ def run_apart(
     limits: processes.Limits,
     stop: threading.Event,
 ) -> tuple[list[str], str]:
-    """Run a job in a separate process; return its last lines of output and an error."""
+    """Run a job in a separate process; return its last output lines, and an error or ""."""
     variables = processes.environment(task.job.environment, header, shared=args.jobs > 1)
     order = processes.Order(task.job.name, task.file, args.scratch, header, limits)
     return processes.run(order, variables, stop)
 
 
 def _settle(task: Task, header: dict[str, Any], output: list[str], trouble: str) -> tuple[str, int]:
-    """Write the result of a job that could not do so itself; return its state and records."""
+    """Write the result of a job that did not do so itself.
+
+    Return the job's state and its number of records.
+    """
     found = results.load(task.file)
     fresh = found if found and found.get("date") == header["date"] else None
     if not trouble and fresh:

@@ -1,7 +1,7 @@
 """The newest checkpoint of a run in one small file, to resume on another machine.
 
-The file is flax's MessagePack of the run's config, the update and the arrays, deflated. Names in it
-never become paths, and nothing is unpickled.
+The file is flax's MessagePack of the run's config, its update number and its arrays, compressed by
+zlib. Names in it never become paths, and nothing is unpickled.
 """
 
 import json
@@ -18,8 +18,8 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.baselines.storage.runs import Run
 from jaxenvs.core.files import replacing
 
-LARGEST = 2**30  # bytes of an inflated file
-NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # names of arrays
+LARGEST = 2**30  # limit on the bytes of an inflated file
+NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # pattern of valid array names
 
 
 def pack(run: Run, file: Path) -> int:

@@ -6,10 +6,12 @@ from typing import Any
 from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
-MARK = "mark.gpu"  # every file with such tests contains it
-IMPORTED = "Module already imported"  # pytest's warning about modules of this process
-LONGEST = 45.0  # seconds that a test may take; with less time left none starts
-MOST_WORKERS = 12  # processes that share the GPU; each needs memory for a context and programs
+MARK = "mark.gpu"  # text that every file with such tests contains
+# Pytest's warning about modules that this process has imported.
+IMPORTED = "Module already imported"
+LONGEST = 45.0  # seconds that a test may take; if fewer are left, no test starts
+# Limit on processes that share the GPU; each needs memory for a context and programs.
+MOST_WORKERS = 12
 
 
 class Keeper:
@@ -48,18 +50,19 @@ def run(work: Work) -> None:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
     code = pytest.main([*words, *_divided(work)], plugins=[keeper])
-    if code not in (0, 1, 2, 5):  # passed, failed, stopped, none left
+    if code not in (0, 1, 2, 5):  # pytest's codes: passed, failed, stopped, none left
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:
         raise OutOfTimeError
 
 
 def _divided(work: Work) -> list[str]:
-    """Return options for several test processes: most of the time is compilation."""
+    """Return options to use several test processes, as most of the time is compilation."""
     count = workers()
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
-    done = [f"--deselect={record['test']}" for record in work.records]  # workers have no plugin
+    # Because xdist's workers do not load the plugin.
+    done = [f"--deselect={record['test']}" for record in work.records]
     # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
 

@@ -23,13 +23,16 @@ class Job(NamedTuple):
     name: str
     what: str
     run: Callable[[Work], None]
-    minutes: float  # estimate, compilation included; of one slice if it runs in slices
-    most: float = 9.0  # minutes, compilation included
-    needs: tuple[str, ...] = ()  # packages without which it measures nothing
-    environment: Mapping[str, str] = MappingProxyType({})  # variables of its process, on a GPU
-    files: int = 1  # that it writes
-    goes_on: bool = False  # resumes results of other code too
-    alone: bool = False  # runs last: it times nothing and uses the device without the lock
+    # Estimated minutes, compilation included; of one slice if the job runs in slices.
+    minutes: float
+    most: float = 9.0  # limit in minutes, compilation included
+    needs: tuple[str, ...] = ()  # packages without which the job measures nothing
+    # Environment variables of its process, on a GPU.
+    environment: Mapping[str, str] = MappingProxyType({})
+    files: int = 1  # number of files that it writes
+    goes_on: bool = False  # whether it also resumes results of other code
+    # Whether it runs last: it times nothing and uses the device without the lock.
+    alone: bool = False
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")

@@ -1,8 +1,8 @@
 """A hundred 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27
 (1985), with the lengths of their shortest solutions, which IDA* found again.
 
-His boards end with the blank first; these are turned by 180 degrees, with n in the place of 16 - n,
-so that they end with the blank last and are as far from it.
+Korf's goal has the blank first. These boards are rotated by 180 degrees and every number n is
+replaced by 16 - n: then the goal has the blank last, and solutions are equally long.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from typing import NamedTuple
 class Level(NamedTuple):
     """A board and the length of its shortest solutions."""
 
-    numbers: tuple[int, ...]  # row by row, 0 the blank
+    numbers: tuple[int, ...]  # numbers of the board row by row; 0 is the blank
     optimal: int
 
 
-# Hexadecimal digits, then the length; the easiest for IDA* first.
+# Boards as hexadecimal digits, then the length of the solution; the easiest for IDA* first.
 _TEXT = """
     ecfa1d463720859b 53, 5ae46cb190f7d283 41, 01f69a43e8cb572d 46, 16a8ec42db3597f0 42,
     13560de9b48ca7f2 45, 23c8dea167f4509b 44, 457c9e03bd812f6a 47, 2bf0314e76d9ac58 49,

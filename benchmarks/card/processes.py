@@ -1,4 +1,4 @@
-"""Process of a job of `card`: starting and limiting it, and running the job in it."""
+"""Processes of the jobs of `card`: start them, limit their time, and run the jobs in them."""
 
 import contextlib
 import json
@@ -19,12 +19,13 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds before its limit in which a job starts no further case
-OUTPUT = 40  # last lines that are kept of a job that failed
-POLL = 0.2  # seconds between two looks at a process
-OVERRUN = 124  # exit code of a process at its limit, as of timeout(1)
+MARGIN = 10.0  # seconds before its limit after which a job starts no further case
+OUTPUT = 40  # number of last output lines kept of a job that failed
+POLL = 0.2  # seconds between two checks of a process
+OVERRUN = 124  # exit code of a process at its time limit, as in timeout(1)
 LOCK = "device.lock"
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # to compile
+# XLA flags that shorten compilation.
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 class StoppedError(Exception):
@@ -32,14 +33,14 @@ class StoppedError(Exception):
 
 
 class Limits(NamedTuple):
-    """Time limits of a job in seconds: without waiting for the device, and in total."""
+    """Time limits of a job: `seconds` without waiting for the device, `most` seconds in total."""
 
     seconds: float
     most: float
 
 
 class Order(NamedTuple):
-    """Input of the process of a job."""
+    """Input of a job's process."""
 
     job: str
     file: Path
@@ -55,14 +56,14 @@ class Order(NamedTuple):
 
 
 def child(*arguments: str) -> list[str]:
-    """Return the command line of `card` for a separate process, installed or not."""
+    """Return a command line of `card` for a separate process; works also without installation."""
     return [sys.executable, str(Path(__file__).parents[1]), "card", *arguments]
 
 
 def environment(
     asked: Mapping[str, str], header: dict[str, Any], shared: bool = False
 ) -> dict[str, str]:
-    """Return the variables of a job's process; its XLA flags follow those that are already set.
+    """Return the variables of a job's process; its XLA flags come after flags that are already set.
 
     On a GPU `gpu_flags` gives the flags unless the job sets others. Processes that share a
     GPU do not preallocate its memory.
@@ -110,7 +111,7 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
 def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
     """Wait for the end of a process; return an error, or nothing if it succeeded.
 
-    The process itself observes `limits.seconds`, as only it knows how long it waited.
+    The process itself observes `limits.seconds`: only it knows how long it waited for the device.
     """
     end = time.monotonic() + limits.most
     while not stop.is_set():
@@ -132,7 +133,7 @@ def _echo(name: str, process: subprocess.Popen, output: deque[str]) -> None:
 
 @contextlib.contextmanager
 def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
-    """Kill the process of a job and its children on the way out."""
+    """Kill the process of a job and its children on leaving the context."""
     try:
         yield
     finally:

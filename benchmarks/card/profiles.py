@@ -14,9 +14,9 @@ from ..harness.contestants import NO_RESET, Contestant
 from .results import Records, Work
 from .steps import DOORKEY, IDS, MISSIONS, SYMBOLIC, TASKS, WHOLE_IDS, WITH_BARE, kernel_records
 
-FULL = 65_536  # environments
+FULL = 65_536  # number of environments
 ENDING = ".hlo.json.gz"
-PROGRAMS = (  # id, environments and reset source, the most important first
+PROGRAMS = (  # (id, environments, reset source), the most important first
     *((IDS, FULL, source) for source in WITH_BARE),
     *((WHOLE_IDS, FULL, source) for source in WITH_BARE),
     (SYMBOLIC, FULL, NO_RESET),
@@ -27,7 +27,7 @@ PROGRAMS = (  # id, environments and reset source, the most important first
 
 
 def run(work: Work) -> None:
-    """Profile each program: a record of the whole step, then one for each of its kernels."""
+    """Profile each program; record its whole step, then its longest kernels."""
     for env_id, num_envs, source in [(DOORKEY, 8, "fresh")] if work.tiny else PROGRAMS:
         case = {"id": env_id, "num_envs": num_envs, "reset_source": source, "part": "kernels"}
         build = functools.partial(contestants.ours, env_id, num_envs, source)

@@ -24,9 +24,9 @@ from jaxenvs.core.files import replacing
 from ..harness import device_lock, instrument
 
 HERE = Path(__file__).resolve().parents[1]
-BROUGHT_HOME = HERE / "results" / "card"  # results of earlier runs, copied back
+BROUGHT_HOME = HERE / "results" / "card"  # folder of earlier runs' results in the repository
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
-NO_MEMORY = "RESOURCE_EXHAUSTED"  # in XLA's errors
+NO_MEMORY = "RESOURCE_EXHAUSTED"  # mark of out-of-memory errors in XLA's messages
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
 Records = list[dict[str, Any]]
@@ -37,7 +37,7 @@ class OutOfTimeError(Exception):
 
 
 class Work:
-    """A running job."""
+    """A running job: its records, its time left, and its result file."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Work:
     ) -> None:
         """Resume from the records of an earlier run in `header`.
 
-        The job may take `seconds` without waiting for the device, and `most` in total.
+        The job may take `seconds` without waiting for the device, and `most` seconds in total.
         """
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
         failed: Records = header.pop("failed", [])
-        # Other jobs may have used the memory, so such a case is tried again.
+        # A case that ran out of memory is tried again, as other jobs may have used the memory.
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds of the longest case
@@ -75,7 +75,7 @@ class Work:
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
         """Measure a case unless `has` finds it; note the reason if it fails.
 
-        Raises `OutOfTimeError` if a case as long as the longest does not fit.
+        Raises `OutOfTimeError` if a case as long as the longest so far does not fit.
         """
         if self.has(**case):
             return
@@ -84,7 +84,8 @@ class Work:
         start = time.monotonic() - device_lock.DEVICE.waited
         try:
             self.keep(figures())
-        except (LookupError, RuntimeError, ValueError) as error:  # jax's errors are RuntimeErrors
+        # Includes JAX's errors, which are RuntimeErrors.
+        except (LookupError, RuntimeError, ValueError) as error:
             self.fail(error, **case)
         taken = time.monotonic() - device_lock.DEVICE.waited - start
         self.longest = max(self.longest, taken)
@@ -95,7 +96,7 @@ class Work:
         self.write(RUNNING)
 
     def fail(self, error: Exception, **case: Any) -> None:
-        """Note why a case has no records."""
+        """Note a failed case with the reason why it has no records."""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         self.failed.append({**case, "reason": reason})
         print(f"no figures for {case}: {reason}", flush=True)
@@ -145,12 +146,12 @@ def absent(packages: Iterable[str]) -> list[str]:
 def _there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ImportError:  # its parent package is missing
+    except ImportError:  # the parent package is missing
         return False
 
 
 def about(commit: str) -> dict[str, Any]:
-    """Return the device, versions, commit and digest of the code; starts JAX."""
+    """Return the device, versions, commit and digest of the code; this starts JAX."""
     device, found = jax.devices()[0], instrument.about()
     named = {
         "device": device.device_kind,
@@ -189,7 +190,7 @@ def _output(*words: str) -> str:
 def code() -> str:
     """Return a digest of the sources of environments, learners and benchmarks.
 
-    A commit would not do: committing results changes it, and a copied checkout may have no git.
+    A commit hash would not do: committing results changes it, and a copied checkout may lack git.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

@@ -30,10 +30,10 @@ SEARCHED = (
     ("Puzzle-Cube-2x2-v0", 10_000),
 )
 FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
-BATCHES = (100_000, 400_000, 20_000)  # nodes expanded together
-SHARE = 0.3  # share of the device's memory for a search; other jobs need memory too
-MOST_NODES = 600_000_000  # whatever the memory
-MANY = 1_000_000_000  # nodes of all passes together at most
+BATCHES = (100_000, 400_000, 20_000)  # batch sizes: numbers of nodes expanded together
+SHARE = 0.3  # fraction of the device's memory for a search; other jobs need memory too
+MOST_NODES = 600_000_000  # limit on the nodes of a search, whatever the memory
+MANY = 1_000_000_000  # limit on the nodes of all passes together
 
 
 def puzzles(work: Work) -> None:
@@ -55,7 +55,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof, all in one table of nodes."""
+    """Solve Korf's hundred 15-puzzles with proof of optimality, all in one table of nodes."""
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
         work.measure(figures, id=FIFTEEN, batch_size=batch_size)
@@ -80,8 +80,8 @@ def _solved(batch_size: int, count: int) -> Records:
     known = np.array([level.optimal for level in chosen])
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
-        "solved": int(np.isfinite(cost).sum()),  # with proof
-        "as_known": int((cost == known).sum()),  # of the length that IDA* found
+        "solved": int(np.isfinite(cost).sum()),  # number of levels solved with proof of optimality
+        "as_known": int((cost == known).sum()),  # number of solutions as long as IDA*'s
         "node_budget": budget,
         "compile_seconds": compile_seconds,
     }
@@ -112,7 +112,7 @@ def _passes(
 
 
 def node_budget(key_words: int, small: bool) -> int:
-    """Return how many nodes fit into the search's share of the device's memory."""
+    """Return the number of nodes that fit into a search's part of the device's memory."""
     if small:
         return 400_000
     memory = device_memory(jax.devices()[0]) or 1 << 30

@@ -1,4 +1,4 @@
-"""Jobs of `card` that measure steps per second, of each reset source and of other packages."""
+"""Jobs of `card` that measure steps per second: reset sources, and other packages."""
 
 import argparse
 import concurrent.futures
@@ -26,9 +26,9 @@ MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # task set of the rule worlds
-TOP = 16  # kernels of a step that have a record
+TOP = 16  # number of a step's kernels that get a record, the longest ones
 
-GRADUAL = "pool, a 16th anew"  # refreshed before every rollout; `pool` is refreshed as a whole
+GRADUAL = "pool, a 16th anew"  # a 16th of the pool is new in every rollout; `pool` renews all of it
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources of levels that cost many steps
 WITH_BARE = (*EXPENSIVE, NO_RESET)
 CHEAP = ("fresh", "pool", "stock")
@@ -44,7 +44,8 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# By job, the most important first. 262,144 of `WHOLE_SYMBOLIC` leave memory for one source only.
+# Cases by job, the most important first. 262,144 environments of `WHOLE_SYMBOLIC` leave memory for
+# one source only.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),
@@ -71,7 +72,7 @@ CASES = {
         Case(DOORKEY, envs, CHEAP, (NAVIX, XLAND)) for envs in (65_536, 4096, 1_048_576)
     ),
     "babyai": tuple(Case(id, envs, BABYAI) for envs in (4096, 65_536) for id in MISSIONS),
-    "graphs": (  # compiled without the flags of `core.gpu_flags`
+    "graphs": (  # cases compiled without the flags of `core.gpu_flags`
         Case(IDS, 4096, ("exact", "pool")),
         Case(IDS, 65_536, ("exact", "pool")),
         Case(SYMBOLIC, 4096, ("exact", "pool")),
@@ -130,14 +131,14 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
         for name, (batch, programs) in compiling.items():
             try:
                 runners.append(timing.BatchRunner(batch, seconds, programs.result()))
-            except (RuntimeError, ValueError) as error:  # out of memory, most likely
+            except (RuntimeError, ValueError) as error:  # most likely out of memory
                 work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
     return [flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
 
 
 def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
-    """Return this library's batch; a pool has `pool` levels."""
+    """Return this library's batch; the source `pool` has `pool` levels, GRADUAL renews a 16th."""
     if source not in ("pool", GRADUAL):
         return contestants.ours(id, num_envs, source)
     drawn = pool // 16 if source == GRADUAL else pool
@@ -153,8 +154,8 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
     """Count the kernels of a step in the program that was timed; empty on a CPU.
 
-    Also empty if the text of the program is not understood: another loop has the same number of
-    trips, or this release of XLA writes it differently.
+    The result is also empty if the HLO is not understood: another loop has the same number of
+    trips, or this release of XLA writes its HLO differently.
     """
     if jax.default_backend() == "cpu":
         return {}
@@ -186,7 +187,7 @@ def rules(work: Work) -> None:
 
 
 def step_costs(work: Work) -> None:
-    """Measure Craft-Classic-Ids: `resets` by how many episodes end, and the time of each kernel."""
+    """Measure Craft-Classic-Ids: steps by how many episodes end (`resets`), and kernel times."""
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):
         work.measure(functools.partial(_resets, work, env_id, batch, limit), id=env_id, limit=limit)
@@ -225,7 +226,7 @@ def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
 
 
 def families(work: Work) -> None:
-    """Measure one id of each class of Grid and BabyAI, by its default source, then from a pool."""
+    """Measure one id of each class of Grid and BabyAI: with its default source, then a pool."""
     grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):
         for env_id in grids[4:5] if work.tiny else grids:

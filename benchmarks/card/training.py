@@ -1,7 +1,7 @@
 """Jobs of `card` that train: steps per second, and a run of a billion steps in slices.
 
-The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one, on
-the same machine or, from the checkpoint file that it leaves next to its JSON, on another.
+The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one:
+on the same machine, or on another from the checkpoint file that it leaves next to its JSON.
 """
 
 import contextlib
@@ -22,16 +22,17 @@ from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
-FULL = 8192  # environments of the whole game
-MANY = 16_384  # with these PPO is fastest in the whole game
+FULL = 8192  # number of environments in the whole game
+MANY = 16_384  # number of environments with which PPO is fastest in the whole game
 A_MILLION = (128, 128, 128)  # layer widths that give a million parameters, most in the first layer
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
-SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
-FREE = 20.0  # seconds without which a slice does not start
-POINTS = 200  # of the learning curve of a slice
-LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")  # of slices; updates
+SAVING = 45.0  # seconds that the end of a slice can take: a chunk, a checkpoint, its copy
+FREE = 20.0  # fewest seconds of training for which a slice starts
+POINTS = 200  # most points of a slice's learning curve
+# Options of all slices; checkpoints every 1,024 updates.
+LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")
 RUN = (CRAFT, "--preset", "gpu", *LATER)
 TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
 TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episodes", "4")
@@ -48,7 +49,7 @@ class Training(NamedTuple):
 
 
 def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
-    """Return the job that measures steps of training per second, the first case first."""
+    """Return the job that measures training steps per second of the cases, in order."""
 
     def run(work: Work) -> None:
         for case in (tiny,) if work.tiny else cases:
@@ -99,7 +100,7 @@ recurrent = job(
 
 
 def billion(work: Work) -> None:
-    """Train from the newest checkpoint until the end of the run or of the time."""
+    """Train from the newest checkpoint until the run ends or the time is up."""
     from jaxenvs.baselines.run import train
     from jaxenvs.baselines.storage.checkpoints import RunError, newest
     from jaxenvs.baselines.storage.runs import Run
@@ -161,7 +162,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
-    """Return the records of a slice: speed, learning curve and, of the last one, the evaluation."""
+    """Return the records of a slice: speed and learning curve; after the last, the evaluation."""
     from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)
@@ -178,7 +179,7 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     ]
     for record in log[:: max(1, len(log) // POINTS)]:
         point = {name: record[name][0] for name in ("return", "length", "episodes")}
-        if point["return"] is not None:  # some episode has ended
+        if point["return"] is not None:  # at least one episode has ended
             records.append({**case, "part": "curve", "steps": record["steps"], **point})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))

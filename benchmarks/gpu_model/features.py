@@ -8,7 +8,8 @@ The emitters of XLA's GPU compiler assign elements to threads differently:
 - scatter: one thread for each element of the updates
 - concatenate (up to four operands): each thread computes its element of every operand
 
-Warps of 32 threads are sampled; `warps.Walk` counts their instructions and loads.
+Only some of the warps (32 threads each) are sampled; `warps.Walk` counts their instructions and
+loads.
 """
 
 import dataclasses
@@ -23,47 +24,51 @@ from .fusions import Launch
 from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
-GROUPS = 8  # groups of sampled warps
+GROUPS = 8  # number of groups of sampled warps
 MULTIPROCESSORS = 132
-RESIDENT = MULTIPROCESSORS * 2048  # threads at once; larger loops compute several elements each
-UNROLL = (4, 2, 1)  # elements per thread: the first that divides their number
-SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  # never unrolled
-BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}  # warps per block
+# Threads that run at once; in larger loops each computes several elements.
+RESIDENT = MULTIPROCESSORS * 2048
+UNROLL = (4, 2, 1)  # elements per thread: the first of these that divides the number of elements
+# Opcodes whose loops are never unrolled.
+SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
+# Warps per thread block, by emitter.
+BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]
 SHORT_ROWS = (8, 16, 32, 64)
-CODE = 400  # instructions up to which the compiler unrolls a loop
+CODE = 400  # most instructions to which the compiler unrolls a loop
 BURST = 64  # bytes of one memory access
-L1 = 1 << 16  # bytes of an array that fits into the L1 cache
-VECTORS = 4  # longest index vector of a gather; longer concatenations make data
+L1 = 1 << 16  # bytes of the largest array that fits into the L1 cache
+VECTORS = 4  # longest index vector of a gather; longer concatenations are data
 
 
 class Features(NamedTuple):
-    """Inputs of the time model, as totals of a launch; by default it costs only the floor."""
+    """Inputs of the time model, as totals of a launch; the defaults cost only `floor`."""
 
     kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
     warps: float = 0.0
     blocks: float = 0.0
     instructions: float = 0.0  # issue slots
-    special: float = 0.0  # of these in divisions, remainders, roots and trigonometry
-    epilogue: float = 0.0  # of these after the tiles of a transposition
+    # Issue slots among these for divisions, remainders, roots and trigonometry.
+    special: float = 0.0
+    epilogue: float = 0.0  # issue slots among these after the tiles of a transposition
     loads: float = 0.0  # load instructions
-    lines: float = 0.0  # 128-byte cache lines that each load touches
-    fetched: float = 0.0  # 32-byte sectors that groups of warps touch, of arrays beyond L1
+    lines: float = 0.0  # 128-byte cache lines touched, summed over loads
+    fetched: float = 0.0  # 32-byte sectors that groups of warps touch, in arrays larger than L1
     stores: float = 0.0  # store instructions
-    store_sectors: float = 0.0  # 32-byte sectors that the stores touch
-    shuffles: float = 0.0  # of warps, and accesses to shared memory
-    branches: float = 0.0  # operands of concatenations, once for each warp that reads one
+    store_sectors: float = 0.0  # 32-byte sectors touched, summed over stores
+    shuffles: float = 0.0  # shuffles of warps, and accesses to shared memory
+    branches: float = 0.0  # operands of concatenations, counted once for each warp that reads them
     depth: float = 0.0  # longest chain of loads that depend on each other
-    read: float = 0.0  # bytes of memory, each counted once
+    read: float = 0.0  # bytes read from memory, each counted once
     written: float = 0.0
 
 
 class Grid(NamedTuple):
-    """Sampled warps of a launch."""
+    """Lanes of the sampled warps of a launch, and the number of all its warps."""
 
-    positions: np.ndarray  # [lanes], in the array over which threads are laid out
-    active: np.ndarray  # [lanes]
-    warps: float  # of the whole launch
+    positions: np.ndarray  # positions in the array over which threads are laid out [lanes]
+    active: np.ndarray  # whether each lane computes an element [lanes]
+    warps: float  # number of warps of the whole launch
 
 
 class Stores(NamedTuple):
@@ -82,7 +87,7 @@ def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instru
 
 
 def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of copies, sorts and library calls, from their bytes only."""
+    """Return the features of copies, sorts and library calls, estimated from their bytes."""
     written = instruction.bytes
     read = sum(scope[name].bytes for name in instruction.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)
@@ -103,7 +108,7 @@ def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
 
 
 def _spread(warps: int) -> np.ndarray:
-    """Return the numbers of sampled warps: groups of neighbours, spaced irregularly."""
+    """Return the indices of sampled warps: groups of neighbours, spaced irregularly."""
     steps = np.arange(GROUPS) + np.modf(np.arange(GROUPS) * 0.6180339887)[0]
     first = (steps / GROUPS * max(warps - GROUP, 0)).astype(np.int64)
     return np.minimum((first[:, None] + np.arange(GROUP)).ravel(), warps - 1)
@@ -131,7 +136,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Request the elements that the lanes of a grid compute, `unroll` neighbours each.
 
-    The compiler unrolls the loop over neighbours, and shares their common work, only in short code.
+    Only if the code is short, the compiler unrolls the loop over neighbours and so computes their
+    common values once.
     """
     shared = 1
     if unroll > 1:
@@ -214,7 +220,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block loops over a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a single block loops over a long row
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)
@@ -222,10 +228,10 @@ def _reduce(launch: Launch) -> Features:
 
 
 def _row_unroll(rows: int, width: int) -> int:
-    """Return how many neighbouring elements of a row a thread reduces, as observed in XLA."""
+    """Return the number of neighbouring elements of a row per thread, as observed in XLA."""
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # at most eight threads for each row
+        return several  # so that a row has at most eight threads
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 
@@ -281,7 +287,7 @@ def _scatter(launch: Launch) -> Features:
         walk.read(starts.name, Lanes(at, grid.active))
     walk.work.instructions += 4.0 * len(vectors)
     step = LANES * unroll
-    pieces = max(step / row, 1.0)  # rows of a warp, at unrelated addresses
+    pieces = max(step / row, 1.0)  # rows that a warp updates, at unrelated addresses
     sectors = math.ceil(min(row, step) * item / SECTOR)
     return _finished(launch, walk, grid.warps, Stores(count, count * pieces * sectors))
 

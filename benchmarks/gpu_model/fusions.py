@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from . import hlo
 
-HEROES = ("scatter", "reduce", "transpose", "concatenate")  # select another emitter than loops
+# Opcodes that select an emitter other than loop.
+HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 
 @dataclasses.dataclass
@@ -40,7 +41,7 @@ class Launch:
         return next(iter(named or present), "loop")
 
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Return the last instructions of an opcode before the results."""
+        """Return the instructions of an opcode that come last before the results."""
         found, seen = [], set()
         pending = [result.name for result in self.results]
         while pending:
@@ -55,13 +56,13 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction behind bitcasts and reshapes."""
+        """Return the instruction whose value bitcasts and reshapes pass on."""
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction
 
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """Return the update of a result made in place, else the result itself."""
+        """Return the stored part of a result: its in-place update, else the whole result."""
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":
             buffer = self.source(self.fused[found.operands[0]])

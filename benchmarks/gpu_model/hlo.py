@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-FINISHERS = ("-done", "-update")  # end of an asynchronous pair, whose start is counted
-CALLS = {"call": "to_apply", "async-start": "calls"}  # attribute that names the computation
-VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # move nothing inside a fusion
+FINISHERS = ("-done", "-update")  # suffixes that end an asynchronous pair, whose start is counted
+# Attribute that names the called computation, by opcode.
+CALLS = {"call": "to_apply", "async-start": "calls"}
+VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # opcodes that move no data inside a fusion
 SLICES = {"gather", "dynamic-slice", "slice"}
 ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
 
@@ -34,7 +35,7 @@ class Instruction:
     shape: str
     opcode: str
     operands: tuple[str, ...]
-    rest: str  # attributes; the number of a parameter, the value of a constant
+    rest: str  # attributes; for a parameter its number, for a constant its value
     is_root: bool
 
     @property
@@ -49,7 +50,7 @@ class Instruction:
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the name of a called computation."""
+        """Return the name of the computation that an attribute refers to; empty without it."""
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
@@ -73,7 +74,7 @@ Computation = dict[str, Instruction]
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """Parsed HLO module: computations by name, instructions by name."""
+    """Parsed HLO module: computations by name, each with its instructions by name."""
 
     computations: dict[str, Computation]
     entry: str
@@ -85,17 +86,17 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """Kernel launch, repeated `count` times by loops with a known number of trips."""
+    """A kernel launch, which loops with a known number of trips repeat `count` times."""
 
     name: str
     opcode: str
     shape: str
-    written: int  # bytes of one launch
+    written: int  # bytes that one launch writes
     read: int
-    op_names: frozenset[str]  # origins of the fused instructions
+    op_names: frozenset[str]  # origins of the fused instructions in the traced program
     count: int = 1
-    dynamic: bool = False  # inside a loop whose trips are known only at run time
-    within: str = ""  # computation that launches it
+    dynamic: bool = False  # whether it is in a loop whose trips are known only at run time
+    within: str = ""  # name of the computation that launches it
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
 
 
@@ -147,7 +148,10 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 
 
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
-    """Yield the loop, then its body times trips; with unknown trips, one trip and the condition."""
+    """Yield the launches of a loop: itself, then its body, with `count` times the trips.
+
+    With an unknown number of trips: one trip of body and condition.
+    """
     yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
     if loop.trips is None:
@@ -226,13 +230,13 @@ def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instructio
 
 
 def _written(scope: Computation, instruction: Instruction) -> int:
-    """Return the bytes stored: the update if it is in place, else the whole result."""
+    """Return the bytes that an instruction stores: an in-place update, else the whole result."""
     if instruction.opcode == "dynamic-update-slice":
         return scope[instruction.operands[1]].bytes
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    if instruction.opcode == "copy-start":  # its shape also has the operand and a context
+    if instruction.opcode == "copy-start":  # its shape also contains the operand and a context
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
@@ -245,7 +249,7 @@ def _is_partial(user: Instruction, position: int) -> bool:
 
 
 def _read(operand: Instruction, user: Instruction, position: int) -> int:
-    """Return the bytes that `user` loads of an operand: none of an array updated in place."""
+    """Return the bytes that `user` loads of an operand: 0 for an array updated in place."""
     if not _is_partial(user, position):
         return operand.bytes
     return user.bytes if user.opcode in SLICES else 0
@@ -255,7 +259,7 @@ def _parameter_read(module: Module, fused: Computation, operand: Instruction, po
     """Return the bytes that a fusion loads of one operand: its slices, or the whole array."""
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    for user in fused.values():  # in order of definition, so views precede their users
+    for user in fused.values():  # iterated in order of definition, so views come before their users
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:
             names.add(user.name)

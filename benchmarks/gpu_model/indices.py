@@ -14,7 +14,7 @@ import numpy as np
 from . import hlo
 
 DEPTH = 60  # longest chain of instructions that is followed for a value
-RANGE = 16  # of run-time values: neighbouring lanes read neighbouring cells
+RANGE = 16  # range of drawn run-time values; small, as neighbouring lanes read neighbouring cells
 
 
 @functools.cache
@@ -57,7 +57,7 @@ def order(shape: str) -> tuple[int, ...]:
 
 
 def linear(shape: str, index: np.ndarray) -> np.ndarray:
-    """Return positions in memory, in elements."""
+    """Return the positions in memory of indices [rank, lanes], in elements."""
     position, sizes = np.zeros(index.shape[1:], np.int64), dims(shape)
     for axis in order(shape):
         position = position * sizes[axis] + index[axis]
@@ -75,9 +75,10 @@ def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def divisions(shape: str, other: str = "") -> float:
-    """Return the issue slots that turn a position, or another array's index, into an index.
+    """Return the issue slots to convert a position, or an index of the shape `other`, to an index.
 
-    Four for a division by a constant, one for a power of two, none for common axes.
+    A division by a constant takes four slots, by a power of two one, and axes that both shapes
+    share at either end take none.
     """
     ours, theirs = ([n for n in dims(each) if n > 1] if each else [] for each in (shape, other))
     if other:
@@ -89,7 +90,7 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Return an index with further axes, each at one value."""
+    """Return an index with further axes inserted, each with a constant value."""
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
     return index

@@ -15,9 +15,10 @@ import numpy as np
 from . import hlo
 from .features import Features, features
 
-SCHEDULERS = 132 * 4  # of an H200; each issues one instruction per cycle
-L2 = 40e6  # bytes of a launch's arrays up to which they are mostly in the cache
-WAITS = ("while", "conditional")  # a copy to the host, or nothing inside a CUDA graph
+SCHEDULERS = 132 * 4  # warp schedulers of an H200; each issues one instruction per cycle
+L2 = 40e6  # bytes of a launch's arrays up to which they mostly stay in the L2 cache
+# Kernels that are a copy to the host, or nothing inside a CUDA graph.
+WAITS = ("while", "conditional")
 
 
 class Coefficients(NamedTuple):
@@ -26,31 +27,31 @@ class Coefficients(NamedTuple):
     For comparison, one issue slot on 528 schedulers at 1.755 GHz takes 1.08e-6 us.
     """
 
-    floor: float = 1.039  # of a launch
-    # Of all warps together.
-    instruction: float = 1.037e-06  # an issue slot
-    special: float = 2.642e-07  # in addition, a slot of divisions and the like
-    epilogue: float = 8.677e-07  # in addition, a slot after the tiles of a transposition
-    load: float = 1.227e-06  # a load instruction
+    floor: float = 1.039  # least time of a launch
+    # Costs that add up over all warps.
+    instruction: float = 1.037e-06  # per issue slot
+    special: float = 2.642e-07  # added per slot of divisions, roots and trigonometry
+    epilogue: float = 8.677e-07  # added per slot after the tiles of a transposition
+    load: float = 1.227e-06  # per load instruction
     store: float = 2.196e-06
     shuffle: float = 1.224e-06
-    warp: float = 3.033e-06  # start and end of a warp
-    block: float = 0.0005808  # start of a thread block: about one per cycle
-    line: float = 1.88e-06  # lookup of a 128-byte line in L1
-    fetch: float = 4.213e-06  # a sector from L2
-    far: float = 3.445e-06  # in addition, a sector from L2 if the arrays exceed it
-    sector: float = 3.788e-06  # a sector stored
-    near_byte: float = 1.584e-07  # a byte of the arrays
-    far_byte: float = 1.251e-07  # in addition, a byte beyond L2
+    warp: float = 3.033e-06  # per warp: its start and end
+    block: float = 0.0005808  # per thread block: its start, about one per cycle
+    line: float = 1.88e-06  # per lookup of a 128-byte line in L1
+    fetch: float = 4.213e-06  # per sector read from L2
+    far: float = 3.445e-06  # added per sector if the arrays exceed L2
+    sector: float = 3.788e-06  # per sector stored
+    near_byte: float = 1.584e-07  # per byte of the arrays
+    far_byte: float = 1.251e-07  # added per byte beyond the size of L2
     # Latency of one warp, and how warps hide it.
-    step: float = 0.00107  # an instruction
-    wait: float = 0.01691  # a load
-    chain: float = 0.09133  # a load that needs the value of another
-    turn: float = 0.02503  # an operand of a concatenation
-    resident: float = 7.246  # warps of a scheduler at once
-    overlap: float = 4.163  # exponent of the smooth maximum, less one, with many warps
-    crowd: float = 23.91  # warps of a scheduler at which half of that exponent is reached
-    # Factors of instructions and latency by emitter.
+    step: float = 0.00107  # per instruction
+    wait: float = 0.01691  # per load
+    chain: float = 0.09133  # per load that needs the value of another load
+    turn: float = 0.02503  # per operand of a concatenation
+    resident: float = 7.246  # number of warps that a scheduler keeps at once
+    overlap: float = 4.163  # exponent of the smooth maximum minus 1, for very many warps
+    crowd: float = 23.91  # number of warps per scheduler at which half of `overlap` is reached
+    # Factors of the terms for instructions and latency, by emitter.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
@@ -89,7 +90,7 @@ def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.n
 
 
 def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
-    """Return the factor of each launch's emitter."""
+    """Return the fitted factor for each launch's emitter, 1 if it has none."""
     return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
 
 

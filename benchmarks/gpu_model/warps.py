@@ -17,13 +17,13 @@ import numpy as np
 from . import hlo, indices
 
 LANES = 32
-SECTOR = 32  # bytes that a cache fetches at once
-GROUP = 6  # neighbouring warps that are sampled together and share a cache
-LINE = 4  # sectors of a cache line of L1
-LIMIT = 4096  # evaluations of a fusion that are followed; the rest is extrapolated
-UNROLLED = 16  # trips of a reduction that are followed; the rest is extrapolated
+SECTOR = 32  # bytes that a cache fetches at once: a sector
+GROUP = 6  # number of neighbouring warps that are sampled together and share a cache
+LINE = 4  # number of sectors in a cache line of L1
+LIMIT = 4096  # most evaluations of a fusion that are followed; the rest is extrapolated
+UNROLLED = 16  # most trips of a reduction that are followed; the rest is extrapolated
 
-# Issue slots of an instruction as the compiler expands it; others cost one.
+# Issue slots of an instruction after the compiler's expansion; opcodes not listed cost one.
 COSTS = {
     "divide": 10.0,
     "remainder": 22.0,
@@ -44,44 +44,45 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    "gather": 4.0,  # clamps of the start; the load includes the address
+    "gather": 4.0,  # cost of clamping the start; the load includes the address
     "dynamic-slice": 4.0,
     "pad": 3.0,
     "scatter": 4.0,
 }
-FREE = {  # rename data, or are counted elsewhere
+FREE = {  # opcodes that only rename data, or that are counted elsewhere
     *("bitcast", "reshape", "broadcast", "transpose", "slice", "reverse", "copy"),
     *("bitcast-convert", "tuple", "get-tuple-element", "parameter", "constant", "iota"),
     *("concatenate", "reduce", "fusion"),
 }
 BRANCH = 2.0  # issue slots per operand of a concatenation
-ADDRESS = 3.0  # issue slots of the address of a load
+ADDRESS = 3.0  # issue slots to compute the address of a load
 WIDE = {"s64", "u64", "f64"}
 
 
 class Lanes(NamedTuple):
-    """Indices at which lanes read an instruction, active lanes, and trips of loops around it."""
+    """A request for an instruction's value: indices, active lanes, and trips of enclosing loops."""
 
-    at: np.ndarray  # [rank, lanes] index
-    active: np.ndarray  # [lanes]
+    at: np.ndarray  # index of the element that each lane reads [rank, lanes]
+    active: np.ndarray  # whether each lane reads [lanes]
     trips: float = 1.0
 
     @property
     def key(self) -> bytes:
-        """Identify the elements that are read and the active lanes."""
+        """Key of the elements that are read and of the active lanes."""
         return self.at.tobytes() + self.active.tobytes()
 
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; multiply by the warps of a launch for totals."""
+    """Work of an average warp; times the number of warps, it is the work of a launch."""
 
     instructions: float = 0.0  # issue slots
-    special: float = 0.0  # of these, in divisions, roots, trigonometry and remainders
+    # Issue slots among these for divisions, roots, trigonometry and remainders.
+    special: float = 0.0
     loads: float = 0.0  # load instructions
-    lines: float = 0.0  # 128-byte lines that each load touches
+    lines: float = 0.0  # 128-byte cache lines touched, summed over loads
     branches: float = 0.0  # operands of concatenations in separate branches
-    # By operand of the fusion: sectors, and pairs of (sector, group of warps).
+    # Distinct sectors read, and pairs (sector, group of warps), by operand of the fusion.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
@@ -96,7 +97,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # instructions computed by other lanes
+        self.skipped = frozenset(skipped)  # instructions that other lanes compute
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request an instruction's value at the lanes' indices."""
@@ -106,11 +107,11 @@ class Walk:
             asked[lanes.key] = lanes
 
     def share(self, lanes: Lanes) -> float:
-        """Return how often an average warp executes a request of these lanes."""
+        """Return how often an average warp executes a request: a fraction of warps, times trips."""
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
-        """Count the conversion of an index of `other` to one of `shape`, once for equal indices."""
+        """Count the conversion of indices of shape `other` to `shape`, once for equal indices."""
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
             self.divided.add(key)
@@ -173,7 +174,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # another rank: an operation whose indices are not modelled
+        else:  # operand of another rank: an operation whose indices are not modelled
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
@@ -200,7 +201,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    start, known = 0, np.ptp(lanes.at[axis]) == 0  # if known, there are no branches
+    start, known = 0, np.ptp(lanes.at[axis]) == 0  # if all lanes agree, there are no branches
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
         along = lanes.at[axis] - start
@@ -232,7 +233,7 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Read the update or the old value of an update that is not in place."""
+    """Read the update where it applies, and the old array, as the update is not in place."""
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]
     sizes = np.array(indices.dims(update.shape), np.int64).reshape(-1, 1)
@@ -263,7 +264,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # bounds, the operation and the loop
+    walk.work.instructions += share * trips * 4  # slots for bounds, the operation and the loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)
@@ -272,7 +273,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _nothing(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Iotas and scalar constants read nothing."""
+    """Read nothing: iotas, scalar constants and random bits have no operands to load."""
 
 
 READERS: dict[str, Callable[[Walk, hlo.Instruction, Lanes], None]] = {

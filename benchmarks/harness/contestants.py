@@ -1,6 +1,6 @@
 """Contestants of a measurement: batches in JAX (`Contestant`) and environments in Python (`Game`).
 
-This module makes this library's batches, `peers/` the batches of other packages.
+This module builds this library's batches; `peers/` builds batches of other packages.
 """
 
 import contextlib
@@ -19,13 +19,14 @@ from jaxenvs.core.extras import version
 from jaxenvs.core.spaces import Box, Discrete, Space
 from jaxenvs.core.vector import RESET_SOURCES, VectorEnv
 
-STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
+STEP_SCOPE = "environment_step"  # name scope of the environment's part of a compiled rollout
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
-CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # they contain the compiler for GPUs
+# Packages that contain the compiler for GPUs.
+CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 NO_RESET = "none"  # option instead of a reset source: finished episodes are never reset
-DEFAULT = "default"  # likewise: the reset source that `make_vec` chooses
+DEFAULT = "default"  # option instead of a reset source: the one that `make_vec` chooses
 SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
-GRIDS = ("Grid", "BabyAI")  # families
+GRIDS = ("Grid", "BabyAI")  # families whose environments are grids
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,14 +36,14 @@ class Contestant:
     name: str
     env_id: str  # id in this library; every contestant plays the same level
     num_envs: int
-    actions: int | Space  # the number of discrete actions, or the action space
+    actions: int | Space  # number of discrete actions, or the action space
     reset: Callable[[Array], PyTree[Array]]
     step: Callable[
         [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # (key, state, action) -> state, obs, reward, done
     obs: str  # name of the observation; empty if the environment has only one
-    reset_source: str = "own"  # where new levels come from
+    reset_source: str = "own"  # source of new levels; `own`: the package's auto-reset
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
 
     def draw(self, key: Array) -> Shaped[Array, "num_envs ..."]:
@@ -52,7 +53,7 @@ class Contestant:
         return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
-        """Return (key, state) -> state, (obs, reward): `length` steps of random actions.
+        """Return a function that makes `length` random steps: (key, state) -> state, (obs, reward).
 
         Each iteration of the scan is one step, and every observation and reward is stored, as in a
         learner's rollout. A pool of levels is refreshed before the first step.
@@ -77,11 +78,11 @@ class Game(NamedTuple):
     """Environments stepped from Python in one call, with auto-reset."""
 
     name: str
-    obs: str  # description of the observation
+    obs: str  # name of the observation
     num_envs: int
-    actions: int | Box  # the number of discrete actions, or the action space
-    step: Callable[[Any], Any]  # takes one action, or an array of `num_envs` actions
-    turn: int  # steps of a representative sample, resets included
+    actions: int | Box  # number of discrete actions, or the action space
+    step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
+    turn: int  # number of steps of a representative sample, resets included
 
 
 def silence() -> contextlib.AbstractContextManager:
@@ -92,7 +93,7 @@ def silence() -> contextlib.AbstractContextManager:
 def foreign(
     name: str, env_id: str, num_envs: int, actions: int | Space, reset: Callable, step: Callable
 ) -> Contestant:
-    """Return another package's batch, traced with JAX's standard dtype promotion."""
+    """Return another package's batch; it is traced with JAX's standard dtype promotion."""
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
     return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
 
@@ -105,7 +106,7 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
 
 
 def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
-    """Return `make_vec` with a reset source, `DEFAULT` or `NO_RESET`."""
+    """Return a batch of `make_vec` with a reset source, `DEFAULT` or `NO_RESET`."""
     if reset_source == NO_RESET:
         return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     source = None if reset_source == DEFAULT else reset_source
@@ -147,7 +148,7 @@ def ours(
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """Return the constructor field of an observation.
 
-    By default that is the image of a grid, which the peers have too, and elsewhere none.
+    The default is the image for grids, which the peers have too, and no field elsewhere.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"

@@ -1,6 +1,6 @@
 """Lock on the device: processes compile in parallel, and one at a time measures.
 
-A benchmark that runs alone shares nothing and never waits.
+A benchmark that runs alone has no lock file and never waits.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ class Device:
     def __init__(self) -> None:
         self.lock: Path | None = None  # file that all processes lock; None: no other process
         self.depth = 0
-        self._waited = 0.0  # seconds of all finished waits
+        self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None
 
     @property
@@ -34,7 +34,7 @@ class Device:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the device; wait until other processes have released it."""
+        """Wait until other processes have released the device, and hold it."""
         file = self.lock.open("a") if self.lock and not self.depth else contextlib.nullcontext()
         with file as opened:  # closing the file releases the lock
             if opened:

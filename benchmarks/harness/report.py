@@ -12,7 +12,7 @@ from ..tables.text import Column, fixed, seconds, short, tabulated, whole
 from ..tables.turns import OWN, SINGLE, faster
 from . import instrument
 
-PANELS = 4  # per row of the picture
+PANELS = 4  # number of panels in a row of the picture
 
 Group = Sequence[dict[str, Any]]  # figures of contestants that took turns
 
@@ -25,7 +25,7 @@ def progress(group: Group) -> None:
 
 
 def ratios(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return how many times faster our batches are than the peers of the same turns."""
+    """Return how many times faster each of our batches is than each peer in its turns."""
     found = []
     for group in groups:
         for ours in _ours(group):
@@ -116,7 +116,7 @@ def _panel(panel: Any, measured: Group) -> None:
 
 
 def label(one: dict[str, Any]) -> str:
-    """Return a contestant's name; ours with reset source and observation, unless the image."""
+    """Return a contestant's name; ours with reset source, and observation unless `image`."""
     if one["contestant"] != OWN:
         return one["contestant"]
     obs = "" if one["obs"] in ("", "image") else f", {one['obs']}"
@@ -133,7 +133,7 @@ def _factor(spent: str) -> Column:
     return cell
 
 
-COLUMNS: dict[str, Column] = {  # of pairs (figures, their group)
+COLUMNS: dict[str, Column] = {  # columns of rows that are pairs (figures, their group)
     "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),
     "steps/s": lambda pair: short(pair[0]["steps_per_second"]),

@@ -1,7 +1,7 @@
-"""Timing: programs are compiled first, waited for, repeated, and contestants take turns.
+"""Timing: programs are compiled first, then run repeatedly, while contestants take turns.
 
-Neighbouring turns see the same load of the machine, so their ratio is stable. Every observation and
-reward is stored and waited for, as in a learner's rollout.
+Neighbouring turns see the same load of the machine, so the ratio of their times is stable. Every
+observation and reward is stored, as in a learner's rollout, and each run waits for all of them.
 """
 
 import dataclasses
@@ -17,12 +17,13 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Bytes of observations and rewards in one rollout: few on a CPU, to stay near its caches; many on
-# an accelerator, so that launching the program (tens of microseconds) costs little per step.
+# Bytes of observations and rewards in one rollout: few on a CPU, so that they stay in its caches;
+# many on an accelerator, so that the program's launch (tens of us) costs little per step.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of a rollout
-LARGEST = 9 << 30  # bytes that a rollout may store; it has fewer than the fewest steps if need be
-AGE_STEPS, AGE_SECONDS = 512, 3.0  # warm-up ends at whichever comes first
+# Limit on the bytes that a rollout stores; it takes precedence over ROLLOUT_STEPS.
+LARGEST = 9 << 30
+AGE_STEPS, AGE_SECONDS = 512, 3.0  # limits of the warm-up, which ends at whichever comes first
 
 
 @dataclasses.dataclass
@@ -35,9 +36,9 @@ class Record:
     reset_source: str
     obs: str
     length: int  # steps of a rollout
-    rollouts: int  # per repeat
+    rollouts: int  # number of rollouts per repeat
     compile_seconds: float
-    seconds: list[float] = dataclasses.field(default_factory=list)  # of each repeat
+    seconds: list[float] = dataclasses.field(default_factory=list)  # seconds of each repeat
     processor_seconds: list[float] = dataclasses.field(default_factory=list)
     """Processor time of each repeat over all threads; empty on an accelerator."""
 
@@ -52,12 +53,13 @@ class Record:
         return dataclasses.asdict(self) | {
             "steps": self.steps,
             "steps_per_second": round(speed),
-            "microseconds": round(1e6 * self.num_envs / speed, 2),  # per step of the whole batch
+            # Microseconds per step of the whole batch.
+            "microseconds": round(1e6 * self.num_envs / speed, 2),
         }
 
 
 class Runner:
-    """Contestant that makes a fixed number of steps and measures the seconds."""
+    """Runner of a contestant: makes a fixed number of steps and measures their time."""
 
     record: Record
 
@@ -66,7 +68,7 @@ class Runner:
         raise NotImplementedError
 
     def age(self) -> None:
-        """Warm up until episodes end at different times; at first all environments are in step."""
+        """Warm up until episodes end at different times; at first all start together."""
         start, steps = time.perf_counter(), 0
         while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
             self.run()
@@ -79,13 +81,13 @@ class Programs(NamedTuple):
     reset: Callable
     rollout: Callable
     length: int  # steps of a rollout
-    compile_seconds: float  # of the rollout, tracing included
+    compile_seconds: float  # seconds to compile the rollout, tracing included
 
 
 def lower(contestant: Contestant) -> Callable[[], Programs]:
     """Trace the programs of a contestant; return the function that compiles them.
 
-    Only the returned function may run in another thread: it releases the GIL.
+    Only the returned function should run in another thread: compiling releases the GIL.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key)
@@ -180,7 +182,7 @@ def steps_that_fit(contestant: Contestant, state: Any, length: int) -> int:
 
 
 def _stored(contestant: Contestant, state: Any) -> int:
-    """Return the bytes that a step stores."""
+    """Return the bytes of observations and rewards that a step stores."""
     key = jax.eval_shape(jax.random.key, 0)
     _, stored = jax.eval_shape(contestant.rollout(1), key, state)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))

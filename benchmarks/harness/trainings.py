@@ -36,7 +36,7 @@ class Learner:
 
     def close(self) -> None:
         """End the process."""
-        with contextlib.suppress(BrokenPipeError):  # it has ended
+        with contextlib.suppress(BrokenPipeError):  # the process has ended
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
@@ -59,8 +59,8 @@ def take_turns(
 ) -> dict[str, list[dict[str, Any]]]:
     """Train learners in turns, seed by seed; return their trainings by label.
 
-    `builders` map labels to functions of a label. Learners that cannot start are added to
-    `missing`.
+    `builders` map labels to functions that start the learner of a label. Learners that cannot
+    start are added to `missing`.
     """
     learners: list[Learner] = []
     try:

@@ -36,10 +36,10 @@ class Peer(NamedTuple):
     """A package in one configuration."""
 
     name: str
-    families: tuple[str, ...]  # that it may have counterparts of
-    build: Callable[[str, str, int], Any]  # (name, id, num_envs) -> Contestant or Game
+    families: tuple[str, ...]  # families of which it may have counterparts
+    build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
-    in_jax: bool = True  # written in JAX, so `gpu_work` can compile it
+    in_jax: bool = True  # whether it is written in JAX, so that `gpu_work` can compile it
 
 
 def of(env_id: str) -> list[Peer]:
@@ -91,7 +91,7 @@ def xland_level(env_id: str) -> str:
 def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
     names = importlib.import_module("navix.environments.registry")
-    renamed = getattr(names, "V1_ALIASES", {})  # not in 0.7
+    renamed = getattr(names, "V1_ALIASES", {})  # NAVIX 0.7 has no such aliases
     level = one_of(navix.registry(), name, navix_level(env_id, renamed), env_id)
     env = navix.make(
         level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
@@ -164,7 +164,7 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Assign new worlds in turn to the environments that are done; with too few they share."""
+    """Assign new worlds in turn to done environments, which share worlds if there are too few."""
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
 
@@ -219,7 +219,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # Random episodes last about 180 steps, and a new world takes the time of 800 steps.
+    # A representative sample needs 1,000 steps: random episodes last about 180 steps, and
+    # generating a world takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

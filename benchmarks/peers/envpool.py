@@ -1,4 +1,4 @@
-"""EnvPool, a C++ engine of MiniGrid, BabyAI and Craftax: one process, its own choice of threads.
+"""EnvPool, a C++ engine of MiniGrid, BabyAI and Craftax, in one process that chooses its threads.
 
 It runs as its authors ship it: one synchronous call steps all environments, with its own
 auto-reset. Its steps are not stored, to its advantage. Grids return a dict of image, direction and
@@ -19,7 +19,7 @@ TURN = 100  # steps of the batch that count as a rollout
 
 
 def level(env_id: str) -> str:
-    """Return EnvPool's id of a level: the original name, for Craft the id with auto-reset."""
+    """Return EnvPool's id of a level: MiniGrid's id, or for Craft the id with auto-reset."""
     spec = jaxenvs.spec(env_id)
     if spec.family in GRIDS:
         return spec.upstream

@@ -2,7 +2,8 @@
 
     PYTHON benchmarks/peers/off_policy.py        # `off_policy` starts it, see `serve`
 
-PYTHON is the one that has the package; for the others' learners it needs nothing of this library.
+PYTHON is an interpreter that has the package; it needs this library only for this library's
+learners.
 
 Policies are evaluated with their most probable actions in the same episodes of Gymnasium, as
 returns depend on the initial states. The peers run as their authors ship them, with `DummyVecEnv`
@@ -19,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-EPISODES = 32  # of an evaluation
-EVAL_ENVS = 8  # environments of an evaluation
-FIRST = 10_000  # their seeds count up from FIRST + the seed of the training
-LAST = 20  # last training episodes, whose mean return is reported
+EPISODES = 32  # number of episodes of an evaluation
+EVAL_ENVS = 8  # number of environments of an evaluation
+FIRST = 10_000  # seeds of these environments count up from FIRST + the seed of the training
+LAST = 20  # number of last training episodes whose mean return is reported
 VALUES = ("dqn", "qr-dqn")  # learners of action values
-LOG_ROUNDS = 100  # iterations of one of our updates with continuous actions
+LOG_ROUNDS = 100  # iterations per update of our learners with continuous actions
 Train = Callable[[int], dict[str, Any]]
 
 
 class Clock:
-    """Clock of a training, and of its part after `mark` steps, when everything is compiled."""
+    """Times a training, and its part after `mark` steps, when everything is compiled."""
 
     def __init__(self, mark: int) -> None:
         self._mark, self._marked = mark, (0, 0.0, 0.0)
@@ -45,7 +46,7 @@ class Clock:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return the seconds at the end of a training."""
+        """Return the CPU and wall seconds of a finished training, and of its part after `mark`."""
         seconds, wall = self._now()
         at, marked, marked_wall = self._marked
         return {
@@ -101,7 +102,7 @@ def ours(setting: dict[str, Any], library: str) -> Train:
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     """Return the mean return of the last `LAST` episodes or slightly more.
 
-    `returns` are sums of returns, `episodes` numbers of episodes, both in order of time.
+    `returns` are sums over finished episodes, `episodes` their numbers, both in order of time.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -110,7 +111,7 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
 
 
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
-    """Return the mean return in the episodes of Stable-Baselines3's `evaluate_policy`.
+    """Return the mean return over the same episodes as Stable-Baselines3's `evaluate_policy`.
 
     `act` maps the observations of all environments to actions.
     """
@@ -249,8 +250,8 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
     """Train on request: read JSON lines, answer with one line each.
 
     The first line describes a learner for `build`; the answer says why it is `missing`, or None.
-    Each further line is a seed; the answer has seconds and returns. What packages print goes to the
-    error output.
+    Each further line is a seed; the answer has seconds and returns. What packages print goes to
+    stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 
@@ -268,5 +269,5 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = []  # this folder: its modules have the names of packages
+    sys.path[:1] = []  # without this folder, whose modules have the names of packages
     serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

@@ -4,8 +4,8 @@
 
 Timed trainings neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
 a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
-`DummyVecEnv`. Except SB3 they treat an episode truncated by the time limit as terminated. All who
-give logits are evaluated in the same way.
+`DummyVecEnv`. Except for SB3, they treat an episode truncated by the time limit as terminated.
+All policies that return logits are evaluated in the same way.
 """
 
 import dataclasses
@@ -23,21 +23,21 @@ import numpy as np
 
 from .off_policy import LAST, last_mean, serve
 
-ID = "Classic-CartPole-v0"  # the others use CartPole-v1
+ID = "Classic-CartPole-v0"  # our id; the other libraries use CartPole-v1
 HIDDEN = (64, 64)  # layer widths of each network, tanh
-EPISODES = 128  # of an evaluation
+EPISODES = 128  # number of episodes of an evaluation
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Settings of all learners."""
+    """Settings that all compared learners share."""
 
     name: str
     num_envs: int
     rollout_steps: int
     epochs: int
     minibatches: int
-    steps: int = 500_000  # per training
+    steps: int = 500_000  # environment steps per training
     learning_rate: float = 2.5e-4
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -45,7 +45,8 @@ class Setting:
     entropy: float = 0.01
     value_weight: float = 0.5
     max_grad_norm: float = 0.5
-    value_clip: float = 0.2  # 0: none; PureJaxRL and rejax always use `clip`
+    # Clip range of the value; 0: none; PureJaxRL and rejax always use `clip`.
+    value_clip: float = 0.2
 
     @property
     def batch(self) -> int:
@@ -61,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's defaults, except that rejax uses tanh; PureJaxRL's are the first setting above.
-# Ours is the preset of CartPole.
+# Each library's defaults, except that rejax uses tanh; EQUAL[0] has PureJaxRL's defaults.
+# For this library, the preset of CartPole.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -92,26 +93,26 @@ NAMES: dict[str, tuple[str | None, ...]] = {
 
 
 def renamed(setting: Setting, library: int) -> dict[str, Any]:
-    """Return the values of a setting by their names in a library, a column of `NAMES`."""
+    """Return the values of a setting by their names in a library (its column in `NAMES`)."""
     named = {names[library]: getattr(setting, field) for field, names in NAMES.items()}
     return {name: value for name, value in named.items() if name}
 
 
 class Trainer(NamedTuple):
-    """A learner with a setting."""
+    """A learner of one library with a setting."""
 
-    # Train with a seed; return the mean return of the last episodes, None if not recorded, and the
-    # weights.
+    # Trains with a seed; returns the mean return of the last episodes (None if not recorded), and
+    # the weights.
     train: Callable[[int], tuple[float | None, Any]]
-    # (weights, observations) -> logits; None: the policy is not evaluated.
+    # Function (weights, observations) -> logits; None: the policy is not evaluated.
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
 def ours(setting: Setting, apart: bool = True) -> Trainer:
     """Return this library's PPO, run in chunks of updates as by `jaxenvs train`.
 
-    With `apart`, actor and critic have separate networks, like the others'; else they share our
-    default network.
+    With `apart`, actor and critic have separate networks, as in the other libraries; else they
+    share this library's default network.
     """
     import jaxenvs
     from jaxenvs.baselines import registry
@@ -119,7 +120,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines.on_policy import ppo
     from jaxenvs.baselines.run import loop
 
-    equal = dataclasses.asdict(setting)  # fields of our settings
+    # Fields of `Setting` that have the same names in our settings.
+    equal = dataclasses.asdict(setting)
     del equal["name"]
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
@@ -145,7 +147,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 
 
 def chunk_of(setting: Setting) -> int:
-    """Return the updates of one call: a divisor of all updates, about 30,000 steps."""
+    """Return the updates per call: a divisor of all updates, with about 30,000 steps."""
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
     return min(fitting, key=lambda n: abs(n * setting.batch - 30_000))
@@ -175,7 +177,8 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """Return PureJaxRL's `ppo.py` from a clone; a gymnax in the clone takes precedence."""
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    sys.path[:0] = [str(path), str(path / "purejaxrl")]  # its imports have used both
+    # Both, because different versions import from either.
+    sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")
     from purejaxrl.ppo import ActorCritic, make_train  # type: ignore[import-not-found]
@@ -196,7 +199,7 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
 
 
 def stand_in(package: str, *modules: str) -> None:
-    """Make a missing package importable whose names are never used."""
+    """Make a missing package importable, for a library that never uses its contents."""
     if importlib.util.find_spec(package) is None:
         for name in (package, *modules):
             empty: Any = types.ModuleType(name)

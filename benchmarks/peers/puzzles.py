@@ -17,18 +17,19 @@ import jaxenvs
 
 from ..harness.contestants import Contestant, foreign, one_of
 
-SCRAMBLES, WALK = 100, 200  # random turns and moves of a level, as its authors chose
+SCRAMBLES, WALK = 100, 200  # random turns and moves that make a level, as jumanji's authors chose
 PGX_IDS = {"Puzzle-2048-v0": "2048"}
 
 
 class Level(NamedTuple):
     """A counterpart of an id in jumanji."""
 
-    module: str  # below `jumanji.environments`
-    env: str  # class there
-    generator: tuple[str, dict[str, int]] | None = None  # class in `generator`, with its keywords
+    module: str  # module below `jumanji.environments`
+    env: str  # class in that module
+    # Class in the submodule `generator`, and its keywords.
+    generator: tuple[str, dict[str, int]] | None = None
     actions: tuple[int, ...] = (4,)  # number of values of each part of an action
-    limited: bool = True  # has a time limit
+    limited: bool = True  # whether it has a time limit
 
 
 def _cube(size: int) -> Level:

@@ -14,10 +14,10 @@ from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabulated, whole
 from .turns import OWN
 
-SLOWEST = 4  # kernels of a step that are named
+SLOWEST = 4  # number of a step's slowest kernels that are named
 COMMAND = "python -m jaxenvs.benchmarks.card"
-DONE = "done"  # the state of a job that was not interrupted
-HEADER = ("driver", "jax", "commit", "date")  # shown below a table
+DONE = "done"  # state of a job that was not interrupted
+HEADER = ("driver", "jax", "commit", "date")  # entries of the header that are shown below a table
 
 Row = dict[str, Any]
 Documents = list[dict[str, Any]]  # results of one job, one for each device
@@ -43,7 +43,7 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row with the name of its device and the medians of its raw times."""
+    """Yield every row with the name of its device and figures from its raw times."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
@@ -58,7 +58,7 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
 
 
 def _derived(row: Row) -> dict[str, float]:
-    """Return medians of the raw times that the row does not have itself."""
+    """Return figures that the row lacks, from the median of its raw times."""
     times, found = row.get("times_s"), {}
     if not times:
         return found
@@ -72,7 +72,7 @@ def _derived(row: Row) -> dict[str, float]:
 
 
 def notes(documents: Documents) -> str:
-    """Return the conditions of each device's figures, a sentence for each."""
+    """Return one sentence for each device with the conditions of its figures."""
     sentences = []
     for document in documents:
         facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]
@@ -96,14 +96,14 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return the filled columns of a table with the notes of its documents."""
+    """Return a table without empty columns, with the notes of its documents."""
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 
 def plain(
     columns: dict[str, Column], wanted: Callable[[Row], bool] = lambda row: True
 ) -> Callable[[Documents], Table]:
-    """Return the function that makes a line of each wanted row."""
+    """Return a function that builds a table with a line for each wanted row."""
     return lambda documents: _noted(documents, filter(wanted, by_size(rows_of(documents))), columns)
 
 
@@ -131,12 +131,12 @@ def beside(documents: Documents) -> Table:
 
 
 def _of(label: str, cell: Column) -> Column:
-    """Return a column of one contestant of a line."""
+    """Return a column of one contestant, for lines that map contestants to rows."""
     return lambda line: cell(line.get(label, {}))
 
 
 def _kernels(row: Row) -> str:
-    """Launches of a step, and of each trip of a loop with a varying number of trips."""
+    """Return the launches of a step, and per trip of a loop with a varying number of trips."""
     trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
     return whole(row.get("kernels")) + trips
 
@@ -149,7 +149,7 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def faster(row: Row, other: Row) -> float | None:
-    """Return how many times faster a row is, by neighbouring turns if their number is the same."""
+    """Return how many times faster a row is; from neighbouring turns if their number is equal."""
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")

@@ -9,7 +9,7 @@ from .turns import CORE, ENVS, ID, Turns, compilation, conditions, factor, lead,
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
-BYTES, FLOATS = "exact", "exact, symbolic"  # our rows in the whole game
+BYTES, FLOATS = "exact", "exact, symbolic"  # names of our rows in the full game, see `Turns`
 
 _GRIDS = {
     **ENVS,
@@ -34,7 +34,7 @@ of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", {**_GRIDS, **_GRIDS_PER_COR
     "BabyAI-BossLevel-v0 --batches 1024 --obs image dict",
 )
 def envpool(bench: dict[str, Any]) -> Table:
-    """Compare two observations of ours with EnvPool, a C++ engine, which returns the dict."""
+    """Compare two of our observations with EnvPool, a C++ engine that returns a dict."""
 
     def ours(obs: str, column: Callable[[str], Column]) -> Column:
         def cell(group: Turns) -> str:
@@ -133,7 +133,7 @@ def puzzles(bench: dict[str, Any]) -> Table:
     return Table(rows[0].head, [row.rows[0] for row in rows])
 
 
-SEARCHED: dict[str, Column] = {  # nodes per second of A*
+SEARCHED: dict[str, Column] = {  # columns for nodes per second of A*
     "puzzle": of("env_id"),
     "batch size": of("batch_size", whole),
     "levels solved": lambda row: f"{row['solved']} of {row['levels']}",

@@ -7,7 +7,8 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-_SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # the first file with an id counts
+# Files of speeds; the first one with an id counts.
+_SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")
 
 
 def _exact(row: dict[str, Any]) -> str:
@@ -52,7 +53,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Combine work and speeds; an empty cell was not measured or has no counterpart."""
+    """Combine work and speeds; an empty cell: not measured, or no counterpart in the peer."""
     speeds: dict[str, Turns] = {}
     for bench in benches:
         for group in turns(bench):

@@ -20,10 +20,10 @@ from .text import (
 from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("empty", "fourrooms", "lavacrossing")
-FULL = 65_536  # environments that fill the GPU
-SLOWEST = 4  # kernels of a step that are named
+FULL = 65_536  # number of environments that fill the GPU
+SLOWEST = 4  # number of a step's slowest kernels that are named
 MIB = 1 << 20
-# Meaning of a peer's name in brackets, or of a reset source.
+# Text for the part of a peer's name in brackets, or for a reset source.
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
@@ -55,7 +55,7 @@ def h200_resets(*files: dict[str, Any]) -> Table:
 
 
 def resets(rows: list[dict[str, Any]]) -> Table:
-    """Make one line for each id and limit from the rows that `resets` writes."""
+    """Build one line for each id and time limit from the rows that `resets` writes."""
     lines: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         lines.setdefault((row["id"], row["limit"]), {})[row["reset_source"]] = row
@@ -77,13 +77,13 @@ def resets(rows: list[dict[str, Any]]) -> Table:
 
 
 def _few(number: float | None) -> str:
-    """One decimal below ten, none from ten on."""
+    """Format a number with one decimal if it is below ten, else with none."""
     return fixed(1 if (number or 0) < 10 else 0)(number)
 
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step of a full GPU in microseconds."""
+    """List the slowest kernels of a step that fills the GPU, in microseconds."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -115,7 +115,7 @@ def h200_learning(found: dict[str, Any]) -> Table:
 
 
 def _evaluation(run: dict[str, Any]) -> str:
-    """Returns of a few seeds, or how many of many seeds reached which return."""
+    """List the returns of up to eight seeds; of more, count the seeds that reached a return."""
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
         return listed(found)
@@ -124,25 +124,25 @@ def _evaluation(run: dict[str, Any]) -> str:
     return f"{best} of {len(found)} seeds at 0.95 or better, {good} at 0.9, {poor} below 0.5"
 
 
-# Work that `gpu_work`, `update_work` and `memory` count.
+# Tables of the work that `gpu_work`, `update_work` and `memory` count.
 
 
 def kernels(row: Mapping[str, Any]) -> str:
-    """Launches of a step, and of each trip of a loop of unknown trips."""
+    """Return the kernel launches of a step, and per trip of loops with unknown trips."""
     trips = row["kernels_per_trip"]
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
 
 
 def model_time(row: Mapping[str, Any]) -> str:
-    """Predicted microseconds of a step, and of each trip of a loop of unknown trips."""
+    """Return the predicted microseconds of a step, and per trip of loops with unknown trips."""
     if "model_us" not in row:
-        return ""  # counted before the model existed
+        return ""  # the row was counted before the time model existed
     trips = row["model_us_per_trip"]
     return whole(row["model_us"]) + (f" + {whole(trips)} per trip" if trips else "")
 
 
 def moved(row: Mapping[str, Any]) -> str:
-    """Bytes written + read for each environment."""
+    """Return the bytes written + read per environment."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
     if row.get("kernels_per_trip"):
         text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"
@@ -150,12 +150,12 @@ def moved(row: Mapping[str, Any]) -> str:
 
 
 def state(row: Mapping[str, Any]) -> str:
-    """Bytes of state, and of the pool."""
+    """Return the bytes of state per environment, and of the pool."""
     return whole(row["state"]) + (f" (pool {whole(row['pool'])})" if row["pool"] else "")
 
 
 def who(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Name of a contestant, and where its worlds come from."""
+    """Return the name of a contestant, and the source of its levels."""
     name, _, reset = row["name"].removesuffix(")").partition(" (")
     reset = str(reset or row["reset_source"])
     return str(name), RESETS.get(reset) or reset
@@ -182,7 +182,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
 
 
-UPDATES: dict[str, Column] = {  # whole updates of PPO with `--preset gpu`
+UPDATES: dict[str, Column] = {  # columns for whole updates of PPO with `--preset gpu`
     "id": of("id"),
     "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
     "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
@@ -198,7 +198,7 @@ def _mebibytes(count: float) -> str:
     return whole(count / MIB)
 
 
-MEMORY: dict[str, Column] = {  # of a batch
+MEMORY: dict[str, Column] = {  # columns for the memory of a batch
     **ENV_ID,
     "envs": of("num_envs", whole),
     "worlds from": of("reset_source"),
@@ -211,7 +211,7 @@ RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COU
 
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
-for _name, _file, _columns in (  # rows older than the model have no model time
+for _name, _file, _columns in (  # rows older than the time model have no predicted time
     ("work-doorkey", "gpu_work_doorkey", {**WHO_AND_FROM, **COUNTS}),
     ("work-obs", "gpu_work_obs", {"observation": of("obs"), **COUNTS}),
     ("work-craft", "gpu_work_craft", {**WHO, **COUNTS}),
@@ -222,7 +222,7 @@ for _name, _file, _columns in (  # rows older than the model have no model time
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Count work of puzzles; in brackets the kernels outside the measuring loop."""
+    """Show the counted work of puzzles; in brackets the kernels outside the measuring loop."""
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
         pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row
@@ -242,14 +242,14 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return tabulated(pairs.values(), columns)
 
 
-# The model of kernel time, on programs that it was not fitted to.
+# Tables of the kernel time model, on programs that it was not fitted to.
 
 
 def _step(name: str) -> Column:
     return lambda row: ratio(row[name] / row["busy"])
 
 
-ERRORS: dict[str, Column] = {  # a line for each program; the last one sums all
+ERRORS: dict[str, Column] = {  # columns with a line for each program; the last line sums all
     "program": lambda row: row["program"] or "all",
     "kernels": of("kernels", whole),
     "step, us": of("step", fixed(0)),
@@ -261,7 +261,7 @@ ERRORS: dict[str, Column] = {  # a line for each program; the last one sums all
     "without its environment, too": of("model_family_near", percent),
     "former": of("old_near", percent),
 }
-WORST: dict[str, Column] = {  # kernels with the most time that is predicted wrong
+WORST: dict[str, Column] = {  # columns for the mispredicted kernels that take the most time
     "program": of("program"),
     "kernel": of("kernel", "`{}`".format),
     "result": of("shape", "`{}`".format),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-FOLDERS = ("docs", "benchmarks", "baselines")  # folders of pages, besides the root
+FOLDERS = ("docs", "benchmarks", "baselines")  # folders with pages, besides the root
 _BLOCK = re.compile(
     r"^<!-- table: (?P<name>\S+) -->\n(?P<body>(?:(?!<!-- (?:table:|end)).*\n)*?)<!-- end -->$",
     re.MULTILINE,
@@ -23,7 +23,7 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 class PageError(ValueError):
-    """A page has a marker without end."""
+    """A page has a marker of a table without its end marker."""
 
 
 def pages(root: Path) -> list[Path]:
@@ -57,7 +57,7 @@ def filled(text: str, render: Callable[[str], str]) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the first line of each table with figures that has no marker and no reason."""
+    """Yield the first line of each table with figures that has neither markers nor a reason."""
     for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
         lines = match["lines"].splitlines()
         if not match["why"] and any(map(_has_figure, lines[2:])):

@@ -5,14 +5,14 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
-GAP = "  "  # between columns
+GAP = "  "  # space between columns
 
 
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Align the columns of a table, numbers to the right; the first line is the heading.
 
     By default `width` is the terminal's (or `COLUMNS`), and unlimited in a pipe. Text wraps at
-    blanks; if that is not enough, each row becomes a block of lines.
+    spaces; if the table is still too wide, each row becomes a block of lines.
     """
     room = width or shutil.get_terminal_size((0, 0)).columns
     columns = list(zip(*lines, strict=True))
@@ -39,9 +39,9 @@ def _is_number(cell: str) -> bool:
 def _widths(
     columns: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
 ) -> list[int] | None:
-    """Return the width of each column, None if the table does not fit; room 0 is unlimited."""
+    """Return the width of each column; None if the table does not fit. Room 0: unlimited."""
     widths = [max(map(len, column)) for column in columns]
-    least = [  # a number and its unit stay on one line
+    least = [  # least widths: a number and its unit stay on one line
         max(_longest_word(head), *map(len if number else _longest_word, cells), 0)
         for (head, *cells), number in zip(columns, numeric, strict=True)
     ]

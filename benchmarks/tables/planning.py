@@ -7,7 +7,7 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-OWN = "{}_with_own_bound"  # the same figure of a search with the puzzle's built-in lower bound
+OWN = "{}_with_own_bound"  # name of a figure of the search with the puzzle's built-in lower bound
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
@@ -96,7 +96,7 @@ def muzero(rows: list[dict[str, Any]]) -> Table:
 @table("runs-search", f"{RUNS}/search/*.json")
 def searches(runs: list[dict[str, Any]]) -> Table:
     """Compare planners with and without search, from `jaxenvs eval --json`."""
-    first = runs[0]  # all files are of one trained run
+    first = runs[0]  # all files belong to one trained run
     kept = sorted(runs, key=lambda run: (run["policy"]["simulations"], acted(run)), reverse=True)
 
     def returned(run: dict[str, Any]) -> str:
@@ -114,7 +114,7 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 
 
 def acted(evaluation: dict[str, Any]) -> str:
-    """Return how a policy acted; the first versions did not record it, and searches were greedy."""
+    """Return how a policy acted; early files lack this, and their searches were greedy."""
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
     policy = evaluation.get("policy", older)
@@ -162,6 +162,6 @@ def _levels(row: dict[str, Any]) -> str:
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Return the range of several values, or the one value of all."""
+    """Return the range of values, or the value if all are equal."""
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""README's figures: the short table of one GPU, the sentence on two CPU cores, and the peers."""
+"""README's figures: a short table of one GPU, a sentence on two CPU cores, a table of peers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,7 +10,8 @@ from .text import Table, ratio, short, whole
 from .turns import CORE, OWN, Turns, turns
 from .turns import faster as turns_faster
 
-SOURCES = ("stock", "exact", "fresh", "auto")  # with a separate level for each episode
+# Reset sources that give each episode a separate level.
+SOURCES = ("stock", "exact", "fresh", "auto")
 CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
@@ -19,9 +20,9 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    where: Mapping[str, Any]  # values of the measured row
+    where: Mapping[str, Any]  # values that select the measured row
     unit: str = "steps/s"
-    others: Mapping[str, str] = {}  # contestants, and their names in the table
+    others: Mapping[str, str] = {}  # names in the table of other contestants, by contestant
 
 
 GRIDS = {"NAVIX": "NAVIX", "XLand-MiniGrid": "XLand-MiniGrid"}
@@ -48,11 +49,11 @@ LINES = (
 
 @table("readme-gpu", f"{RESULTS}/card/*.json", command=COMMAND)
 def gpu(documents: Documents) -> Table:
-    """Make a row for each case that was measured, from the newest file of its job."""
+    """Build a row for each case that was measured, from the newest file of its job."""
     rows = [cells for line in LINES if (cells := _line(line, documents))]
     devices = list(dict.fromkeys(row[0] for row in rows))
     head = ["GPU", "", "environments", "levels", "per second", "others on the same GPU"]
-    if len(devices) == 1:  # name it once
+    if len(devices) == 1:  # name a single device once, in the heading
         head, rows = [f"one {devices[0]}", *head[2:]], [row[1:] for row in rows]
     return Table(head, rows)
 
@@ -102,11 +103,11 @@ def _speed(row: dict[str, Any]) -> float:
     f"{RESULTS}/bench_craft_pixels.json",
 )
 def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -> str:
-    """Compare 1,024 environments on a CPU with the original packages."""
+    """Compare 1,024 environments on a CPU with minigrid, crafter and craftax."""
     doorkey, symbolic, pixels = (_at(turns(file), CPU_BATCH) for file in (grid, craft, pictures))
 
     def times(group: Turns, ours: str, other: str) -> str:
-        """How many times faster ours is, to two digits, as times of a shared machine vary."""
+        """Return the factor of our speed, to two digits, as times on a shared machine vary."""
         found = turns_faster(group.rows[ours], group.rows[other])
         return "" if found is None else f"{float(f'{found:.2g}'):,.0f}"
 
@@ -124,10 +125,10 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
 class Peer(NamedTuple):
     """A library of environments, as its documentation and sources describe it."""
 
-    name: str  # with its address, and its version if it was not measured
+    name: str  # name with its address, and its version if it was not measured
     worlds: str
-    rules: str  # whose rules they are, and how that is checked
-    reset: str  # levels that a step of a batch generates
+    rules: str  # origin of its rules, and how they are checked against it
+    reset: str  # description of the levels that a step of a batch generates
     viewer: str
 
 
@@ -212,7 +213,7 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     """Return the cells `jaxenvs is faster by` of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    games = {  # with the observation that all contestants have
+    games = {  # group of rows, and our row with the observation that all contestants have
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),
     }
@@ -242,14 +243,14 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
 
 
 def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
-    """Return the factor per core if processor time was measured: load affects it least."""
+    """Return the factor per core if CPU time was measured, which load affects least."""
     rows = group.rows.get(ours, {}), group.rows.get(other, {})
     per_core = turns_faster(*rows, CORE)
     return f"{ratio(per_core)} per core" if per_core else ratio(turns_faster(*rows, spent))
 
 
 def _listed(factors: dict[str, str]) -> str:
-    """List the factors that were measured, each with its place."""
+    """List the factors that were measured, each with its key in brackets."""
     return ", ".join(f"{factor} ({place})" for place, factor in factors.items() if factor)
 
 
@@ -259,7 +260,7 @@ def _jumanji(group: Turns) -> float | None:
 
 
 def _per_core(group: Turns) -> float | None:
-    """Return the factor per core with EnvPool's observation, a dict."""
+    """Return our factor per core over EnvPool, with its observation, a dict."""
     ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
     return turns_faster(group.rows[ours], group.rows["EnvPool"], CORE)
 

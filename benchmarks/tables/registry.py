@@ -1,4 +1,4 @@
-"""Registry of tables: the files each is built from, and the function that builds it.
+"""Registry of tables: for each, its source files and the function that builds it.
 
 A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
 markers in a page.
@@ -20,15 +20,16 @@ RUNS = "baselines/results"
 REFERENCE = "jaxenvs/commands/reference.json"
 
 
-Build = Callable[..., Table | str]  # of the contents of files; a string is Markdown
+Build = Callable[..., Table | str]  # function of the contents of files; a string result is Markdown
 
 
 class Source(NamedTuple):
-    """A table: its files, the function of their contents, and the command that writes the files."""
+    """How to build a table from files."""
 
-    files: tuple[str, ...]  # relative to the checkout; a name with `*` gives a list of contents
+    # Paths relative to the checkout; a path with `*` gives a list of contents.
+    files: tuple[str, ...]
     build: Build
-    command: str  # empty if the files are in the repository
+    command: str  # command that writes the files; empty if they are in the repository
 
 
 TABLES: dict[str, Source] = {}
@@ -50,7 +51,7 @@ def table(name: str, *files: str, command: str = "") -> Callable:
 
 
 def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = True) -> None:
-    """Register a table of the rows of a file: the list itself, or its entry `rows`.
+    """Register a table of the rows of a file, which is a list or has the list under `rows`.
 
     Without `full`, columns whose cells are all empty are left out.
     """
@@ -65,7 +66,7 @@ def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = Tr
 def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
     """Register a table of a file of `jaxenvs bench`, a row for each id and batch size.
 
-    Columns of contestants that took no part are left out. `dated` adds the conditions below.
+    Columns of absent contestants are left out. `dated` adds the conditions below the table.
     """
 
     def build(bench: dict[str, Any]) -> Table:
@@ -104,7 +105,7 @@ def _read(root: Path, file: str) -> Any:
 
 @functools.cache
 def _parsed(path: Path) -> Any:
-    """Return the content of a JSON file; of a module its name, source and first line."""
+    """Return the content of a JSON file, or name, source and docstring's first line of a module."""
     text = path.read_text("utf-8")
     if path.suffix == ".json":
         return json.loads(text)

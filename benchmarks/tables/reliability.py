@@ -1,4 +1,4 @@
-"""Table of the robustness proofs that write JSON."""
+"""Table of the robustness tests (fuzzing, killed trainings) that write JSON."""
 
 import collections
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from .registry import RESULTS, table
 from .text import Table, whole
 
-WORDS = {  # phases in which a training was killed
+WORDS = {  # texts for the phases in which a training was killed
     "compiling": "while compiling",
     "training": "while training",
     "saving": "within a save",
@@ -16,7 +16,7 @@ WORDS = {  # phases in which a training was killed
 
 @table("reliability", f"{RESULTS}/fuzzing.json", f"{RESULTS}/kills.json")
 def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
-    """Show hostile play of every id, and killed trainings."""
+    """Show the results of fuzzing every id, and of killed trainings."""
     played = (
         f"{whole(fuzzing['steps'])} steps of {len(fuzzing['ids'])} ids, {fuzzing['broken']} break "
         "one of the nine rules ([figures](../benchmarks/results/fuzzing.json))"

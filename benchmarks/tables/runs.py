@@ -7,10 +7,11 @@ from typing import Any
 from .registry import REFERENCE, RUNS, of_rows, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-MANY = 10  # from this number of seeds on, returns are not listed one by one
-EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}  # of a trial, from 0
-GOOD = 0.9  # return by which many seeds are counted
-NONE = "none exists"  # in place of a recorded run
+MANY = 10  # number of seeds from which returns are no longer listed one by one
+# Index of an episode within a trial, by heading.
+EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
+GOOD = 0.9  # return that counts as good when there are many seeds
+NONE = "none exists"  # text in place of a recorded run
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
@@ -21,7 +22,7 @@ def _flags(row: dict[str, Any]) -> str:
 
 
 def returns_of(row: dict[str, Any]) -> list[float]:
-    """Return each seed's return: of the evaluation, else of the last training episodes."""
+    """Return each seed's return in the evaluation, else in the last training episodes."""
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
     return row["last_returns"]
@@ -35,7 +36,7 @@ def shown_returns(decimals: int = 3) -> Column:
 def _middle(row: dict[str, Any]) -> str:
     known = row["evaluation"] or {}
     if "interval" not in known:
-        return ""  # a single seed, or no evaluation
+        return ""  # there is a single seed, or no evaluation
     low, high = known["interval"]
     return f"{known['interquartile_mean']:.3f} ({low:.3f} to {high:.3f})"
 
@@ -44,7 +45,7 @@ MIDDLE: dict[str, Column] = {"IQM (95 %)": _middle}
 
 
 def successes(row: dict[str, Any]) -> str:
-    """List the success rates of the seeds, equal ones once."""
+    """List the success rates of the seeds; equal rates are listed once."""
     shares = [seed["success_rate"] for seed in row["evaluation"]["per_seed"]]
     return ", ".join(percent(share) for share in dict.fromkeys(shares)) if shares else ""
 
@@ -64,7 +65,7 @@ def _returns(row: dict[str, Any]) -> str:
 
 
 def _steps(row: dict[str, Any]) -> str:
-    """Steps of a seed, and the planned number if the run ended early."""
+    """Return the steps of a seed, and the planned number if the run ended early."""
     made, asked = row["steps"], row["steps_asked"]
     text = f"{made / 1e6:.2f} M"
     return text if made >= asked else f"{text} of {asked / 1e6:g} M"
@@ -90,7 +91,7 @@ of_rows(
 
 
 def _mean_return(row: dict[str, Any]) -> str:
-    """Mean return over the seeds; a learned heuristic is judged by its plans instead."""
+    """Return the mean return over seeds; empty for a learned heuristic, judged by its plans."""
     if not row["ids"]:
         return ""
     return "see below" if row["return"] is None else fixed(3)(row["return"])
@@ -112,7 +113,7 @@ table("runs-learners", REFERENCE)(lambda found: tabulated(found["learners"], LEA
 
 @table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """List second attempts that have learned; the note counts the others."""
+    """List the second attempts that have learned; the note counts all."""
     learned = [row for row in rows if _has_learned(row, reference)]
     learned.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
     columns: dict[str, Column] = {
@@ -135,13 +136,13 @@ def short_runs(rows: list[dict[str, Any]], reference: dict[str, Any]) -> str:
 
 
 def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
-    """Return whether a recorded run has learned, by the rule of the pages."""
+    """Return whether a recorded run has learned, as stored in `reference.json`."""
     known = reference["trained"][row["id"]]
     return next(run["learned"] for run in known if run["command"] == row["command"])
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
-    """Return the point of the curve nearest to a number of steps: its steps and returns."""
+    """Return steps and returns of the curve's point that is nearest to a number of steps."""
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     return min(points, key=lambda point: abs(point[0] - steps))
 
@@ -151,7 +152,7 @@ def _mean(numbers: Iterable[float | None]) -> float:
 
 
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
-    """Columns of mean returns at numbers of steps, empty if a run fell over 1 % short of them.
+    """Return columns of mean returns at numbers of steps; empty if a run ended over 1 % earlier.
 
     `most` is the highest possible return.
     """
@@ -297,7 +298,7 @@ def _option(row: dict[str, Any]) -> str:
 
 @table("runs-q-doorkey", f"{RUNS}/q_learning.json")
 def q_doorkey(rows: list[dict[str, Any]]) -> Table:
-    """Compare action values with PPO on DoorKey."""
+    """Compare value-based learners with PPO on DoorKey."""
 
     def first(row: dict[str, Any]) -> str:
         return ", ".join(whole(passes(row, 0.9, seed)) or "-" for seed in range(row["seeds"]))
@@ -315,7 +316,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
 def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
-    """Compare action values with the curve of PPO on Craft, each a mean over seeds."""
+    """Compare value-based learners with PPO's curve on Craft, by mean returns over seeds."""
 
     def training(row: dict[str, Any]) -> str:
         found = [near(row, steps)[1] for steps in (100_000, 250_000, 500_000)]
@@ -338,7 +339,7 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
 
 def _first_at(row: dict[str, Any]) -> str:
-    """Steps at which the first and the last seed reach -200, and how many seeds do."""
+    """Return the steps at which the first and the last seed reach -200, and how many seeds do."""
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)
     return f"{whole(known[0])} to {whole(known[-1])} ({len(known)} seeds)" if known else ""
@@ -360,7 +361,7 @@ of_rows(
 
 @table("runs-classic", f"{RUNS}/classic.json")
 def classic(rows: list[dict[str, Any]]) -> Table:
-    """Show CartPole by seed."""
+    """Show the runs on CartPole, by seed."""
     (row,) = rows
     columns = {
         "seed": str,
@@ -376,7 +377,7 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
-    """Compare trained policies here and in the original packages."""
+    """Compare trained policies in this library and in the packages that it reproduces."""
 
     def returns(name: str) -> Column:
         return lambda line: f"{line[1][name]['mean_return']:.3f} ± {line[1][name]['error']:.3f}"

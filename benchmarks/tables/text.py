@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 from .plain import plain
 
-Column = Callable[[Any], str]  # row -> cell
+Column = Callable[[Any], str]  # function row -> cell
 
 UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
 
 
 class Table(NamedTuple):
-    """Headings, and rows with one cell for each heading."""
+    """A table: headings, and rows with one cell for each heading."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -39,7 +39,7 @@ def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
 
 
 def of(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """Return a column of one entry of the row, empty if it is missing."""
+    """Return a column of one entry of the row; its cell is empty if the entry is missing."""
     return lambda row: "" if row.get(name) is None else shown(row[name])
 
 
@@ -84,10 +84,10 @@ def seconds(number: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share of 1: `99.5 %`."""
+    """Format a fraction as a percentage: `99.5 %`."""
     return "" if share is None else f"{100 * share:.1f} %"
 
 
 def listed(numbers: Iterable[float | None], decimals: int = 3) -> str:
-    """List numbers with commas, without missing ones."""
+    """List numbers separated by commas; missing ones are left out."""
     return ", ".join(f"{number:.{decimals}f}" for number in numbers if number is not None)

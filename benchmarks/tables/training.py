@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """Return a column of a value of the learner's setting."""
+    """Return a column of one value of the learner's setting."""
     return lambda row: shown(row["setting"][name])
 
 
@@ -25,7 +25,7 @@ def faster(row: Row, other: Row) -> float | None:
 
 
 def factor(rows: list[Row]) -> Column:
-    """Return a column of how many times faster the first of our rows with the same setting is."""
+    """Return a column of how many times faster our first row with the same setting trains."""
 
     def cell(row: Row) -> str:
         group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]
@@ -61,19 +61,19 @@ table("learners", f"{RESULTS}/learners.json")(lambda found: compared(found["rows
 
 
 def evaluations(row: Row) -> list[float]:
-    """Return the evaluations of the seeds that have one."""
+    """Return the evaluation returns of the seeds that were evaluated."""
     return [one for one in row["evaluations"] if one is not None]
 
 
 def statistic(
     reduce: Callable[[list[float]], float], returns: Callable[[Row], list[float]] = evaluations
 ) -> Column:
-    """Return a column of a statistic over the seeds."""
+    """Return a column of a statistic of the returns over the seeds."""
     return lambda row: fixed(1)(reduce(returns(row)))
 
 
 def margin(returns: list[float]) -> str:
-    """Return half the 95 % interval of the mean over seeds, in the normal approximation."""
+    """Return half the width of the 95 % interval of the mean, by normal approximation."""
     if len(returns) == 1:
         return ""
     deviations = statistics.NormalDist().inv_cdf(0.975)
@@ -110,12 +110,13 @@ def summed(rows: list[Row]) -> Table:
 @table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
 def beside(*files: dict[str, Any]) -> Table:
     """Compare PPO on CartPole by learner: training time and evaluations of all seeds."""
-    parts = [summed(found["rows"]) for found in files]  # a ratio compares rows of one file
+    # Summed by file, as ratios compare rows of one file.
+    parts = [summed(found["rows"]) for found in files]
     return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def scores(rows: list[Row], more: dict[str, Column] = SETTING) -> Table:
-    """Show the evaluations of every seed, as `learners` prints them; rows need at least one."""
+    """Show the evaluations of every seed, as `learners` prints them, of rows that have any."""
     columns = {
         **LEARNER,
         **more,
@@ -132,7 +133,7 @@ table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
     lambda found: scores(found["rows"], {"variant": of("variant")})
 )
 
-PEERS = {"sb3": "SB3", "sbx": "SBX"}  # names in the tables
+PEERS = {"sb3": "SB3", "sbx": "SBX"}  # names of the peers in the tables
 COMPARED = {
     "learner and task": _of_setting("name"),
     "environments": _of_setting("num_envs"),

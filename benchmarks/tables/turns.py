@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
-CORE = "processor_seconds"  # times that make a ratio one per core
-SINGLE = ("minigrid", "crafter", "gymnasium")  # step one environment at any batch size
+CORE = "processor_seconds"  # entry with times whose ratio is per core
+# Contestants that step one environment at any batch size.
+SINGLE = ("minigrid", "crafter", "gymnasium")
 PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
 
 class Turns(NamedTuple):
     """Rows of one id at one batch size, by name.
 
-    A row of ours is named by its reset source, and also by its observation if that is not the first
-    one.
+    The name of our row is its reset source, and also its observation if the first row has another
+    observation.
     """
 
     id: str
@@ -51,7 +52,7 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
     """Return how many times faster a row is: the median of the ratios of neighbouring turns.
 
-    `spent` names the times; None if a row has none of them.
+    `spent` is the entry with the times; the result is None if a row has no such times.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -77,17 +78,17 @@ ENVS: dict[str, Column] = {"envs": lambda group: whole(group.num_envs)}
 
 
 def speed(name: str) -> Column:
-    """Return a column of the steps per second of a row."""
+    """Return a column of the steps per second of the row `name`."""
     return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
 
 
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
-    """Return a column of how many times faster a row is; per core if `spent` is `CORE`."""
+    """Return a column of how many times faster `ours` is; per core if `spent` is `CORE`."""
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
-    """Return how many times faster a row of ours is than the fastest of `others` that took part."""
+    """Return how many times faster our row `name` is than the fastest of `others` present."""
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
     return min((times for times in known if times is not None), default=None)

@@ -1,4 +1,4 @@
-"""Ids of craftax 1.6.1 (`craftax_env.py`) that this library replaces by `make_vec`."""
+"""Ids of craftax 1.6.1 (`craftax_env.py`) without a counterpart: `make_vec` replaces them."""
 
 from ..core.registry import absent
 

@@ -25,7 +25,7 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """On DO, revive all dead mobs that have health left: upstream's quirk in Classic."""
+    """On DO, revive all dead mobs that have health left: Craftax's quirk in Classic."""
     does, world = moment.action == Action.DO, moment.world
     mobs = {
         role: tuple(m._replace(alive=jnp.where(does, m.health > 0, m.alive)) for m in slots)
@@ -35,7 +35,7 @@ def revive(moment: Moment) -> Moment:
 
 
 def damage(rules: Rules, world: World) -> harm.Blow:
-    """Return the damage of a blow. Upstream's quirk in Classic: it grows with the sword count."""
+    """Return the damage of a blow. Craftax's quirk in Classic: each further sword raises it."""
     if rules.is_full:
         return _sword_damage(rules, world)
     most = jnp.int32(1)
@@ -45,7 +45,10 @@ def damage(rules: Rules, world: World) -> harm.Blow:
 
 
 def _sword_damage(rules: Rules, world: World) -> harm.Blow:
-    """Damage by the sword's level; strength raises it, intelligence its fire or ice damage."""
+    """Return the damage of the sword by its level.
+
+    Strength raises the physical damage, intelligence the fire or ice damage.
+    """
     base = of_type([np.float32(weapon.damage) for weapon in rules.weapons], world.items["sword"])
     strong, wise = (
         (world.traits[name] - 1).astype(jnp.float32) for name in ("strength", "intelligence")
@@ -81,7 +84,7 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    for role in ROLES:  # a kill marks the cell as free, even if another mob is on it
+    for role in ROLES:  # a kill clears all marks on the cell, even of another live mob
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )
@@ -89,7 +92,7 @@ def attack(
 
 
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
-    """For each slot, return whether it is the first live one of its role on the cell."""
+    """Return for each slot whether it is hit: the first live one of its role on the cell."""
     hits = []
     for role in ROLES:
         earlier = jnp.zeros((), jnp.bool_)
@@ -103,7 +106,7 @@ def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
 def _struck(
     rules: Rules, role: str, slots: tuple[Mob, ...], hits: Any, blow: harm.Blow
 ) -> tuple[tuple[Mob, ...], list[Array], Array]:
-    """Return a role's slots after a blow, which it killed, and the type of the mob hit."""
+    """Return a role's slots after a blow, whether each was killed, and the type of the mob hit."""
     after, kills, hit = [], [], [next(hits) for _ in slots]
     type = any_of(jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True))
     points = harm.to_mob(rules, role, type, blow)

@@ -1,8 +1,8 @@
 """Intrinsics of the player: food, drink, energy, health and mana.
 
-A counter for each grows by `Rules.pace` a step; beyond its limit the intrinsic changes by a point.
-In the full game dexterity slows hunger, thirst and fatigue, and no intrinsic falls on the boss
-floor.
+Each has a counter that grows by `Rules.pace` per step. When the counter exceeds its limit, the
+intrinsic changes by a point. In the full game dexterity slows hunger, thirst and fatigue, and
+no intrinsic falls on the boss floor.
 """
 
 from typing import Any
@@ -17,12 +17,13 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-HEALS, AILS = 25, 15  # steps beyond which a point of health is gained, and lost
-GATHERS = 30  # steps beyond which a point of mana is gained
+# Steps of recovery for a point of health, steps of decline for the loss of one.
+HEALS, AILS = 25, 15
+GATHERS = 30  # counter value beyond which a point of mana is gained
 
 
 def sleep(moment: Moment) -> Moment:
-    """Fall asleep, or wake up rested."""
+    """Fall asleep on SLEEP if tired; wake up at full energy."""
     rules, world = moment.rules, moment.world
     rested = most(rules, world, "energy")
     tired = world.vitals["energy"] < rested
@@ -64,12 +65,15 @@ def live(moment: Moment) -> Moment:
 
 
 def gather(moment: Moment) -> Moment:
-    """Gain mana."""
+    """Gain mana, see `gain_mana`."""
     return moment._replace(world=gain_mana(moment.world))
 
 
 def gain_mana(world: World) -> World:
-    """Gain mana; faster asleep. Upstream's quirk: intelligence multiplies the counter each step."""
+    """Gain mana, faster during sleep.
+
+    Craftax's quirk: intelligence multiplies the whole counter at every step.
+    """
     factor = 1 + np.float32(0.25) * (world.traits["intelligence"] - 1).astype(jnp.float32)
     count = (world.mana_counter + jnp.where(world.sleeping, np.float32(2), np.float32(1))) * factor
     gains = count > GATHERS
@@ -93,7 +97,7 @@ def most(rules: Rules, world: World, vital: str) -> Any:
 def _grow(
     rules: Rules, world: World, need: Need, vitals: dict[str, Any], counters: dict[str, Any]
 ) -> None:
-    """Advance the counter of a need; beyond the counter's limits, change the need's vital."""
+    """Advance the counter of a need; when it exceeds a limit, change the need's vital."""
     pace, count, points = rules.pace, counters[need.counter], vitals[need.vital]
     step, asleep = pace, world.sleeping
     if rules.is_full:
@@ -114,7 +118,7 @@ def _grow(
 
 
 def fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> World:
-    """Add to a vital and reset its counter, unless the amount is 0."""
+    """Add an amount to a vital; unless the amount is 0, reset the vital's counter."""
     more = jnp.minimum(world.vitals[vital] + amount, most(rules, world, vital))
     left = jnp.where(amount > 0, 0, world.counters[counter])
     return world._replace(
@@ -137,7 +141,7 @@ def burn(moment: Moment) -> Moment:
 
 
 def carry(moment: Moment) -> Moment:
-    """Limit the count of each item."""
+    """Limit the count of each item to `Rules.most`."""
     world, most = moment.world, moment.rules.most
     items = {name: jnp.minimum(count, most) for name, count in world.items.items()}
     return moment._replace(world=world._replace(items=items))

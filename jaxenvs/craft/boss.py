@@ -10,11 +10,11 @@ from .step import Moment
 from .tables import Achievement, Action, Block
 
 WAVES = 8
-WAVE_STEPS = 7  # length of a wave; mobs appear only during a wave
+WAVE_STEPS = 7  # length of a wave in steps; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """Hit the necromancer between waves, which starts the next one."""
+    """Hit the necromancer if it is vulnerable, which starts the next wave."""
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)

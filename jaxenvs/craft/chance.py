@@ -12,54 +12,60 @@ from ..core.random import Key, below, hashed
 from .state import Slots
 from .tables import APPEARING
 
-WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # values of `Whims.step`
+WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # number of values of `Whims.step`
 
 
 class Whims(NamedTuple):
-    """Draws for the mobs of a role, one for each slot. A uniform draw is in [0, 1)."""
+    """Random draws for the mobs of a role, one per slot. Uniform draws are in [0, 1)."""
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, else none
-    axis: Float32[Array, " slots"] | None = None  # uniform: axis of a step, at equal distances
-    gate: Float32[Array, " slots"] | None = None  # uniform: purposeful or random step
+    # Uniform: axis of a step towards the player if both distances are equal.
+    axis: Float32[Array, " slots"] | None = None
+    # Uniform: decides between a purposeful and a random step.
+    gate: Float32[Array, " slots"] | None = None
 
 
 class Loot(NamedTuple):
-    """Contents of a chest: 14 draws."""
+    """Random contents of a chest, from 14 draws."""
 
-    torches: Int32[Array, ""]  # 4 to 7, or 0
+    torches: Int32[Array, ""]  # count, 4 to 7, or 0
     ore: Int32[Array, ""]  # index into ORES; beyond the last: none
-    coal: Int32[Array, ""]  # 1 to 3, if the ore is coal
-    iron: Int32[Array, ""]  # 1 or 2, if the ore is iron
-    potion: Int32[Array, ""]  # number of the colour
-    potions: Int32[Array, ""]  # 1 or 2 of that colour, or 0
-    arrows: Int32[Array, ""]  # 1 to 4, or 0
+    coal: Int32[Array, ""]  # count, 1 to 3, if the ore is coal
+    iron: Int32[Array, ""]  # count, 1 or 2, if the ore is iron
+    potion: Int32[Array, ""]  # index of the potion's colour
+    potions: Int32[Array, ""]  # count of potions, 1 or 2, or 0
+    arrows: Int32[Array, ""]  # count, 1 to 4, or 0
     pickaxe: Int32[Array, ""]  # level 1 to 4, or 0
     sword: Int32[Array, ""]  # level 1 to 4, or 0
 
 
 class Draws(NamedTuple):
-    """Draws of a step: 25 with the default slots, 41 in the full game. A uniform is in [0, 1)."""
+    """Random draws of a step: 25 with the default slots, 41 in the full game.
+
+    Uniform draws are in [0, 1).
+    """
 
     sapling: Float32[Array, ""]  # uniform: whether grass gives a sapling
-    whims: dict[str, Whims]  # by role
-    appears: dict[str, Float32[Array, ""]]  # uniform: whether a mob of a role appears
-    place: dict[str, Float32[Array, ""]]  # uniform: cell where it appears
-    loot: Any = None  # a `Loot`; this and the next two in the full game only
-    book: Any = None  # uniform: the spell taught; from 0.5 on, the first
-    armour: Any = None  # uniform: the piece enchanted
+    whims: dict[str, Whims]  # draws for the mobs of each role
+    appears: dict[str, Float32[Array, ""]]  # uniform, by role: whether a mob appears
+    place: dict[str, Float32[Array, ""]]  # uniform, by role: cell where the mob appears
+    loot: Any = None  # `Loot` of a chest; this and the next two fields in the full game only
+    book: Any = None  # uniform: spell that a book teaches; at 0.5 and above, the first
+    armour: Any = None  # uniform: piece of armour that is enchanted
 
 
 ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
 _ORE_ODDS = np.cumsum((0.3, 0.3, 0.15, 0.125, 0.125)).astype(np.float32)
-_LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)  # of a tool
+# Cumulative probabilities of a tool's levels.
+_LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)
 
 
 def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
-    """Make the draws of a step, of the full game if `full`."""
+    """Draw the random numbers of a step; `full` adds the draws of the full game."""
     number = itertools.count()
 
     def word() -> Array:
-        # One by one: each word is a little arithmetic fused into its use, without an array.
+        # One by one, without an array: XLA fuses the hash of each word into its use.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:

@@ -1,8 +1,8 @@
 """Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment.
 
-Differences from the package: the time limit truncates and never terminates; all randomness of a
-step is drawn once; the state omits the mob map and the light, which follow from other fields.
-Upstream bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
+Differences from Craftax: the time limit truncates and never terminates; all random numbers of a
+step are drawn once; the state omits the mob map and the light, which follow from other fields.
+Craftax bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
 swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs), `spawn`
 (a full role marks its first mob again).
 """
@@ -52,8 +52,9 @@ from .tables import (
 
 _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
-_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")  # stones and saplings may go here
-_MATERIALS = (  # material of a tool, its costs, whether a furnace is required
+# Blocks on which a stone, and a sapling, can be placed.
+_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
+_MATERIALS = (  # rows (material of a tool, its costs, whether a furnace is required)
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -62,9 +63,9 @@ _A = Achievement
 
 _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood", "stone", "iron"))
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
-MOST_HEALTH = 31  # of a mob
-BESIDE = 16  # a projectile that left the map stops at this many cells beyond the border
-MAX_SIZE = 224  # cells on a side: a coordinate, with BESIDE at both ends, has 8 bits
+MOST_HEALTH = 31  # highest health of a mob
+BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
+MAX_SIZE = 224  # cells on a side: a coordinate is stored in 8 bits, with BESIDE at both ends
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -140,7 +141,7 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    pace=2,  # even, because asleep needs grow at half the pace
+    pace=2,  # even, because needs grow at half the pace during sleep
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
         _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),
@@ -157,17 +158,18 @@ class CraftParams(Params):
     """Params of the game; each may differ within a batch."""
 
     max_steps_in_episode: Any = np.int32(10_000)
-    day_length: Any = np.int32(300)  # steps
+    day_length: Any = np.int32(300)  # length of a day in steps
     always_diamond: Any = np.bool_(True)  # whether one stone of every world becomes a diamond
-    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial points, at most 31
-    cow_health: Any = np.int32(_COW.health)  # initial points, at most 31
-    skeleton_health: Any = np.int32(_SKELETON.health)  # initial points, at most 31
-    mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
-    spawn_cow_chance: Any = np.float32(0.1)  # probability a step
-    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability a step, in full light
-    spawn_zombie_night_chance: Any = np.float32(0.1)  # added in full darkness
-    spawn_skeleton_chance: Any = np.float32(0.05)  # probability a step
-    # Noise gradients of water, mountains, tunnels and woods, in full turns; NaN: drawn at random.
+    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial health in points, at most 31
+    cow_health: Any = np.int32(_COW.health)  # initial health in points, at most 31
+    skeleton_health: Any = np.int32(_SKELETON.health)  # initial health in points, at most 31
+    # Distance at which mobs vanish, in steps; at most `reach`.
+    mob_despawn_distance: Any = np.int32(14)
+    spawn_cow_chance: Any = np.float32(0.1)  # probability per step
+    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
+    spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
+    spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step
+    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; NaN: drawn.
     fractal_noise_angles: Any = ()
 
 
@@ -181,7 +183,7 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return the odds of mobs; zombies are more frequent at night."""
+    """Return probability, health and type of the mobs that may appear; zombies prefer the night."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
@@ -214,15 +216,15 @@ STAGES = (
 @register("Craft-Classic-Ids-v0", obs="ids")
 @register("Craft-Classic-Pixels-v0", obs="pixels", aliases=("Craftax-Classic-Pixels-v1",))
 class CraftClassic(CraftEnv):
-    """An open world to collect, build, fight and survive in: Crafter's game by Craftax's rules.
+    """An open world to collect, build, fight and survive in: Crafter with Craftax's rules.
 
     Actions: 0 noop; 1 left, 2 right, 3 up, 4 down; 5 do; 6 sleep; 7 place stone, 8 place table,
         9 place furnace, 10 place plant; 11 to 13 make a wood, stone, iron pickaxe; 14 to 16 make a
         wood, stone, iron sword. A sleeping player takes no action.
-    Observation (field `obs`): `symbolic` float32 (1345,), upstream's: for each of the 7 x 9 cells,
+    Observation (field `obs`): `symbolic` float32 (1345,), Craftax's: for each of the 7 x 9 cells,
         row by row, 17 block flags and 4 flags for zombie, cow, skeleton, arrow; then 12 item counts
         and health, food, drink, energy in tenths; 4 flags for left, right, up, down; light;
-        sleeping. `ids` uint8 (145,), the same as integers, by name in `layout`: 0 to 62 blocks,
+        sleeping. `ids` uint8 (145,), the same as integers, named in `layout`: 0 to 62 blocks,
         63 to 125 mobs (bits), 126 to 137 items, 138 to 141 health, food, drink, energy, 142 facing
         (1 left, 2 right, 3 up, 4 down), 143 sleeping, 144 light (0 to 255). `pixels` uint8
         (63, 63, 3).
@@ -231,7 +233,7 @@ class CraftClassic(CraftEnv):
     Episode ends: without health, in lava, at the time limit.
     """
 
-    size: int = 64  # cells on a side, a multiple of 16
+    size: int = 64  # cells on a side of the map, a multiple of 16
 
     stages: ClassVar[tuple[Rule, ...]] = STAGES
     edges: ClassVar[Mapping[Rule, Rule]] = EDGES
@@ -254,7 +256,7 @@ class CraftClassic(CraftEnv):
 
     @property
     def default_params(self) -> CraftParams:
-        """Upstream's params."""
+        """Default params, as in Craftax."""
         return numbers(CraftParams, self.size)
 
     def draw_level(self, key: Key, params: Any) -> Level:

@@ -9,17 +9,17 @@ from ..core.bits import any_of
 from .compiler.once import once_joined
 from .state import MOST_MOBS
 
-ROW = 256  # see `place_of`: more than the cells of a row
+ROW = 256  # stride of a map row in `place_of`, more than the cells of a row
 
 
 class Crowd(NamedTuple):
-    """Cells of all mob slots, and which slots are marked."""
+    """Cells of all mob slots, and which slots are marked (see `Mob.marked`)."""
 
     places: tuple[Array, ...]  # cell of every slot in the order of moving, see `place_of`
     marks: Any  # bit i: slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
-        """Return bits of the slots on a cell."""
+        """Return a word with the bits of the slots on a cell."""
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
         return any_of(bits)
 
@@ -30,8 +30,8 @@ class Crowd(NamedTuple):
     def moved(self, slot: int, place: Array, leaves: Array, stays: Array) -> "Crowd":
         """Move a slot to a cell.
 
-        If it `leaves`, all slots on its old cell lose their marks. If it `stays` in the game, it is
-        marked on its new cell.
+        If the slot `leaves`, all slots on its old cell lose their marks. If it `stays` in the game,
+        it is marked on its new cell.
         """
         marks = self.marks & ~jnp.where(leaves, self.on(self.places[slot]), 0)
         marks = marks | jnp.where(stays, 1 << slot, 0)
@@ -41,5 +41,5 @@ class Crowd(NamedTuple):
 
 
 def place_of(row: Array, column: Array) -> Array:
-    """Return a cell as one number."""
+    """Return a cell as one number, row * ROW + column."""
     return row * ROW + column

@@ -1,4 +1,4 @@
-"""Deeds of the player with blocks and items: collecting, placing, crafting."""
+"""Deeds of the player: collecting, placing and crafting, one row of the rule tables each."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
 def choose(moment: Moment) -> Moment:
-    """Find the number of the player's deed by its place in `_deeds`, from 1; 0 is none."""
+    """Find the deed that the action performs: its index in `_deeds`, plus 1; 0 for none."""
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
     number = jnp.int32(0)
@@ -34,7 +34,7 @@ def choose(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
-    """Return whether each action that places or crafts is possible."""
+    """Return, by action, whether placing or crafting is possible."""
     can: dict[int, Any] = {}
     for row in (*rules.placements, *rules.recipes):
         this = is_place(rules, world, front, row) & has(world, _needs(row))
@@ -43,7 +43,7 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether this is a place to place or craft a thing, and its count allows one more."""
+    """Return whether the surroundings allow a placement or recipe, and its item can increase."""
     match row:
         case Placement():
             free = front.inside & ~front.taken & is_in(front.block, row.on)
@@ -54,14 +54,15 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out the deed: look up its costs and gains by its number."""
+    """Carry out the chosen deed: look up its costs and gains, and apply them."""
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
     columns: dict[Any, list[int]] = {item: [_change(r, item) for r in rows] for item in rules.items}
     columns |= {kind: [_level(row, kind) for row in rows] for kind in kinds}
     columns |= {vital: [getattr(row, vital, 0) for row in rows] for vital in ("food", "drink")}
     columns["earns"] = earns = [_earns(row) for row in rows]
-    columns["leaves"] = [_leaves(row) for row in rows]  # 0: the block stays as it is
+    # Block left on the cell ahead; 0: it does not change.
+    columns["leaves"] = [_leaves(row) for row in rows]
     columns["eats"] = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
     columns["sows"] = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
     columns["lays"] = [int(isinstance(r, Placement) and r.block is None) for r in rows]
@@ -93,7 +94,7 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 
 
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
-    """Return the items of a kind after raising the first one below a level to that level."""
+    """Return the items of a kind; the first one below `level` is raised to it."""
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:
         lower = items[item] < level
@@ -103,7 +104,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Whether the item of a recipe is below the recipe's limit."""
+    """Return whether an item of a recipe is below the recipe's limit."""
     limit = row.below or row.level
     if limit is None:
         return True
@@ -111,27 +112,27 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Items that a recipe can make; it makes one of them."""
+    """Return the items that a recipe can make; it makes one of them at a time."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 
 def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
-    """Level to which a deed raises one of these items, 0 for none."""
+    """Return the level to which a deed raises an item of `kind`; 0 if it raises none."""
     return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
 
 
 def _earns(row: Harvest | Placement | Recipe) -> int:
-    """Number of the achievement for a deed."""
+    """Return the number of the achievement for a deed, or NO_ACHIEVEMENT."""
     return NO_ACHIEVEMENT if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
-    """Rows of all deeds."""
+    """Return the rule table rows of all deeds."""
     return (*rules.harvests, *rules.placements, *rules.recipes)
 
 
 def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
-    """Items that a deed requires."""
+    """Return the lowest count or level of each item that a deed requires."""
     match row:
         case Harvest():
             return {} if row.tool is None else {row.tool: row.level}
@@ -142,7 +143,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
 
 
 def _change(row: Harvest | Placement | Recipe, item: str) -> int:
-    """Change of an item's count by a deed."""
+    """Return the change of an item's count by a deed."""
     match row:
         case Harvest():
             return int(row.item == item)
@@ -153,7 +154,7 @@ def _change(row: Harvest | Placement | Recipe, item: str) -> int:
 
 
 def _leaves(row: Harvest | Placement | Recipe) -> int:
-    """Block that a deed leaves on the cell ahead; 0 if the block stays."""
+    """Return the block that a deed leaves on the cell ahead; 0 if the block stays."""
     match row:
         case Harvest():
             return 0 if row.leaves == row.block else int(row.leaves)
@@ -164,9 +165,9 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Look up the values of a deed by name, from lists by its number; 0 if there is no deed.
+    """Return each column's value for a deed, by name; `deed` 0 yields 0 everywhere.
 
-    One lookup finds a word of values, because each lookup splits the kernel on a GPU.
+    Values are packed into words, because each array lookup splits the kernel on a GPU.
     """
     fields = []
     for name, values in columns.items():

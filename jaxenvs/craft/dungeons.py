@@ -14,20 +14,21 @@ from .full_rows import SIZE
 from .tables import Block
 
 ROOMS = 8
-CHUNK = 16  # side of a chunk in cells; the map has 3 x 3, each the origin of at most one room
-MOSSY = 0.1  # share of walls with moss, and of paths with the rare block
-TORCH = 128  # a bit of a cell, above its block
+# Cells along a chunk's side; each of 3 x 3 chunks contains at most one room's upper left corner.
+CHUNK = 16
+MOSSY = 0.1  # probability of moss on a wall, and of the rare block on a path
+TORCH = 128  # bit of a cell with a torch, above its block
 _B = Block
 
 
 class Dungeon(NamedTuple):
-    """A floor of rooms."""
+    """A floor of rooms and corridors."""
 
     floor: int
-    special: Block  # in the first room
-    fountain: Block = _B.FOUNTAIN  # in half of the rooms
-    rare: Block = _B.PATH  # scattered on paths
-    ladder: Block = _B.PATH  # below ladders
+    special: Block  # block in the first room
+    fountain: Block = _B.FOUNTAIN  # block of the fountains; half of the rooms have one
+    rare: Block = _B.PATH  # block scattered on paths
+    ladder: Block = _B.PATH  # block under the ladders
     light: float = 1.0
 
 
@@ -45,18 +46,19 @@ COLUMNS = {
 class Rooms(NamedTuple):
     """Draws of a dungeon's rooms and corridors; pairs are rows and columns."""
 
-    size: Int32[Array, "*floors rooms 2"]  # 5 to 9 cells
-    chunk: Int32[Array, "*floors rooms"]  # 0 to 8, each at most once
-    offset: Int32[Array, "*floors rooms 2"]  # 0 to 10 cells into the chunk
+    size: Int32[Array, "*floors rooms 2"]  # height and width, 5 to 9 cells
+    chunk: Int32[Array, "*floors rooms"]  # chunk of the room, 0 to 8, each at most once
+    offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's, 0 to 10
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
-    fountain: Int32[Array, "*floors rooms 2"]  # likewise
+    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
     has_fountain: Bool[Array, "*floors rooms"]
-    # Goal of the corridor from a room: an earlier room by its number, or one more: the last room.
+    # Room to which the corridor from room i leads: a number below i is that room; i itself stands
+    # for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
 def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
-    """Draw the rooms of all dungeons; `words(*shape)` are new random words."""
+    """Draw the rooms of all dungeons; `words(*shape)` returns new random words."""
     each = (len(DUNGEONS), ROOMS)
     size = 5 + below(words(*each, 2), 5)
     return Rooms(
@@ -75,7 +77,7 @@ def make(
 ) -> UInt8[Array, "size size"]:
     """Build rooms with torches, chests and fountains, and corridors between them.
 
-    A cell has the bits that are set both in its row's words and in its column's words, see `_plan`.
+    The words of a cell are the bitwise AND of its row's words and its column's words, see `_plan`.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -88,7 +90,7 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # The last room that covers a cell decides its block; that room's bit is the highest.
+    # The last room that covers a cell decides the cell's block; its bit is the highest one set.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
@@ -100,10 +102,11 @@ def make(
 
 
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
-    """Two words of every row and every column, with a bit for each room in each byte.
+    """Return two words for every map row and two for every map column.
 
-    Bytes of the first word: the room, its corners, its chest, its fountain. Bytes of the second:
-    the corridor from it along a row, the one along a column, the special block of the first room.
+    Each byte has a bit for each room. Bytes of the first word: the room, its corners, its chest,
+    its fountain. Bytes of the second word: the part of the room's corridor along a row, the part
+    along a column, the special block of the first room.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
@@ -124,7 +127,7 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
 
 
 def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """Join flags of all rooms into words: a byte for each flag, a bit for each room."""
+    """Pack flags (rows or columns, rooms) into words: a byte for each flag, a bit for each room."""
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [
         jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)

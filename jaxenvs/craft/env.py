@@ -1,4 +1,4 @@
-"""Environment base of both editions of Craft."""
+"""Base class of the environments of both editions of Craft."""
 
 import functools
 from collections.abc import Mapping
@@ -37,33 +37,34 @@ from .tables import Action, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
 MOST_REACH = 32
-STEPS = (1, 2**31 - 1)  # range of params that count steps
+STEPS = (1, 2**31 - 1)  # valid range of params that count steps
 
 
 class CraftEnv(Env):
     """Base of an edition: a subclass adds its rules, params and world generation."""
 
-    obs: str = "symbolic"  # one of OBSERVATIONS
+    obs: str = "symbolic"  # observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement
-    slots: Slots = Slots()  # numbers of mobs, projectiles and plants in a world
+    slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
     reach: int = 14  # mobs appear fewer than this many steps from the player
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 512  # generating a world takes as long as some hundred steps
+    # Environments per lane of `exact`; generating a world costs some hundred steps.
+    rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
-    ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest values of params
+    ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest value of each param
     state_type: ClassVar[type[CraftState]] = CraftState
-    stages: ClassVar[tuple[Rule, ...]]  # the rules, in order
-    edges: ClassVar[Mapping[Rule, Rule]] = {}  # for XLA only, see `compiler`
+    stages: ClassVar[tuple[Rule, ...]]  # rules of a step, in order
+    edges: ClassVar[Mapping[Rule, Rule]] = {}  # barriers for XLA after stages, see `compiler`
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
-    status_rows: ClassVar[int] = 2  # rows of cells in the inventory
-    pixel_size: ClassVar[int] = 7  # side of a cell in the observation `pixels`
+    status_rows: ClassVar[int] = 2  # number of rows of cells in the inventory
+    pixel_size: ClassVar[int] = 7  # pixels along a cell's side in the observation `pixels`
     most_seen: ClassVar[float] = 1.0  # highest value in the symbolic observation
-    sight: ClassVar[Any] = sight  # module of the observations
-    people: ClassVar[Any] = facts  # module of keys, facts and descriptions
+    sight: ClassVar[Any] = sight  # module that computes the observations
+    people: ClassVar[Any] = facts  # module of keys, facts and text descriptions
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -84,10 +85,10 @@ class CraftEnv(Env):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest value of each param, checked unless it is traced."""
+        """Lowest and highest value of each param; traced params are clipped, others checked."""
         return {**self.ranges, "mob_despawn_distance": (1, self.reach)}
 
-    # The contract.
+    # The `Env` interface.
 
     @property
     def action_space(self) -> Space:
@@ -116,19 +117,19 @@ class CraftEnv(Env):
 
     @property
     def controls(self) -> Controls:
-        """Upstream's keys, and the arrow keys, see `facts.KEYS`."""
+        """Keys of the actions: Craftax's keys and the arrow keys, see `facts.KEYS`."""
         return Controls(self.people.KEYS)
 
     @property
     def features(self) -> Features:
-        """The symbolic observation instead of `ids`, whose numbers have no linear meaning."""
+        """The symbolic observation in place of `ids`, whose codes have no linear meaning."""
         if self.obs != "ids":
             return super().features
         return Features(self._spaces["symbolic"], self.expand)
 
     @property
     def map_features(self) -> Features:
-        """From `ids`: flags of each cell and of the cell ahead, capped counts, other numbers."""
+        """For `ids`: flags of each cell and of the cell ahead, capped counts, other values."""
         if self.obs != "ids":
             return self.features
         flags, numbers = self.sight.flags(self.rules), self.sight.NUMBERS
@@ -157,7 +158,7 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """From `ids`: the numbers of each cell, and the numbers after the view."""
+        """For `ids`: the number of values of each byte, of a cell and after the cells."""
         if self.obs != "ids":
             return super().vocabulary
         return of_bytes(self.rules.view, *self.sight.categories(self.rules))
@@ -168,7 +169,7 @@ class CraftEnv(Env):
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Also check the ranges of params; traced params are clipped."""
+        """Check the params as `Env` does, and their ranges; clip traced params."""
         limits = self.limits
         if isinstance(params, type(self.default_params)):
             for name, (low, high) in limits.items():
@@ -202,11 +203,11 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """Return the state after the last stage."""
+        """Return the state packed from the moment after the last stage."""
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
-        """Words of the floors without the player; Classic has none."""
+        """Return the packed words of the floors where the player is not; Classic has none."""
         return jnp.zeros((0, 0), jnp.int32)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
@@ -221,10 +222,10 @@ class CraftEnv(Env):
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return the actions that may have an effect, and noop.
+        """Return which actions may have an effect; noop is always allowed.
 
-        Awake, DO and moves are always allowed. In the full game REST is too: a player at full
-        health who is hit in the same step rests.
+        While the player is awake, DO and moves are always allowed. In the full game so is REST: a
+        player at full health who is hit in the same step starts to rest.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -235,7 +236,7 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action would have an effect, except DO, REST and moves."""
+        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
@@ -265,7 +266,7 @@ class CraftEnv(Env):
         return facts.icon(name, size, background)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
-        """Return sprite numbers of the view and the inventory, see `look.tiles`."""
+        """Return the sprite indices of the view and the inventory, see `look.tiles`."""
         return tiles.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:
@@ -276,7 +277,7 @@ class CraftEnv(Env):
         """Convert a state of the same game of craftax 1.6.1, see `upstream.from_craftax`."""
         return upstream.from_craftax(self, state)
 
-    # Beyond the contract.
+    # Methods beyond the `Env` interface.
 
     @property
     def layout(self) -> Any:
@@ -284,7 +285,7 @@ class CraftEnv(Env):
         return self.sight.layout(self.rules)
 
     def world(self, state: CraftState) -> World:
-        """Return everything but map and clock, by name."""
+        """Return the unpacked state without map and clock."""
         return unpack(self.rules, self.slots, state.words)
 
     def packed(
@@ -308,7 +309,7 @@ class CraftEnv(Env):
         return sight.light(state.time, params.day_length)
 
     def expand(self, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-        """Turn an observation `ids` into `symbolic`."""
+        """Convert an observation `ids` to `symbolic`."""
         return self.sight.expand(self.rules, ids)
 
     def picture(
@@ -328,6 +329,6 @@ def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Arra
 
 @functools.lru_cache
 def numbers(kind: Any, size: int) -> Any:
-    """Return upstream's params of a kind, for maps of a size."""
+    """Return the default params of the class `kind`, as in Craftax, for maps of a size."""
     angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
     return kind(fractal_noise_angles=angles)

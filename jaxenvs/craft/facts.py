@@ -27,13 +27,14 @@ def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
     )
 
 
-KEYS = keys_of(  # upstream's, and the arrow keys
+KEYS = keys_of(  # Craftax's keys, and the arrow keys
     "q a/left d/right w/up s/down space/e tab r t f p 1 2 3 4 5 6", do="do: gather, hit, eat"
 )
 _COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
 COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
-NOON = 0.2  # time of the highest daylight, as a share of the day
-WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}  # rows and columns, by `World.facing`
+NOON = 0.2  # time of the highest daylight, as a fraction of the day
+# Step (rows, columns) for each value of `World.facing`.
+WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
 _SIGNS = """
 . GRASS   , SAND    _ PATH        ~ WATER     # STONE     t TREE     c COAL     i IRON
@@ -75,12 +76,12 @@ def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sigh
 
 
 class Sight(NamedTuple):
-    """Sign and name of a cell of the view, for a text description."""
+    """A cell of the view in a text description."""
 
-    sign: str  # in the drawing
+    sign: str  # character in the drawing
     name: str
-    kind: str  # `creature`, `thing`, or `ground`, which only the drawing shows
-    mass: bool = False  # a mass noun, without an article
+    kind: str  # kind: `creature`, `thing`, or `ground`, which only the drawing shows
+    mass: bool = False  # whether the name is a mass noun, without an article
 
     @property
     def said(self) -> str:
@@ -127,14 +128,14 @@ def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """List the sights at places (rows down, columns to the right), the nearest first."""
+    """List the sights at relative places (rows down, columns right), the nearest first."""
     order = sorted(places, key=_steps)
     said = [f"{cells[r, c].said} {away(-r, c, ('up', 'down'))}" for r, c in order]
     return listed(said) if said else ""
 
 
 def _legend(sights: Iterable[Sight]) -> str:
-    """Legend of a drawing's signs: blocks in the order of `SIGNS`, then the others."""
+    """Return the legend of a drawing: blocks in the order of `SIGNS`, then the other signs."""
     order = [*SIGNS.values()]
     names: dict[str, set[str]] = {}
     for sight in sights:
@@ -144,7 +145,7 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Return on the host: the world, the view, the daylight (0 to 1), days since the start."""
+    """Fetch from the device: the world, the view, the daylight (0 to 1), days since the start."""
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))
@@ -160,7 +161,7 @@ def _reader(env: "CraftEnv") -> Callable[..., Any]:
 
 
 def hour(share: float, light: float) -> str:
-    """Name the time of day, given as a share of the day; `light` is the daylight, 0 to 1."""
+    """Name the time of day; `share` is the fraction of the day, `light` the daylight, 0 to 1."""
     falls = NOON < share < NOON + 0.5
     if light > 0.75:
         return "afternoon" if falls else "morning"

@@ -1,8 +1,8 @@
 """World generation of the full game with the distribution of Craftax 1.6.1: nine floors.
 
-Six floors are hills made of noise, three are dungeons with rooms; each is a row of a table. One
-uniform draw for each cell decides about ores and trees; upstream makes one for each kind.
-Upstream bugs, reproduced on purpose: the graveyard, which has no stone, gets one at (0, 0)
+Six floors are hills made of noise (`HILLS`), three are dungeons with rooms (`DUNGEONS`). One
+uniform draw per cell decides about ores and trees; Craftax makes one for each kind.
+Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets one at (0, 0)
 (`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
 light of a ladder near the upper or left border falls at the opposite border (`_patch`).
 """
@@ -32,22 +32,23 @@ _B = Block
 
 @struct
 class FullLevel(Struct):
-    """Maps of an episode of the full game, and its kit, which decides where the player starts."""
+    """Initial maps of an episode of the full game, and the kit with which the player starts."""
 
-    map: UInt8[Array, "floors size size"]  # blocks
-    items: UInt8[Array, "floors size size"]  # `Item`
-    light: Float32[Array, "floors size size"]  # 0 to 1
-    down_ladders: Int32[Array, "floors 2"]  # row and column, even of floors without this ladder
+    map: UInt8[Array, "floors size size"]  # block of each cell
+    items: UInt8[Array, "floors size size"]  # `Item` on each cell
+    light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
+    # Rows and columns, drawn even for floors without this ladder.
+    down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
-    potion_mapping: Int32[Array, " potions"]  # effect of each colour
-    kit: Any = np.int32(0)  # index into `kits.KITS`; below floor 0 the game starts at a ladder up
+    potion_mapping: Int32[Array, " potions"]  # effect of each potion colour
+    kit: Any = np.int32(0)  # index into `kits.KITS`; a kit below floor 0 starts at the ladder up
 
 
 class Ore(NamedTuple):
-    """A block scattered over a floor."""
+    """A block scattered at random over a floor."""
 
     block: Block
-    share: float  # of the cells left by earlier ores
+    share: float  # probability of the ore on each cell that earlier ores left unchanged
     on: Block = _B.STONE  # block that it replaces: stone, or the trees of the floor
 
 
@@ -58,19 +59,19 @@ class Hills(NamedTuple):
     ground: Block
     sea: Block
     coast: Block
-    tree: Block  # on the ground
+    tree: Block  # plant or stone that replaces ground in woods
     ores: tuple[Ore, ...]
     mountain: Block = _B.STONE
-    hollow: Block = _B.STONE  # tunnels and caves
+    hollow: Block = _B.STONE  # block of tunnels and caves
     lava: Block = _B.LAVA
-    start: Block = _B.PATH  # in the middle
-    ladder: Block = _B.PATH  # below ladders
+    start: Block = _B.PATH  # block in the middle of the map
+    ladder: Block = _B.PATH  # block under the ladders
     light: float = 0.0
-    wet: float = 0.7  # threshold of the water noise for sea
-    clear: float = 0.8  # share of the ground without a tree, in woods
-    woods: float = 0.5  # threshold of the wood noise for woods
-    plain: float = 5.0  # distance from the middle, in cells, over which mountains rise by 1
-    peak: float = 1.0  # highest rise
+    wet: float = 0.7  # water noise above which a cell is sea
+    clear: float = 0.8  # probability that ground in woods has no tree
+    woods: float = 0.5  # wood noise above which a cell is woods
+    plain: float = 5.0  # cells from the middle over which the mountain noise rises by 1
+    peak: float = 1.0  # highest rise of the mountain noise
 
 
 def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
@@ -78,7 +79,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return a row; `named` are its ground, sea, coast and tree blocks."""
+    """Return a floor; `named` lists the names of its ground, sea, coast and tree blocks."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -105,23 +106,26 @@ HILLS = (
         start=_B.NECROMANCER, mountain=_B.WALL, hollow=_B.WALL, lava=_B.WALL
     ),
 )
-_ROWS = (*HILLS, *DUNGEONS)  # in the order of building
+_ROWS = (*HILLS, *DUNGEONS)  # floors in the order in which `build` makes them
 _MOST_ORES = max(len(row.ores) for row in HILLS)
 
 
 class FloorDraws(NamedTuple):
-    """Draws of a world, uniform in [0, 1); angles are shares of the full turn."""
+    """Random draws of a world, uniform in [0, 1); angles are in turns."""
 
-    angles: tuple[Float32[Array, "hills rows columns"], ...]  # of water, mountains, tunnels, woods
-    cells: Float32[Array, "floors size size"]  # ore, tree or rare block; hills, then dungeons
-    # By floor: the stone that becomes a diamond (on floor 0), the cells of the ladders down and up.
+    # Gradient angles of water, mountains, tunnels, woods.
+    angles: tuple[Float32[Array, "hills rows columns"], ...]
+    # Draws that decide ore, tree or rare block of each cell; hills come before dungeons.
+    cells: Float32[Array, "floors size size"]
+    # Draws per floor that choose the stone that becomes a diamond (used on floor 0), and the cells
+    # of the ladders down and up.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
-    potions: Int32[Array, " potions"]  # effect of each colour
+    potions: Int32[Array, " potions"]  # effect of each potion colour
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Make the draws of a world; `angles` replace drawn angles unless they are NaN."""
+    """Draw the random numbers of a world; `angles` that are not NaN replace drawn angles."""
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
@@ -148,18 +152,20 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     cell_draws = draws.cells[: len(HILLS)]
     hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Without the barrier a GPU would compute the floors again while reordering them.
+    # Without the barrier XLA would fuse world generation into the reordering below, and compute the
+    # floors again on a GPU.
     parts = jax.lax.optimization_barrier((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
-    cells = jax.lax.optimization_barrier(cells)  # else a GPU would select a floor in each sum
+    # Without the barrier XLA would fuse the selection of a floor into each sum of `_finished`.
+    cells = jax.lax.optimization_barrier(cells)
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
     return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Return columns of the rows by name, int32 or float32."""
+    """Return an array over `rows` for each name: int32 if all values are integers, else float32."""
     values = {name: [getattr(row, name) for row in rows] for name in names}
     kind = {True: np.int32, False: np.float32}
     return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
@@ -176,9 +182,9 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 
 
 def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
-    """Ranges of a cell's draw for each ore: from `low`, below `high`, on a block `on`.
+    """Return for each ore the range of draws that yields it: `low` <= draw < `high`, on block `on`.
 
-    Trees need a draw above `clear`; ores on trees share the range above it.
+    Trees need a draw above `clear`; ores that replace trees divide the range above it.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -196,10 +202,12 @@ def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
 _ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_ore_ranges, HILLS))
 
 _SPAN = np.arange(SIZE) - SIZE // 2
-_FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)  # from the middle
+# Distance of each cell from the middle.
+_FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-_GLOW = 64  # a bit of a cell, above its block; like TORCH it is removed by `_finished`
-_BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
+_GLOW = 64  # bit of a cell that lava lights, above its block; like TORCH, `_finished` removes it
+# Number of cells in a word, see `_words`, and a mask of its low half.
+_BITS, _LOW = 16, (1 << 16) - 1
 
 
 class _Traits(NamedTuple):
@@ -207,14 +215,14 @@ class _Traits(NamedTuple):
 
     coast: Array
     sea: Array
-    high: Array  # in the mountains
-    hollow: Array  # a tunnel or a cave
+    high: Array  # whether the cell is in the mountains
+    hollow: Array  # whether the cell is in a tunnel or a cave
     woods: Array
     lava: Array
 
 
 def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS with shared code, which reads the columns of the table."""
+    """Build the floors of HILLS with one `vmap` over the columns of the table."""
 
     def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, cell_draws: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
@@ -227,9 +235,9 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 
 
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """`_hills_at_once` for GPUs: separate code for each floor after the traits, a byte a cell.
+    """`_hills_at_once` for GPUs: one byte of traits per cell, then separate code for each floor.
 
-    With shared code, each cell would load each number from the table.
+    With one `vmap` over floors, the thread of each cell would load every setting from the table.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
@@ -238,7 +246,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier each flag and each comparison of a draw would be written separately.
+    # Without the barrier XLA would write an array for each flag and each comparison of a draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []
@@ -253,7 +261,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
 def _traits(
     row: dict[str, Any], water: Array, mountain: Array, tunnel: Array, wood: Array
 ) -> _Traits:
-    """Compute the traits of each cell from noise; `tunnel` are flags."""
+    """Compute the traits of each cell from noise; `tunnel` flags the cells of tunnels."""
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
@@ -296,7 +304,7 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the cells of the diamond and the ladders, and light the floor."""
+    """Choose the cells of the diamond and the ladders, compute the light, and return the maps."""
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
     no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
@@ -304,7 +312,7 @@ def _finished(
     first[0, 0] = True
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
-    # Without the barrier every cell would compute them again.
+    # Without the barrier XLA would fuse the choice into the map, and every cell would repeat it.
     diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)
@@ -322,7 +330,7 @@ def _finished(
 def _light(
     dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
 ) -> Float32[Array, "size size"]:
-    """Light of a floor: the base light `dark`, a torch at the ladder up, and lava."""
+    """Return the light of a floor: base light `dark`, the torch at the ladder up, and lava."""
     down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
     distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
     torch = (1 - distance / np.float32(5)).clip(0, 1)
@@ -335,7 +343,10 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Middle of the nine rows (or columns) lit by a ladder; upstream's slice start wraps round."""
+    """Return the middle of the nine rows (or columns) that the torch at a ladder lights.
+
+    Craftax's quirk: a negative start of its slice counts from the end of the map.
+    """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
 
@@ -343,7 +354,7 @@ def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
 def _words(
     first: Bool[Array, "size size"], second: Bool[Array, "size size"]
 ) -> Int32[Array, "size words"]:
-    """Words of 16 cells: flags of the first array in the low half, of the second above."""
+    """Pack flags of 16 cells into a word: the first array in the low half, the second above."""
     code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
     bit = np.arange(_BITS, dtype=np.int32)
     return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
@@ -352,7 +363,7 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Choose a cell of the first array and two of the second, see `_words`; 0 if there is none."""
+    """Choose one cell with the first flag of `_words` and two with the second; 0 if none has it."""
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])

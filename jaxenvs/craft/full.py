@@ -1,10 +1,10 @@
 """Craftax (Matthews et al. 2024, package `craftax` 1.6.1), the full game: the environment.
 
-Differences from the package: the time limit truncates and never terminates; in god mode the player
+Differences from Craftax: the time limit truncates and never terminates; in god mode the player
 stays on the map; all randomness of a step is drawn once; unless pixels are observed, the state
 stores only whether a cell is lit, not its light.
-Upstream bugs, reproduced on purpose: `chests.open`, `magic.enchant`, `body.gather`, `sight.who`,
-`spawn`.
+Craftax bugs, reproduced on purpose and described in the docstrings of `chests.open`,
+`magic._piece`, `body.gain_mana`, `sight.who` and `spawn._filled`.
 """
 
 import functools
@@ -55,9 +55,9 @@ from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Rule
 from .tables import ROLES, Action, Block, Rules, of_type
 
-MOST_TRAIT = 9  # 1 plus eight points of experience, one for each lower floor
+MOST_TRAIT = 9  # highest attribute: 1, and a point of experience for each of eight lower floors
 MOST_REACH = 16
-MOST_SEEN = 3.3  # tenths of the highest mana, at intelligence MOST_TRAIT
+MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the mana at intelligence MOST_TRAIT
 
 
 @struct
@@ -65,12 +65,14 @@ class FullParams(Params):
     """Params of the game; each may differ within a batch."""
 
     max_steps_in_episode: Any = np.int32(100_000)
-    day_length: Any = np.int32(300)  # steps
+    day_length: Any = np.int32(300)  # length of a day in steps
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
-    mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
+    # Distance at which mobs vanish, in steps; at most `reach`.
+    mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
-    god_mode: Any = np.bool_(False)  # the player passes every block, cannot die, and has all items
-    # Noise gradients of water, mountains, tunnels and woods, in full turns; NaN: drawn at random.
+    # Whether the player passes every block, cannot die, and has all items.
+    god_mode: Any = np.bool_(False)
+    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; NaN: drawn.
     fractal_noise_angles: Any = ()
 
 
@@ -78,7 +80,11 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return the odds of mobs: tripled until the floor is cleared; by waves on the boss floor."""
+    """Return probability, health and type of the mobs that may appear.
+
+    Melee and ranged mobs are three times as likely until the floor is cleared. On the boss floor
+    they appear only during a wave, and the wave decides their types.
+    """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor
     wave = jnp.where(last, world.boss["progress"], floor)
@@ -144,11 +150,11 @@ class CraftFull(CraftEnv):
         the red, green, blue, pink, cyan, yellow potion; 35 read; 36 and 37 enchant sword, armour;
         38 make torches; 39 to 41 gain dexterity, strength, intelligence; 42 enchant the bow. A
         sleeping or resting player takes no action.
-    Observation (field `obs`): `symbolic` float32 (8268,), upstream's: for each of the 9 x 11 cells,
+    Observation (field `obs`): `symbolic` float32 (8268,), Craftax's: for each of the 9 x 11 cells,
         row by row, 37 block flags, 5 item flags, 40 flags for mobs and projectiles by class and
         type, and whether the cell is lit; then 51 numbers. `ids` uint8 (445,), the same as
-        integers, by name in `layout`; health is in 256ths, the light in 255ths. `pixels` uint8
-        (130, 110, 3).
+        integers, with offsets named in `layout`; health is in 256ths, light in 255ths. `pixels`
+        uint8 (130, 110, 3).
     Reward: 1, 3, 5 or 8 for every achievement new in this episode, 0.1 for every point of health
         gained (-0.1 for a point lost); with the field `task`, 1 for that achievement and 0
         otherwise.
@@ -157,7 +163,7 @@ class CraftFull(CraftEnv):
 
     kit: int = 0  # index into `kits.KITS` for all levels; -1: drawn for each level
 
-    levels_at_once: ClassVar[int] = 512  # 124 kB each
+    levels_at_once: ClassVar[int] = 512  # a level has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10
@@ -169,7 +175,8 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)  # strength 9
+    # Health is at most 17, at strength 9.
+    reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -179,12 +186,12 @@ class CraftFull(CraftEnv):
 
     @property
     def default_params(self) -> FullParams:
-        """Upstream's params."""
+        """Default params, as in Craftax."""
         return numbers(FullParams, SIZE)
 
     @property
     def features(self) -> Features:
-        """Flags of each cell, and the other numbers; from `ids` also counts as categories."""
+        """Flags of each cell, and the other values; for `ids` also counts as categories."""
         if self.obs == "ids":
             return self.map_features
         if self.obs == "pixels":
@@ -269,11 +276,11 @@ class CraftFull(CraftEnv):
         return Ground(state.map, world.floor)
 
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
-        """Words of the floors without the player."""
+        """Return the packed words of the floors where the player is not."""
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return whether each action would have an effect, except DO, REST and moves."""
+        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
@@ -284,7 +291,7 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the state after the last stage."""
+        """Return the state packed from the moment after the last stage."""
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column
@@ -326,5 +333,5 @@ class CraftFull(CraftEnv):
         return {"body": numbers, "cells": cells.reshape(*self.rules.view, -1)}
 
 
-# Items in god mode; of all others the highest count.
+# Item counts in god mode; all other items have the highest count.
 GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}

@@ -1,6 +1,6 @@
 """Keys of the full game, facts for the panel, and text descriptions of states.
 
-Keys are upstream's; those that the window uses itself (g, h, n) need Shift.
+Keys are Craftax's, except that g, h and n, which the window itself uses, need Shift.
 """
 
 import numpy as np
@@ -55,7 +55,10 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def _thing(name: str, number: int) -> Fact:
-    """Count of an item; of a tool or armour the grade, by default with the lowest grade's icon."""
+    """Return the fact of an item: its count, or the grade of a tool or of armour.
+
+    An item that the player lacks has the icon of the lowest grade.
+    """
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)
     grade = GRADES[name][max(0, number - 1)]
@@ -69,7 +72,7 @@ def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
 
 
 def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
-    """Return the sight of a cell: its mob, else its projectile, its item, or its block."""
+    """Return the sight of a cell: the first there is of mob, projectile, item and block."""
     number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
     item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:
@@ -88,6 +91,6 @@ def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
 
 
 def _initials(name: str) -> str:
-    """Two letters, unlike the signs of blocks: `Zo` for zombie, `OM` for orc mage."""
+    """Return a mob's sign of two letters (blocks have one): `Zo` for zombie, `OM` for orc mage."""
     first, _, second = name.partition(" ")
     return f"{first[0]}{second[0]}".upper() if second else name[:2].title()

@@ -1,4 +1,4 @@
-"""Rule tables of Craftax 1.6.1: items, deeds, 19 mobs, 8 projectiles, 9 floors; state packing."""
+"""Rule tables of Craftax 1.6.1: items, deeds, 19 mobs, 8 projectiles, 9 floors, state packing."""
 
 from typing import Any
 
@@ -28,11 +28,12 @@ from .tables import (
 )
 
 SIZE, FLOORS = 48, 9  # cells on a side, number of floors
-BESIDE = 16  # a projectile that left the map stops at this many cells beyond the border
-PACE = 16  # of counters; a point of dexterity subtracts an eighth, sleep halves the rest
+BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
+# Growth of a counter per step: a point of dexterity above 1 subtracts an eighth, sleep halves it.
+PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
-COLOURS = ("red", "green", "blue", "pink", "cyan", "yellow")  # of potions
+COLOURS = ("red", "green", "blue", "pink", "cyan", "yellow")  # colours of the potions
 POTIONS = tuple(f"{colour}_potion" for colour in COLOURS)
 ARMOUR = ("helmet", "chestplate", "leggings", "boots")
 TRAITS = ("xp", "dexterity", "strength", "intelligence")
@@ -47,11 +48,11 @@ _SOLID = blocks(
     "ENCHANTMENT_TABLE_ICE NECROMANCER GRAVE GRAVE2 GRAVE3"
 )
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
-GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # mobs appear here
-GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # mobs appear here on the boss floor
-_LAND = blocks("WATER LAVA")  # avoided by walking mobs
-_SWIMS = _OPEN - {_B.WATER}  # avoided by swimming mobs
-_BARE = GROUND | {_B.SAND}  # torches may lie here
+GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # blocks on which mobs appear
+GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # blocks on which mobs appear on the boss floor
+_LAND = blocks("WATER LAVA")  # blocks that walking mobs avoid
+_SWIMS = _OPEN - {_B.WATER}  # blocks that swimming mobs avoid
+_BARE = GROUND | {_B.SAND}  # blocks on which torches may lie
 
 _COUNTERS = tuple(f"counters.{name}" for name in ("hunger", "thirst"))
 PACKING = Packing(
@@ -67,7 +68,7 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # A potion moves these beyond their limits within a step.
+            # Within a step, a potion can move energy and mana beyond their limits.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
@@ -113,7 +114,7 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # material, costs, whether a furnace is required, level
+_TOOLS = (  # rows (material, costs, whether a furnace is required, level)
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),
@@ -153,7 +154,7 @@ _HARVESTS = (
     Harvest(_B.WATER, None, None, _B.WATER, _A.COLLECT_DRINK, drink=1),
     Harvest(_B.FOUNTAIN, None, None, _B.FOUNTAIN, _A.COLLECT_DRINK, drink=1),
     Harvest(_B.RIPE_PLANT, None, None, _B.PLANT, _A.EAT_PLANT, food=4),
-    Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # for the loot see `chests`
+    Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # `chests.open` gives the loot
 )
 _SOIL, _SEA = blocks("GRASS"), blocks("WATER")
 _PLACEMENTS = (
@@ -265,7 +266,8 @@ FULL = Rules(
     placements=_PLACEMENTS,
     needs=NEEDS,
     pace=PACE,
-    weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),  # by its level
+    # Damage by the sword's level.
+    weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),
     mobs=_MOBS,
     projectiles=_PROJECTILES,
     floors=_FLOORS,

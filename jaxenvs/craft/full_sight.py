@@ -1,4 +1,4 @@
-"""Observations of the full game: lit cells of the view, and 51 numbers."""
+"""Observations of the full game: the lit cells of the view, then 51 values about the player."""
 
 import functools
 from typing import Any, NamedTuple
@@ -19,45 +19,46 @@ from .ladders import CLEARED, lies
 from .state import World
 from .tables import ROLES, Block, Item, Rules
 
-TYPES = 8  # channels of a class
-CLASSES = 5  # melee, passive, ranged mobs, the mobs' projectiles, the player's projectiles
-# Counts observed as a tenth of their square root, in upstream's order.
+TYPES = 8  # type channels of each class
+CLASSES = 5  # classes: melee, passive, ranged mobs; the mobs' projectiles; the player's projectiles
+# Counts observed as a tenth of their square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
-SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # counts observed as a share of these
+SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # divisors of the observed counts
 VITALS = ("food", "drink", "energy", "mana")
-PARTS = 256  # fractions of a point of health
-CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
-NUMBERS = 51  # numbers after the cells
-_FLYING = 5  # lowest bit of the projectiles in a mark, see `by_cell`
-_LIGHT = -8  # index of the daylight in the numbers after the cells, of both observations
-_WORD = 32  # flags in a word
+PARTS = 256  # `ids` counts health in 256ths of a point
+CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # number of flags of a cell
+NUMBERS = 51  # number of values after the cells
+_FLYING = 5  # position of the projectiles' bits in a mark, see `by_cell`
+_LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
+_WORD = 32  # number of flags in a word
 
 
 class View(NamedTuple):
     """Cells of the view, int32 (rows, columns)."""
 
-    block: Array  # OUT_OF_BOUNDS beyond the border
-    item: Array  # an `Item`, but never LADDER_DOWN_BLOCKED
-    lit: Array  # bool; dark cells are not observed
-    mob: Array  # 0 none, else 1 + 8 * class + type; classes are melee, passive, ranged
-    projectiles: Array  # bits by type, the mobs' projectiles
-    missiles: Array  # bits by type, the player's projectiles
+    block: Array  # `Block`; OUT_OF_BOUNDS beyond the border
+    item: Array  # `Item`, but never LADDER_DOWN_BLOCKED
+    lit: Array  # bool: whether the cell is lit; dark cells are not observed
+    mob: Array  # 0 for none, else 1 + 8 * class + type; classes are melee, passive, ranged
+    projectiles: Array  # the mobs' projectiles, a bit for each type
+    missiles: Array  # the player's projectiles, a bit for each type
 
 
 class Layout(NamedTuple):
     """Offsets in the compact observation `ids`, uint8."""
 
-    ground: slice  # cells row by row, 64 * item + block; 0 in the dark
+    ground: slice  # cells row by row, 64 * item + block; 0 for dark cells
     mobs: slice  # see `View.mob`
     projectiles: slice  # see `View.projectiles`
     missiles: slice
-    items: slice  # counts and levels, in the order of `Rules.items`
-    charms: slice  # sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice
-    health: slice  # whole points, and 256ths
+    items: slice  # counts and levels of items, in the order of `Rules.items`
+    # Enchantments of sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice.
+    charms: slice
+    health: slice  # health: whole points, then the rest in 256ths
     vitals: slice  # food, drink, energy, mana
     traits: slice  # xp, dexterity, strength, intelligence
-    facing: int  # 1 left, 2 right, 3 up, 4 down
+    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
     light: int  # daylight, 0 to 255
     flags: slice  # sleeping, resting, fireball, iceball, floor, ladder is open, boss is vulnerable
     size: int
@@ -71,14 +72,14 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the values of each number of the compact observation: any byte."""
-    cells = 4  # numbers of a cell, see `Layout`
+    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
+    cells = 4  # bytes of a cell, see `Layout`
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Return entries (index, meaning) of both observations."""
+    """Return pairs (index, meaning) for `ids` and `symbolic`."""
     where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS
     meanings = {
         "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
@@ -118,7 +119,7 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
         block=jnp.where(inside, seen & BLOCK, Block.OUT_OF_BOUNDS),
         item=item,
         lit=inside & ((seen & LIT) != 0),
-        mob=32 - jax.lax.clz(mobs),  # a cell has at most one
+        mob=32 - jax.lax.clz(mobs),  # index of the highest bit, plus 1: a cell has at most one mob
         projectiles=flying & 255,
         missiles=flying >> TYPES,
     )
@@ -127,9 +128,9 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """`view` for GPUs: ground, mob, projectiles and missiles of each cell, a byte each.
+    """`view` for GPUs: one word per cell; its bytes are ground, mob, projectiles and missiles.
 
-    The bytes are as in `Layout`; for a few unused cells see `spots.padded`.
+    The bytes are encoded as in `Layout`. The last cells may be unused, see `spots.padded`.
     """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
@@ -139,7 +140,8 @@ def by_cell(
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
-    # Without the barrier each cell would compute the cells of all slots and ladders.
+    # Without the barrier XLA would fuse these into the kernel over cells, and each cell's thread
+    # would compute the positions of all slots and ladders.
     corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
@@ -154,7 +156,7 @@ def by_cell(
 
 
 def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
-    """Cells of the ladders up and down, row and column in one number; -1 for no ladder."""
+    """Return the cells of the ladders up and down, as row << 8 | column; -1 for no ladder."""
     stairs, last = world.stairs, rules.last_floor
     up, down = ((stairs[f"{way}_row"] << 8) | stairs[f"{way}_column"] for way in ("up", "down"))
     has_up, has_down = (world.floor > 0) & (world.floor < last), world.floor < last
@@ -171,7 +173,7 @@ def ids(
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # Without the barrier each byte of a cell would compute the whole cell.
+        # Without the barrier the thread of each byte would compute the whole cell.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(
@@ -182,7 +184,7 @@ def ids(
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Numbers after the cells in the compact observation."""
+    """Return the values after the cells in the compact observation."""
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -202,7 +204,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def symbolic(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Return upstream's symbolic observation."""
+    """Return Craftax's symbolic observation."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         planes = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
@@ -218,7 +220,7 @@ def symbolic(
 
 
 def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
-    """Numbers after the cells in the symbolic observation."""
+    """Return the values after the cells in the symbolic observation."""
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
@@ -226,7 +228,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert a compact observation to the symbolic one; light and health have 8-bit fractions."""
+    """Convert `ids` to the symbolic observation; light and fractions of health have 8 bits."""
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
     read = {
@@ -263,7 +265,7 @@ def floats(rules: Rules) -> int:
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Ground, mobs, projectiles and missiles of the view, as in `Layout`."""
+    """Return ground, mobs, projectiles and missiles of the view, encoded as in `Layout`."""
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
     planes = [ground, seen.mob, seen.projectiles, seen.missiles]
@@ -271,7 +273,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Flags of the player, the floor's number, and flags of the floor."""
+    """Return the values of `Layout.flags`, see there."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -286,7 +288,7 @@ def _numbers(
     light: Any,
     flags: list[Any],
 ) -> list[Float32[Array, ""]]:
-    """Convert to the numbers after the cells in the symbolic observation."""
+    """Scale and order the values after the cells as in the symbolic observation."""
     sword, bow, *worn = charms
     tenth = np.float32(10)
     roots = [jnp.sqrt(_real(items[name])) / tenth for name in (*ROOTS, *POTIONS)]
@@ -307,7 +309,7 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Flags of each cell: block, item, mobs and projectiles by class and type, whether lit."""
+    """Return the flags of each cell: block, item, mobs and projectiles by class and type, lit."""
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)
     flying = mobs + 3 * TYPES
@@ -326,11 +328,11 @@ def _by_flag(
 def _by_word(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """`_by_flag` for GPUs: compute the flags as bits of words, then shift out each flag."""
+    """`_by_flag` for GPUs: set each cell's flags as bits of a few words, then extract each bit."""
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    numbers = (  # of the flags that are set; CHANNELS for none
+    numbers = (  # indices of the flags that are set; CHANNELS: none
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),
         jnp.where((mob > 0) & (mob <= 3 * TYPES), mobs - 1 + mob, CHANNELS),
@@ -338,11 +340,11 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    for start in range(0, CHANNELS, _WORD):  # a shift beyond a word leaves 0
+    for start in range(0, CHANNELS, _WORD):  # bits shifted beyond a word are 0
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
-    words = jax.lax.optimization_barrier(words)  # else each flag would compute a word
+    words = jax.lax.optimization_barrier(words)  # else each flag's thread would compute the word
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)
     return flags[:, :CHANNELS].astype(jnp.float32).reshape(-1)

@@ -1,8 +1,8 @@
 """The map during a step: reads see the step's writes, which are applied together at its end.
 
-A cell of Classic's map is a block. In the full game it is a byte: the block in the bits BLOCK,
-whether an item lies there (ITEM: a ladder where the floor has one, else a torch), and whether the
-cell is LIT.
+A cell of Classic's map is a block. In the full game a cell is a byte: the block in the bits BLOCK,
+the bit ITEM if an item lies there (a ladder where the floor has one, else a torch), and the bit LIT
+if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -17,9 +17,9 @@ from .compiler.once import once_joined
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
-DARKEST = 0.05  # a cell with more light is visible
+DARKEST = 0.05  # a cell is visible if its light exceeds this
 
-_BITS = 31  # blocks of a set in a word, without the sign bit
+_BITS = 31  # number of blocks in a word, without the sign bit
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
@@ -29,7 +29,7 @@ _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
-    """A square map, and the writes of this step in order; in the full game, of one floor."""
+    """A square map and this step's writes in order; in the full game, one floor of the map."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Ground:
 
     @property
     def has_floors(self) -> bool:
-        """Whether this is a map of the full game, whose cells have marks."""
+        """Whether this is a map of the full game, whose cells have the bits ITEM and LIT."""
         return self.cells.ndim == 3
 
     def block_of(self, cell: Array) -> Array:
@@ -54,7 +54,7 @@ class Ground:
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
-        """Return the bits of a cell above its block: 1 ITEM, 2 LIT."""
+        """Return the marks of a cell, the bits above its block: 1 for ITEM, 2 for LIT."""
         return cell >> BLOCK_BITS if self.has_floors else jnp.int32(0)
 
     def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
@@ -62,16 +62,17 @@ class Ground:
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return a cell; beyond the border, read as upstream does.
+        """Return a cell; beyond the border, read as Craftax does.
 
         The first row or column beyond the upper or left border is the last one of the map.
-        Elsewhere the nearest cell counts.
+        Elsewhere beyond the border, the nearest cell of the map is returned.
         """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
         if not self.has_floors:
-            # Read once: a kernel that reads again after the step's writes would need the old map.
-            # In the full game `compiler.edges.repack` separates reads and writes.
+            # The barrier makes XLA read the map once. A kernel that reads it again after the step's
+            # writes would force a copy of the old map. In the full game `compiler.edges.repack`
+            # separates reads from writes.
             cell = jax.lax.optimization_barrier(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
@@ -82,7 +83,7 @@ class Ground:
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """Return the nearest cells of the map, before the step's writes."""
+        """Return the cells, or the nearest ones on the map, without this step's writes."""
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
 
@@ -98,9 +99,10 @@ class Ground:
         return Ground(self.cells, self.floor, (*self.writes, write))
 
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
-        """Light the cells around a torch on a cell if `when`; floor 0 is lit everywhere.
+        """Light the cells around a torch if `when`; floor 0 is lit everywhere anyway.
 
-        Return the ground with its lit writes, and the indices and values of the other lit cells.
+        Return the ground, whose writes within the light are lit, and the indices and values of the
+        other cells that become lit.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -117,7 +119,7 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """`lit` in place, for a ground without open writes: only the lit cells are written."""
+        """`lit` in place, for a ground without pending writes: write the cells that become lit."""
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)
@@ -133,14 +135,15 @@ class Ground:
         when: Array,
         more: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Return the map after all writes, and after `block` on cells of floor 0.
+        """Return the map after all writes, and with `block` on given cells of floor 0 if `when`.
 
-        `more`: indices and values of cells that no other write changes, see `lit`.
+        `more`: indices and values of further cells, which no other write changes, see `lit`.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
         indices, cells = [], []
-        for i, (index, new) in enumerate(self.writes):  # the last write to a cell wins
+        # Earlier writes to a cell are dropped: the last one wins.
+        for i, (index, new) in enumerate(self.writes):
             index, new = once_joined(index, new, bits=(16, 8))
             again = (last == index).any()
             for later, _ in self.writes[i + 1 :]:
@@ -151,8 +154,8 @@ class Ground:
         parts += [] if more is None else [more]
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
-        # Without the barrier the scatter would read the old map itself, so it would need a copy,
-        # and each of its threads would compute which write it makes.
+        # Without the barrier XLA would fuse reads of the old map into the scatter, which then could
+        # not update the map in place, and each thread would compute which cell it writes.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
@@ -161,8 +164,8 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Return the cells at indices of `index`, all on the map, before the step's writes."""
-        # Unsigned: handling negative indices, which count from the end, takes two instructions.
+        """Return the cells at flat indices, all on the map, without this step's writes."""
+        # Unsigned, which saves the two instructions that make negative indices count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
@@ -191,23 +194,23 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Return whether a block is one of these: a bit of one constant word, or of two."""
+    """Return whether a block is one of `blocks`, by a bit of one or two constant words."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
-    return ((word >> number) & 1) != 0  # a shift beyond the word leaves 0
+    return ((word >> number) & 1) != 0  # bits shifted beyond the word are 0
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode blocks with close numbers: the lowest number, and a word of bits relative to it."""
+    """Encode a set of blocks as its lowest number and a word with a bit for each number above."""
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
 
 
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
-    """Return 1 where a block is in a `span`, else 0: a shift beyond the word leaves 0."""
+    """Return 1 where a block is in a `span`, else 0; bits shifted beyond the word are 0."""
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
 
@@ -217,8 +220,8 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return two bits for each block: whether it is in the first and in the second set.
 
-    If one word is enough, each block is used once: with two uses a GPU would write and read it
-    again.
+    If one word is enough, the expression uses each block once. With two uses, XLA would write the
+    blocks to memory and read them again on a GPU.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

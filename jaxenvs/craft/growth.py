@@ -23,7 +23,7 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Return whether each attribute can grow; `most` is its maximum."""
+    """Return whether each attribute can grow, by action; `most` is the maximum of each."""
     has = world.traits["xp"] >= 1
     return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
 
@@ -34,7 +34,7 @@ def count(moment: Moment) -> Moment:
 
 
 def possessions_counted(rules: Rules, world: World) -> World:
-    """Return the world with the achievements for its items."""
+    """Return the world with the achievements for the player's items recorded."""
     for row in rules.possessions:
         world = unlock(world, row.achievement, world.items[row.item] >= row.least)
     return world

@@ -14,22 +14,23 @@ from .state import World
 from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
-FIRE, ICE = 1, 2  # elements of enchantments
-BOSS_FACTOR = 1.5  # multiplies all damage to the player on the boss floor
-_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)  # blocked by a level of armour, an enchantment
+FIRE, ICE = 1, 2  # elements of enchantments, as in `World.charms`
+BOSS_FACTOR = 1.5  # factor on all damage to the player on the boss floor
+# Fraction that a level of armour blocks, and an enchantment.
+_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
-Blow = Any  # three float32: physical, fire and ice damage; in Classic an int32
+Blow = Any  # list of physical, fire and ice damage, float32; in Classic an int32
 
 
 def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
-    """Return physical, fire and ice damage of a type."""
+    """Return the physical, fire and ice damage of a type of mob or projectile."""
     return [of_type([np.float32(getattr(row, k)) for row in rows], type) for k in _KINDS]
 
 
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the damage to the player by a type; a player who `dreams` takes more."""
+    """Return the damage that a type does to the player; more if the player `dreams` (sleeps)."""
     if not rules.is_full:
         awake = of_type([row.damage for row in rows], type)
         asleep = of_type([int(ASLEEP_FACTOR * row.damage) for row in rows], type)
@@ -41,7 +42,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the damage of a blow to a mob of a type."""
+    """Return the damage that a blow does to a mob of a type, after its resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
@@ -54,7 +55,7 @@ def is_boss_floor(rules: Rules, world: World) -> Any:
 
 
 def _guard(world: World) -> list[Any]:
-    """Shares of physical, fire and ice damage that the player's armour blocks."""
+    """Return the fractions of physical, fire and ice damage that the player's armour blocks."""
     worn = [world.items[piece].astype(jnp.float32) * _TENTH for piece in PIECES]
     charms = [world.charms[piece] for piece in PIECES]
     kept = [[(c == kind).astype(jnp.float32) * _FIFTH for c in charms] for kind in (FIRE, ICE)]
@@ -62,7 +63,7 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Damage that is not blocked, summed in upstream's order."""
+    """Return the damage after the fractions `guard` are blocked, summed in Craftax's order."""
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 

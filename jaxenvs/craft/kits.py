@@ -1,4 +1,4 @@
-"""Kits: starts on any floor of the full game, with typical possessions of a player who gets there.
+"""Kits: starts on each floor of the full game, with items that a player has when getting there.
 
 `make("Craft-Ids-v0", kit=5)` starts on floor 5 and `kit=-1` with a random kit. `reset_to` uses the
 kit of its level. Achievements for the contents of a kit count as earned and are not rewarded.
@@ -24,8 +24,8 @@ class Kit(NamedTuple):
     traits: dict[str, int] = {}  # noqa: RUF012
     spells: tuple[str, ...] = ()
     charms: dict[str, int] = {}  # noqa: RUF012
-    waves: int = 0  # waves of the boss that are beaten
-    cleared: bool = False  # whether no wave of the boss is under way
+    waves: int = 0  # number of the boss's waves that are beaten
+    cleared: bool = False  # whether the boss's current wave is over
 
 
 _BAG = {"wood": 9, "stone": 20, "coal": 5, "iron": 3, "sapling": 1, "torches": 8, "arrows": 4}
@@ -52,7 +52,7 @@ KITS = (
 
 
 def equipped(world: World, kit: Any) -> World:
-    """Return the world with a kit, by its number in KITS, on the kit's floor."""
+    """Return the world on the floor of a kit and with its contents; `kit` is an index into KITS."""
 
     def of(values: list[Any]) -> Array:
         return jnp.asarray(of_type(values, kit), jnp.int32)

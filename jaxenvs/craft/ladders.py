@@ -1,4 +1,4 @@
-"""Ladders between the nine floors, and the stored words of the floors without the player."""
+"""Ladders between the nine floors, and the packed words of the floors where the player is not."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def change(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
-    """Return whether the player can descend and ascend; `god` needs no ladder."""
+    """Return whether the player can descend and ascend; in god mode this needs no ladder."""
     row, column = world.row, world.column
     under = lies(rules, world, ground.cell(row, column), row, column)
     is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
@@ -54,7 +54,7 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """Store the old floor and load the new one: the words of all floors, and the world."""
+    """Store the old floor and load the new one; return the words of all floors, and the world."""
     old = jnp.stack(floor_words(rules, world))
     new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
     saved = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
@@ -63,7 +63,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering the floor; a new floor gives a point of experience."""
+    """Record the achievement for entering the floor; if it is new, add a point of experience."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

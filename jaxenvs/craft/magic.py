@@ -15,18 +15,18 @@ from .state import World, one, unlock
 from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
-CAST, ENCHANT = 2, 9  # costs in mana
+CAST, ENCHANT = 2, 9  # mana to cast a spell, and to enchant
 SHOT = "arrow2"  # projectile of the player's bow
 CASTS = {  # spell: action, achievements for casting and learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Vital and points of a potion, indexed by `World.effects`.
+# Vital that a potion changes, and by how many points; `World.effects` are indices.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return whether each action of this module is possible."""
+    """Return, by action, whether each action of this module is possible."""
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)
@@ -36,7 +36,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Return whether the player can shoot an arrow and cast each spell."""
+    """Return, by action, whether the player can shoot an arrow, and cast each spell."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -44,7 +44,7 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Return whether the player can enchant sword, bow and armour at the table ahead."""
+    """Return, by action, whether the player can enchant sword, bow, armour at the table ahead."""
     items = world.items
     fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
     ice = (front.block == Block.ENCHANTMENT_TABLE_ICE) & (items["sapphire"] >= 1)
@@ -82,7 +82,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion; each game draws the effects of the colours."""
+    """Drink a potion; the effects of the colours are drawn for each level."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -99,7 +99,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book: it teaches a spell, a new one if there is one."""
+    """Read a book: it teaches a spell, one that the player does not know if possible."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -141,8 +141,8 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Choose the piece of armour to enchant: a plain one, else one of the other element, else the
-    first. Upstream's quirk: it need not be worn.
+    """Draw the piece of armour to enchant: one without enchantment, else one of the other element,
+    else the first piece. Craftax's quirk: the piece need not be worn.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

@@ -1,4 +1,4 @@
-"""Movement and attacks of mobs, slot by slot as upstream: a behaviour for each role.
+"""Movement and attacks of mobs, slot by slot as in Craftax: a behaviour for each role.
 
 A melee mob approaches and hits when adjacent to the player, a passive one walks at random, a ranged
 one keeps its distance and shoots. A behaviour returns an intent, which `_carry_out` applies.
@@ -21,12 +21,12 @@ from .tables import ROLES, Achievement, MobRow, of_type
 
 
 class _Turn(NamedTuple):
-    """The turn of one mob."""
+    """The turn of one mob: what its behaviour reads."""
 
-    moment: Moment  # after the moves of earlier slots
+    moment: Moment  # state after the moves of earlier slots
     role: str
-    number: int  # slot within the role
-    slot: int  # slot within the crowd
+    number: int  # index of the slot within its role
+    slot: int  # index of the slot in `Crowd.places`
     mob: Mob
 
     @property
@@ -36,15 +36,15 @@ class _Turn(NamedTuple):
 
     @property
     def rows(self) -> tuple[MobRow, ...]:
-        """Rows of the types of the role."""
+        """Rule table rows of the mob types of this role."""
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
-        """Return a field of the mob's row."""
+        """Return a field of the rule table for the mob's type."""
         return of_type([getattr(row, field) for row in self.rows], self.mob.type)
 
     def whim(self, name: str) -> Array:
-        """Return the draw for this slot."""
+        """Return this slot's draw from a field of `Whims`."""
         return getattr(self.moment.draws.whims[self.role], name)[self.number]
 
     @property
@@ -54,7 +54,7 @@ class _Turn(NamedTuple):
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
         """Return whether the mob's type avoids a block."""
-        kinds: dict[frozenset[int], list[int]] = {}  # types that shun the same
+        kinds: dict[frozenset[int], list[int]] = {}  # types that shun the same blocks
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -64,13 +64,13 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """Whether the mob chases from any distance and never despawns: on the boss floor."""
+        """Whether the mob chases from any distance and never vanishes, as on the boss floor."""
         if not self.moment.rules.is_full or self.role == "passive":
             return False
         return harm.is_boss_floor(self.moment.rules, self.world)
 
     def is_free(self, step: tuple[Array, Array]) -> Bool[Array, ""]:
-        """Return whether the mob may take a step (rows, columns)."""
+        """Return whether the mob can take a step, given as (rows down, columns right)."""
         row, column = self.mob.row + step[0], self.mob.column + step[1]
         ground, block = self.moment.ground, self.moment.ground.block(row, column)
         blocked = is_in(block, self.moment.rules.solid) | self.shuns(block)
@@ -79,7 +79,10 @@ class _Turn(NamedTuple):
         return ground.inside(row, column) & ~blocked & ~taken & ~at_player
 
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
-        """Return the crowd, and the mob on its new cell, or gone if it was far away."""
+        """Return the crowd and the mob after its turn.
+
+        The mob moves by `step` if it `goes`. It vanishes if it was far from the player.
+        """
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance
         stays = mob.alive & (stays | self.besieges)
@@ -94,9 +97,10 @@ class _Intent(NamedTuple):
     """The action that a behaviour chose for a mob."""
 
     step: tuple[Array, Array]
-    free: Array  # whether it may take the step
-    attacks: Array | None = None  # instead of the step; None: it never attacks
-    aim: tuple[Array, Array] | None = None  # direction of its shot; None: it hits
+    free: Array  # whether the mob may take the step
+    attacks: Array | None = None  # whether it attacks instead of stepping; None: it never attacks
+    # Direction of its shot; None: it hits without a projectile.
+    aim: tuple[Array, Array] | None = None
 
 
 def _melee(turn: _Turn) -> _Intent:
@@ -126,7 +130,7 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    aim = towards[0] + 1, towards[1] + 1  # not negative
+    aim = towards[0] + 1, towards[1] + 1  # shifted by 1, so that it is not negative
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
 
@@ -152,7 +156,7 @@ def move(moment: Moment) -> Moment:
 
 
 def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
-    """Attack, or take the step if it is free."""
+    """Attack if the mob intends to, else take the step if it is free."""
     world, mob = turn.world, turn.mob
     if intent.attacks is None:
         return world, *turn.done(intent.free, intent.step)
@@ -172,7 +176,7 @@ def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
 
 
 def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
-    """Return a step to the player along the longer axis; a draw breaks ties."""
+    """Return a step towards the player along the longer axis; the draw `axis` breaks ties."""
     rows, columns = world.row - mob.row, world.column - mob.column
     along_rows = jnp.abs(rows) > jnp.abs(columns)
     along_rows = along_rows | ((jnp.abs(rows) == jnp.abs(columns)) & (axis >= 0.5))
@@ -180,7 +184,7 @@ def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
 
 
 def _drift(step: Array) -> tuple[Array, Array]:
-    """Return rows and columns of a step: 0 left, 1 right, 2 up, 3 down, else none."""
+    """Convert a drawn step to (rows, columns): 0 left, 1 right, 2 up, 3 down, else no step."""
     down = (step == 3).astype(jnp.int32) - (step == 2).astype(jnp.int32)
     right = (step == 1).astype(jnp.int32) - (step == 0).astype(jnp.int32)
     return down, right

@@ -1,9 +1,10 @@
 """Perlin noise over a square map: one octave, stretched to [0, 1] as in Craftax.
 
-The last bits depend on the device: GPUs approximate cosines and divisions, and CPUs fuse products
-and sums. Of a million noise cells, one or two are so close to a threshold that two devices generate
-different blocks; then a ladder or diamond may move as well. From equal levels, steps agree bit for
-bit in integers and in the float state, unless a draw is within rounding of a mob's probability.
+The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
+fuse products and sums. Of a million noise cells, one or two are so close to a
+threshold that two devices generate different blocks; then a ladder or diamond may move as well.
+From equal levels, steps agree bit for bit in integers and in the float state, unless a draw is
+within rounding of a mob's probability.
 """
 
 import functools
@@ -20,9 +21,9 @@ from jaxtyping import Array, Float32
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
-    """Return the noise of each lattice of gradient angles, given as shares of the full turn.
+    """Return the noise of each lattice of gradient angles, which are given in turns.
 
-    All lattices are processed as one array, so that a GPU needs few kernels.
+    All lattices are processed as one array, so that XLA needs few kernels.
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))
@@ -36,16 +37,17 @@ def each(
 ) -> tuple[Float32[Array, "size size"], ...]:
     """Return the noise of each lattice, then the transposed noise of lattice `turned`: for GPUs.
 
-    Lattices of one shape are processed together. A thread computes four neighbours and loads their
-    shared gradients once, which it would not do with lattices of other shapes in the array.
+    Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
+    cells and loads their shared gradients once, which it would not do for mixed shapes.
     """
-    # The transposed noise is computed again, because a GPU would also transpose everything that is
-    # fused with a transposition.
+    # The transposed noise is computed separately, because XLA would also transpose everything that
+    # it fuses with a transposition on a GPU.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Without the barriers each cell would compute its gradients, and each reader its noise.
+    # Without the barriers the thread of each cell would compute its gradients, and each consumer of
+    # the noise would compute the noise.
     gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -55,7 +57,7 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    # In one array, minima and maxima would be reduced by one kernel with diverging threads.
+    # Reduced per group: for one joint array, XLA would make one kernel with diverging threads.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
@@ -66,7 +68,7 @@ def each(
 
 
 def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
-    """Row and column components of the gradients of all lattices, concatenated."""
+    """Return the row and column components of the gradients of all lattices, concatenated."""
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)
 
@@ -80,9 +82,9 @@ def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 def _raw(
     steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Noise from the row and column components of the gradients, before stretching.
+    """Return the noise of gradients, given by row and column components, before stretching.
 
-    If `turned`, the gradients are transposed, and so is the noise.
+    `turned`: whether the gradients are given transposed; then the noise is transposed too.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])
@@ -101,7 +103,10 @@ def _raw(
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Quintic weight of the far end, and distance from the near end, along a lattice cell."""
+    """Return the quintic weight of the far end, and the distance from the near end.
+
+    Both are arrays over the map cells along a lattice cell; the distance is in lattice cells.
+    """
     ramp = np.arange(cells) / cells
     fade = ramp**3 * (ramp * (ramp * 6 - 15) + 10)
     return fade.astype(np.float32), ramp.astype(np.float32)

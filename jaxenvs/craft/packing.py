@@ -1,4 +1,4 @@
-"""State numbers packed into 32-bit words: tables of fields with their widths in bits."""
+"""Packing of state values into 32-bit words, by tables of fields with their widths in bits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ from ..core.bits import cut, join
 
 
 class Field(NamedTuple):
-    """A number in a word."""
+    """A value packed in a word."""
 
-    name: str  # of an attribute, or "attribute.key" for an entry of a dict
+    name: str  # attribute of the NamedTuple, or "attribute.key" for an entry of a dict
     bits: int
-    low: int = 0  # the least value, stored as 0
-    flag: bool = False  # a boolean
-    saturates: bool = False  # a value out of range is clipped
-    real: bool = False  # float32, alone in its word
+    low: int = 0  # lowest value, stored as 0
+    flag: bool = False  # whether the value is a boolean
+    saturates: bool = False  # whether values out of range are clipped
+    real: bool = False  # whether the value is a float32, alone in its word
 
 
 class Packing(NamedTuple):
@@ -26,16 +26,16 @@ class Packing(NamedTuple):
 
     player: tuple[tuple[Field, ...], ...]
     mob: tuple[Field, ...]
-    projectile: tuple[Field, ...]  # one word a slot
-    plant: tuple[Field, ...]  # one word a slot
-    floor: tuple[tuple[Field, ...], ...] = ()  # of the player's floor, besides its slots
+    projectile: tuple[Field, ...]  # fields of a projectile, one word per slot
+    plant: tuple[Field, ...]  # fields of a plant, one word per slot
+    floor: tuple[tuple[Field, ...], ...] = ()  # fields of the player's floor, besides its slots
 
 
-Thing = tuple[Sequence[Field], Any]  # the fields of one word, and the NamedTuple that has them
+Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple with their values
 
 
 class Known(NamedTuple):
-    """Things whose words exist already; `words_of` reuses a word if its fields are unchanged."""
+    """Things with their packed words; `words_of` reuses a word if its fields are unchanged."""
 
     things: Sequence[Thing] = ()
     words: Sequence[Array] = ()
@@ -67,7 +67,7 @@ def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
 
 
 def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, Any]:
-    """Undo `word_of`: values by name."""
+    """Unpack the output of `word_of` to values by name."""
     if fields[0].real:
         return {fields[0].name: value_of(fields[0], word)}
     values = cut(word, *(field.bits for field in fields))
@@ -75,9 +75,9 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack things into a word each, reusing the words of `known`, which starts in the same order.
+    """Pack each thing into a word, or reuse its word in `known`, whose first things are the same.
 
-    A thing is unchanged if its fields are the same traced arrays.
+    A word is reused if all fields of its thing are the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -97,7 +97,7 @@ def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[
 
 
 def split(groups: Sequence[Sequence[Field]]) -> list[list[Field]]:
-    """Return the fields of each word."""
+    """Distribute groups of fields over words; return the fields of each word."""
     words: list[list[Field]] = []
     for group in groups:
         words.append([])
@@ -115,7 +115,7 @@ def read(it: Any, name: str) -> Any:
 
 
 def written(it: Any, values: dict[str, Any]) -> Any:
-    """Return a NamedTuple with new values, by the names of their fields."""
+    """Return a NamedTuple with new values, given by field name, see `Field.name`."""
     changes = nested(values)
     kept = {name: getattr(it, name) for name, part in changes.items() if isinstance(part, dict)}
     return it._replace(**changes | {name: part | changes[name] for name, part in kept.items()})
@@ -144,7 +144,7 @@ def stored(field: Field, value: Any) -> Any:
 
 
 def value_of(field: Field, stored: Array) -> Any:
-    """Undo `stored`."""
+    """Return the value that `stored` encoded."""
     if field.real:
         return jax.lax.bitcast_convert_type(stored, jnp.float32)
     if field.flag:

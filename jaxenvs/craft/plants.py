@@ -17,8 +17,8 @@ from .tables import RIPE_AGE, Block
 def grow(moment: Moment) -> Moment:
     """Age all plants, and write the map; later stages read only the new map.
 
-    Reading the old map afterwards would need a copy of it. Upstream ripens plants after mobs have
-    appeared, with the same result: mobs never appear on a plant.
+    If a later stage read the old map, XLA would have to copy it. Craftax ripens plants after mobs
+    have appeared, with the same result, because mobs never appear on a plant.
     """
     world, given = _aged(moment)
     return moment._replace(ground=_grown(*given), world=world)
@@ -32,7 +32,7 @@ def grow_in_light(moment: Moment) -> Moment:
 
 
 def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
-    """The world with aged plants, and the arguments of `_grown`."""
+    """Return the world with aged plants, and the arguments of `_grown`."""
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
@@ -40,13 +40,13 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 
 
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
-    """Write the step's changes and ripe plants into the map."""
+    """Write the step's changes and the blocks of ripe plants into the map."""
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """`_grown`, and the light of a torch on a cell if `torch`."""
+    """Do what `_grown` does, and light the cells around a new torch if `torch`."""
     ground, *plants = given
     floor = ground.floor
 
@@ -55,8 +55,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Separate writes, though each costs a kernel: few players place a torch, and in a joint
-        # write every player would read and list the cells that a torch lights.
+        # Separate scatters, though each costs a kernel on a GPU: in a joint scatter, every
+        # environment would read and list the cells that a torch lights, and few place a torch.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -64,7 +64,7 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Reset the age of the eaten plant: the first slot on the cell, else slot 0 as upstream."""
+    """Reset the age of the eaten plant: the first slot on the cell, else slot 0, as in Craftax."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))
     first = jnp.where(here != 0, here & -here, 1)
@@ -72,7 +72,7 @@ def regrown(world: World, front: Front, when: Array) -> Plants:
 
 
 def planted(world: World, front: Front, when: Array) -> World:
-    """Add a plant in the first free slot; without a free slot the block never ripens."""
+    """Add a plant to the first free slot; without a free slot its block never ripens."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)
@@ -81,5 +81,5 @@ def planted(world: World, front: Front, when: Array) -> World:
 
 
 def _bits(flags: Array) -> Array:
-    """Join flags into a word, slot by slot: a reduction would be a separate kernel on a GPU."""
+    """Pack flags into a word one by one: a reduction would be a separate kernel on a GPU."""
     return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

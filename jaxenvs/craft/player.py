@@ -37,7 +37,7 @@ def is_idle(world: World) -> Bool[Array, ""]:
 
 
 def face(moment: Moment) -> Moment:
-    """Turn in the direction of a move, even if it is blocked, and look ahead."""
+    """Turn in the direction of a move, even if the move is blocked, and look ahead."""
     world, action = moment.world, moment.action
     world = world._replace(facing=jnp.where(_is_move(action), action, world.facing))
     return moment._replace(world=world, front=look(moment.ground, world))
@@ -53,7 +53,8 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # less only after the episode
+    # Lower values occur only after the end of an episode.
+    row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)
 
@@ -61,8 +62,9 @@ def look(ground: Ground, world: World) -> Front:
 def move(moment: Moment) -> Moment:
     """Move to the cell ahead if it is free; in Classic lava can be entered.
 
-    Upstream's quirk in Classic: beyond the upper or left border the opposite border is read, so
-    lava there lets the player leave the map, and die. In god mode every cell of the map is free.
+    Craftax's quirk in Classic: a read beyond the upper or left border returns the opposite
+    border's cell. If that is lava, the player can leave the map, and dies. In god mode of the full
+    game, every cell of the map is free.
     """
     world, front, rules = moment.world, moment.front, moment.rules
     free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken
@@ -75,7 +77,7 @@ def move(moment: Moment) -> Moment:
 
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether a table and a furnace are on the eight cells around the player."""
+    """Return whether a table, and whether a furnace, is on the eight cells around the player."""
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
     blocks = ground.block_of(ground.nearest(row, column))
     code = codes(blocks, {Block.CRAFTING_TABLE}, {Block.FURNACE})

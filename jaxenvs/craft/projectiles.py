@@ -1,4 +1,4 @@
-"""Projectiles: they fly a cell a step until they hit or are stopped."""
+"""Projectiles: they fly one cell per step until they hit or are stopped."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def shot(
     aim: tuple[Array, Array],
     when: Array,
 ) -> tuple[Projectile, ...]:
-    """Return the slots with a new projectile on the cell of its shooter, in the first free one."""
+    """Return the slots; if `when`, the first free one gets a projectile on its shooter's cell."""
     after = []
     for one in slots:
         takes = when & ~one.alive
@@ -63,7 +63,7 @@ def _fly(moment: Moment, slot: int) -> Moment:
     block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
     starts = at_player
-    if rules.is_full:  # its present cell counts too
+    if rules.is_full:  # a projectile on the player's cell hits before it moves
         starts = starts | ((one.row == world.row) & (one.column == world.column))
     hits = one.alive & starts
     stopped = is_in(block, rules.solid - rules.overflown)
@@ -95,7 +95,10 @@ def _hit(moment: Moment, slot: int) -> Moment:
 
 
 def _aimed(rules: Rules, world: World, type: Array) -> harm.Blow:
-    """Damage of the player's projectile: dexterity raises arrows, intelligence spells."""
+    """Return the damage of the player's projectile.
+
+    Dexterity raises the damage of arrows, intelligence the damage of spells.
+    """
     blow = harm.by_type(rules.projectiles, type)
     is_arrow = is_in(type, [rules.shots[name] for name in ARROWS])
     half, charm = blow[0] * np.float32(0.5), world.charms["bow"]

@@ -1,8 +1,9 @@
 """Cells near the player where mobs may appear, as bits of a few words.
 
-The cells within reach are read once, two bits each, see `planes`. Counting, excluding and choosing
-cells is then integer arithmetic on words. Classic measures distance in steps, the full game in a
-straight line. Where a CPU and a GPU need different code, both give the same results.
+The map cells within reach are read once and reduced to two bits each, see `planes`. Counting,
+excluding and choosing cells is then integer arithmetic on words. Classic measures distance in
+steps, the full game in a straight line. Code for CPUs and code for GPUs give
+the same results.
 """
 
 import functools
@@ -22,21 +23,23 @@ from .step import Moment
 from .tables import Block, MobRow, Rules
 
 SIEGE = 6  # on the boss floor, mobs appear on graves up to this many cells from the player
-_CELLS = 16  # in a word of both planes: the first in its low half, the second in its high half
-_WORD = 2 * _CELLS  # cells in a word of one plane
+# Number of cells in a word of both planes: first plane in the low half, second in the high half.
+_CELLS = 16
+_WORD = 2 * _CELLS  # number of cells in a word of one plane
 _OFFSET = 64  # added to relative rows and columns to make them positive
-_LANES = 4  # GPU threads for a word, see `_step_words`
+_LANES = 4  # number of GPU threads for a word, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
-    """Cells nearer to the player than `reach`, row by row."""
+    """Table of the cells nearer to the player than `reach`, row by row; 16 cells per entry."""
 
     reach: int
-    rows: np.ndarray  # (words, 16) relative to the player
+    rows: np.ndarray  # row of each cell relative to the player (words, 16)
     columns: np.ndarray
-    distance: np.ndarray  # squared if `straight`; at least `reach` in the unused bits of a word
-    straight: bool  # distance in a straight line, else in steps
+    # Distance from the player, squared if `straight`; at least `reach` for the unused bits.
+    distance: np.ndarray
+    straight: bool  # whether distance is Euclidean, else in steps
 
     @property
     def words(self) -> int:
@@ -48,7 +51,7 @@ class Reach(NamedTuple):
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Return the number of a mob's cell; -1 beyond reach or unless `when`."""
+        """Return the index of a mob's cell within reach; -1 beyond reach or unless `when`."""
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
             near = d_row * d_row + d_column * d_column < self.reach * self.reach
@@ -62,16 +65,16 @@ class Reach(NamedTuple):
         return jnp.where(when & near, number, -1)
 
     def cell(self, world: World, number: Array) -> tuple[Array, Array]:
-        """Return row and column of a cell by its number.
+        """Return row and column of a cell by its index within reach.
 
-        Without a lookup in a table, which would split the kernel on a GPU.
+        This is arithmetic because a table lookup would split the kernel on a GPU.
         """
         row, first = jnp.int32(1 - self.reach), 1 - self.reach
         if self.straight:
             row, column = row + (number >> _SHIFT), number & _LAST
             column = first + column - jnp.where(column >= _CELLS, _CELLS - self.reach, 0)
             return world.row + row, world.column + column
-        begins = 0  # number of the first cell of a row
+        begins = 0  # index of the first cell of a row
         for d_row in range(first, self.reach - 1):
             begins += 2 * (self.reach - abs(d_row)) - 1
             row = row + (number >= begins).astype(jnp.int32)
@@ -80,7 +83,7 @@ class Reach(NamedTuple):
 
 @functools.lru_cache
 def disc(reach: int) -> Reach:
-    """Return the cells within a straight distance; each row of their square has two words."""
+    """Return the cells within a Euclidean distance; each row of their square has two words."""
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
     rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
     distance = rows * rows + columns * columns
@@ -91,7 +94,7 @@ def disc(reach: int) -> Reach:
 
 @functools.lru_cache
 def diamond(reach: int) -> Reach:
-    """Return the cells within a number of steps."""
+    """Return the cells within a number of steps, which form a diamond."""
     span = np.arange(1 - reach, reach, dtype=np.int32)
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
@@ -104,9 +107,9 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Group blocks by the mobs that appear on them: two sets, a bit of a cell for each.
+    """Return two sets of blocks, grouped by the mobs that appear on them; each is a bit plane.
 
-    Raises ValueError if there are more groups.
+    Raises ValueError if there are more than two groups.
     """
     by_mobs: dict[tuple[str, ...], set[Block]] = {}
     for block in rules.blocks:
@@ -122,7 +125,7 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Return words with the first plane's cells in the low half, the second's in the high half.
+    """Read the map: return words with 16 cells of the first plane below 16 of the second.
 
     On a GPU, the map is read only if `wanted`; otherwise the words are 0.
     """
@@ -147,9 +150,9 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
 
 def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Words of a disc, for a GPU: the cells of a word are neighbours in one row.
+    """Return the words of a disc, for GPUs: the cells of a word are neighbours in one row.
 
-    A thread computes a whole word, because the row's part of the arithmetic is shared.
+    A thread computes a whole word, so the arithmetic on its row is done once.
     """
     row, column, floor, limit = place
     ground = Ground(cells, floor)
@@ -166,9 +169,10 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Words of a diamond, for a GPU: a word holds parts of several rows.
+    """Return the words of a diamond, for GPUs: a word holds parts of several rows.
 
-    Four threads compute a word. A cell's place is a number of the table plus the player's place.
+    Four threads compute a word. A table packs relative row, column and distance of each cell into
+    one integer, so that one sum with the player's packed position gives the cell.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -192,7 +196,7 @@ def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     """Return whether cells are in the first plane (bit 0) and in the second (bit _CELLS)."""
     first, second = planes(rules)
-    # Few uses of the block: with many, a GPU would write it and read it again.
+    # Few uses of the block: with many, XLA would write it to memory and read it again on a GPU.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -203,16 +207,16 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
 
 
 def _far(table: Reach, nearest: int) -> np.ndarray:
-    """Words of the cells farther away than `nearest`."""
+    """Return words with a bit for each cell farther away than `nearest`."""
     distant = (table.distance > table.limit(nearest)).reshape(-1)
     distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
     return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
 
 
 def _middle(d_row: Array, reach: int) -> Array:
-    """Number of the cell in a row of the diamond and the player's column."""
-    whole = 2 * reach * (reach - 1) + 1  # cells in the diamond
-    above = jnp.minimum(d_row, 0) + reach - 1  # rows before it in the upper half
+    """Return the index of the cell in the player's column and in row `d_row` of the diamond."""
+    whole = 2 * reach * (reach - 1) + 1  # number of cells in the diamond
+    above = jnp.minimum(d_row, 0) + reach - 1  # number of rows above it in the upper half
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -228,11 +232,12 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return words of the cells where a type may appear, without marked mobs.
+    """Return words with a bit for each cell where a type may appear; marked mobs take cells.
 
     In a `siege`, on the boss floor, these are the cells of the second plane within SIEGE.
     """
-    kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}  # types with the same condition
+    # Types that appear under the same condition.
+    kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
     fars = {nearest: _far(table, nearest) for nearest, _ in kinds}
@@ -245,7 +250,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # Joined first: one by one, a GPU would write each complement and read it again.
+        # The taken bits are joined, then removed: removed one by one, each complement would be
+        # written to memory and read again on a GPU.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -259,23 +265,23 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # A GPU would write and read an array, while it computes scalars where they are used.
-    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 is in no word
+    # Scalars: on a GPU, XLA fuses them into their uses, but would write and read an array.
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 >> _SHIFT is no word's index
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Planes on which a type appears."""
+    """Return the numbers of the planes on which a type appears."""
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 
 def _upper(word: Array) -> Array:
-    """The upper half of a word."""
+    """Return the upper half of a word."""
     return jax.lax.shift_right_logical(word, jnp.full_like(word, _CELLS))
 
 
 def chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
-    """Return the number of a cell, uniform among the set bits; -1 if there is none."""
+    """Return the index of a cell drawn uniformly among the set bits; -1 if no bit is set."""
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])
     rank = rank_of(uniform, total)

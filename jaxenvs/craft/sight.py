@@ -17,23 +17,23 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # numbers after the counts in the symbolic observation
-FACINGS = 5  # values of `facing`, 0 before the first move
-BYTE = 256  # values of a byte
-_WORD = 31  # channels in a word, without the sign bit
+NUMBERS = 6  # number of values after the counts in the symbolic observation
+FACINGS = 5  # number of values of `facing`; 0 before the first move
+BYTE = 256  # number of values of a byte
+_WORD = 31  # number of channels in a word, without the sign bit
 _TENTH = np.float32(np.float16(0.1))
 
 
 class Layout(NamedTuple):
     """Offsets in the compact observation `ids`, uint8."""
 
-    blocks: slice  # of the view, row by row
-    mobs: slice  # bits of `channels` for each cell, in the same order
-    items: slice  # counts, in the order of `Rules.items`
+    blocks: slice  # block of each cell of the view, row by row
+    mobs: slice  # mobs of each cell as bits of `channels`, in the same order
+    items: slice  # counts of items, in the order of `Rules.items`
     vitals: slice  # health, food, drink, energy
-    facing: int  # 1 left, 2 right, 3 up, 4 down
-    sleeping: int  # 0 or 1
-    light: int  # 0 to 255
+    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
+    sleeping: int  # whether the player sleeps, 0 or 1
+    light: int  # daylight, 0 to 255
     size: int
 
 
@@ -50,13 +50,13 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Count the values of each number of the compact observation: of a cell, and of the rest."""
+    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Lay out parts one after another: a slice for each size, an index for None."""
+    """Return a `kind` of consecutive offsets: a slice for each size, a single index for None."""
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))
@@ -65,10 +65,10 @@ def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Return entries (index, meaning) of both observations."""
+    """Return pairs (index, meaning) for `ids` and `symbolic`."""
     where, flags = layout(rules), len(rules.blocks) + len(channels(rules))
     cells = where.blocks.stop
-    body = cells * flags  # start of the counts in the symbolic observation
+    body = cells * flags  # index of the first count in the symbolic observation
     names = (*rules.items, *VITALS)
     mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(channels(rules)))
     blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in rules.blocks)
@@ -106,8 +106,9 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """`view` for GPUs: flat arrays with a few unused cells, see `spots.padded`."""
-    # Without the barrier each cell would compute the cells of all slots.
+    """`view` for GPUs, as flat arrays; the last cells may be unused, see `spots.padded`."""
+    # Without the barrier XLA would fuse these into the kernel over cells, and each cell's thread
+    # would compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = jax.lax.optimization_barrier(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -115,13 +116,13 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Slots by channel: mobs by role, then projectiles."""
+    """Return the slots of each role of mobs, then projectiles, each with its number of types."""
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
 
 
 def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
-    """Return the map's rows and columns of the view."""
+    """Return the map rows and map columns that the view shows."""
     height, width = rules.view
     row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
     return row, world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
@@ -130,7 +131,7 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Return the map's cells in the view, and whether each is on the map."""
+    """Return the cells in the view, and whether each is on the map."""
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 
@@ -138,10 +139,11 @@ def around(
 def who(
     rules: Rules, world: World, groups: Sequence[tuple[Sequence[Any], int]]
 ) -> Int32[Array, "rows columns"]:
-    """Return the mobs and projectiles in each cell of the view: a bit for each type of each group.
+    """Return a bit mask of the mobs and projectiles in each cell of the view.
 
-    `groups` are pairs of slots and their number of types; bits of later groups are higher.
-    Upstream's quirk: slots are written one after another, including dead and distant ones. A slot
+    `groups` are pairs (slots, number of types). A group has one bit per type; later groups have
+    higher bits.
+    Craftax's quirk: slots are written one after another, including dead and distant ones. A slot
     up to a view's size beyond the upper or left edge is written at the opposite edge, where it
     hides earlier slots of its channel.
     """
@@ -178,7 +180,7 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # Without the barrier each byte of a cell would compute the whole cell.
+        # Without the barrier the thread of each byte would compute the whole cell.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
@@ -187,16 +189,17 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Stack the numbers after the cells, for GPUs; `light` is the index of the daylight."""
-    # Without the barrier neighbouring threads of the stack would read words of different
-    # environments' states, far apart. The daylight is left out: it would be a separate kernel.
+    """Stack the values after the cells, for GPUs; `light` is the index of the daylight."""
+    # Without the barrier XLA would fuse the unpacking of the state into the stack, and neighbouring
+    # threads would read words of different environments, far apart in memory. The daylight does
+    # not go through the barrier, since that would cost a separate kernel.
     kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
     kept.insert(light % len(numbers), numbers[light])
     return stacked(kept)
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Numbers after the cells in the compact observation."""
+    """Return the values after the cells in the compact observation."""
     shine = jnp.round(light * 255)
     numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
     return [n.astype(jnp.uint8) for n in numbers]
@@ -205,7 +208,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def ahead(
     cells: Float32[Array, "rows columns flags"], facing: UInt8[Array, ""]
 ) -> Float32[Array, " flags"]:
-    """Return the flags of the cell ahead; of the player's cell before the first move."""
+    """Return the flags of the cell ahead; before the first move, of the player's own cell."""
     rows, columns, flags = cells.shape
     own = rows // 2 * columns + columns // 2
     beside = own + np.array([0, -1, 1, -columns, columns], np.int32)
@@ -215,7 +218,7 @@ def ahead(
 def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Return upstream's symbolic observation."""
+    """Return Craftax's symbolic observation."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         blocks, mobs = view(rules, cells, world)
@@ -234,7 +237,7 @@ def symbolic(
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert a compact observation to the symbolic one; the daylight has 8 bits."""
+    """Convert `ids` to the symbolic observation; the daylight has 8 bits."""
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
@@ -280,16 +283,16 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Divide by 10 in half precision as upstream, which XLA compiles to a product with 0.1."""
+    """Divide by 10 in half precision: XLA compiles Craftax's division to a product with 0.1."""
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 
 def _channels(
     rules: Rules, blocks: Integer[Array, " cells"], mobs: Integer[Array, " cells"]
 ) -> Int32[Array, "cells channels"]:
-    """Flags of each cell: the block, then the mobs.
+    """Return the flags of each cell: the block, then the mobs.
 
-    Computed from one word of bits for each cell if a word has enough bits.
+    If all flags fit in one word, they are set as bits of a word per cell and then extracted.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

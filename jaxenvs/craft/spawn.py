@@ -1,4 +1,4 @@
-"""Appearance of mobs: one attempt a step for each role, on a random cell among those allowed."""
+"""Appearance of mobs: one attempt per step and role, on a random one of the allowed cells."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from .tables import APPEARING
 
 
 class Odds(NamedTuple):
-    """Odds of mobs in a step, by role."""
+    """Probability, health and type of the mobs that may appear in a step, by role."""
 
     chances: dict[str, Array]  # probability that a mob appears
-    health: dict[str, Array]  # its initial points
-    types: dict[str, Any]  # index into `Rules.types(role)`
+    health: dict[str, Array]  # its initial health in points
+    types: dict[str, Any]  # its type, an index into `Rules.types(role)`
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
@@ -43,15 +43,16 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        first = table.number(world, slots[0], ~room[role])  # marked again, see `_filled`
+        # A slot marked again takes its cell, see `_filled`.
+        first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
 
 
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
-    """Put a new mob into the first dead slot, whose cooldown stays.
+    """Put a new mob into the first dead slot if it `appears`; the slot keeps its cooldown.
 
-    Upstream's quirks: the slot changes its type even if no mob appears. If all slots are alive, the
+    Craftax's quirks: the slot changes its type even if no mob appears. If all slots are alive, the
     first one changes its type and is marked again.
     """
     after, wanted, first = [], appears, jnp.ones((), jnp.bool_)

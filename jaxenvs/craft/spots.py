@@ -1,8 +1,8 @@
-"""`sight.who` for GPUs: mobs and projectiles in the view, as words of each environment.
+"""`sight.who` for GPUs: mobs and projectiles in the view, encoded in words per environment.
 
-A kernel over the cells of the view repeats its arithmetic in each cell. So one thread for each
-environment first computes the cells of all slots. After a barrier, a cell loads these words and
-spends only a few instructions on each.
+A kernel over the cells of the view repeats its arithmetic in the thread of each cell. So one thread
+per environment first computes the cells of all slots as words. After a barrier, the thread of each
+cell loads these words and spends only a few instructions on each.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-MARK_BITS = 25  # low bits of a word of `spots`, below the cell
-_NOWHERE = 127  # no cell: views have fewer cells
-_WORD = 32  # cells in a word of `masks`
+MARK_BITS = 25  # number of low bits in a word of `spots`; the cell is above them
+_NOWHERE = 127  # stands for no cell: views have fewer cells
+_WORD = 32  # number of cells in a word of `masks`
 
 
 class Corner(NamedTuple):
@@ -28,13 +28,14 @@ class Corner(NamedTuple):
     floor: Any
 
 
-Groups = Sequence[tuple[Sequence[Any], int]]  # slots, and how many types they have, as in `who`
+Groups = Sequence[tuple[Sequence[Any], int]]  # pairs (slots, number of types), as in `sight.who`
 
 
 def padded(rules: Rules) -> int:
     """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A thread computes four neighbours. If all belong to one environment, it loads the words once.
+    A thread computes four neighbouring cells. If they all belong to one environment, it loads that
+    environment's words once.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
@@ -51,12 +52,12 @@ def cells_in_row(
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
     """Return the map's cells in the view, whether each is on the map, and their rows and columns.
 
-    `sight.around` for GPUs, in one row of `padded` cells.
+    This is `sight.around` for GPUs: flat arrays of `padded` cells.
     """
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # Unsigned: one comparison is enough, and no index counts from the end.
+    # Unsigned: one comparison covers both ends, and no index is taken to count from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
@@ -64,7 +65,7 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """Return words for each type of each group: a bit for each cell of the view where it is."""
+    """Return words for each type of each group, with a bit for each cell of the view it is on."""
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
     for slots, types in groups:
@@ -73,7 +74,7 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
             cell, seen = _place(rules, world, slot)
             for type, words in enumerate(group):
                 is_type = True if types == 1 else slot.type == type
-                for i, word in enumerate(words):  # a shift beyond a word leaves 0
+                for i, word in enumerate(words):  # bits shifted beyond a word are 0
                     bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
                     bit = jnp.where(is_type, bit, 0)
                     words[i] = (word & ~bit) | jnp.where(seen, bit, 0)
@@ -82,7 +83,7 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
 
 
 def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, " cells"]:
-    """Undo `masks`: for each cell a bit for each channel."""
+    """Convert the output of `masks` to an integer per cell, with a bit for each channel."""
     number = np.arange(padded(rules), dtype=np.uint32)
     bits = []
     for channel, words in enumerate(channels):
@@ -96,8 +97,8 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
     """Return a word for each slot: its cell in the view, above MARK_BITS bits of a mark.
 
-    `marks` computes the mark from the slot's type and the number of types before its group. A slot
-    hides earlier ones of its group and type on the same cell, as in `sight.who`.
+    The function `marks` computes the mark from the slot's type and the number of types before its
+    group. A slot hides earlier slots of its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -114,7 +115,7 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
     """Return the mark of each spot at its cell, 0 at the other cells."""
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    found = [spot ^ number for spot in spots]  # equal cells cancel and leave the mark
+    found = [spot ^ number for spot in spots]  # where the cells agree, XOR leaves only the mark
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 

@@ -1,8 +1,9 @@
 """State of a Craft episode: the map, the clock, and everything else packed into a few words.
 
-In a scan, each small array that is rewritten costs a kernel. So one array of words stores the
-player and the player's floor: all slots of mobs, projectiles and plants. The rules work on a
-`World`, which has the same numbers unpacked, by name. `Rules.packing` is the layout of the words.
+In a scan on a GPU, XLA launches a kernel for each small array that is rewritten. So one array of
+words stores the player and the player's floor: all slots of mobs, projectiles and plants. The
+rules work on a `World`, which has the same values unpacked, by name. `Rules.packing` is the layout
+of the words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,25 +20,26 @@ from ..core.struct import Struct, struct
 from .packing import UNKNOWN, Known, Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
-EARNED_BITS = 31  # achievements in a word
-NO_ACHIEVEMENT = 127  # instead of an achievement's number
-MOST_KILLS = 63  # the count of a floor saturates here; 8 kills open its ladder
-MOST_MOBS = 15  # slots of all roles: `Crowd.moved` packs a bit for each next to a 16-bit cell
+EARNED_BITS = 31  # number of achievements in a word
+NO_ACHIEVEMENT = 127  # stands for no achievement
+MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills open its ladder
+# Most mob slots of all roles: `Crowd.moved` packs a bit for each next to a 16-bit cell.
+MOST_MOBS = 15
 
 
 class Slots(NamedTuple):
-    """Number of slots of each kind: static; the defaults are upstream's."""
+    """Number of slots of each kind: static; the defaults are Craftax's."""
 
     melee: int = 3
     passive: int = 3
     ranged: int = 2
     projectile: int = 3
     plant: int = 10
-    missile: int = 3  # the player's projectiles, in the full game only
+    missile: int = 3  # slots of the player's projectiles, in the full game only
 
     @property
     def mobs(self) -> dict[str, int]:
-        """Slots of each role of mobs."""
+        """Number of slots of each role of mobs."""
         return {role: getattr(self, role) for role in ROLES}
 
 
@@ -46,12 +48,12 @@ class Mob(NamedTuple):
 
     row: Any
     column: Any
-    health: Any  # negative values are stored as 0; float32 in the full game
-    cooldown: Any  # steps until it may attack; negative values are stored as 0
+    health: Any  # points of health; negative ones are stored as 0; float32 in the full game
+    cooldown: Any  # steps until the mob may attack; negative values are stored as 0
     type: Any  # index into `Rules.types(role)`
     alive: Any
-    # Whether the rules see the mob's cell as taken (upstream's `mob_map`). By upstream's quirks it
-    # is false for a revived mob until it moves, and for a mob whose former cell mate has moved on.
+    # Whether the rules treat the mob's cell as taken (Craftax's `mob_map`). Craftax's quirk: it is
+    # False for a revived mob until it moves, and for a mob that another has left on a shared cell.
     marked: Any
 
 
@@ -71,37 +73,37 @@ class Plants(NamedTuple):
 
     row: Any
     column: Any
-    age: Any  # steps
+    age: Any  # steps since it was planted or eaten
     planted: Any
 
 
 class World(NamedTuple):
-    """The player and the player's floor by name, without map and clock.
+    """Unpacked state of the player and of the player's floor, without map and clock.
 
-    Scalars, int32 or bool; health is float32 in the full game. Plants are arrays.
+    Values are int32 or bool scalars; health is float32 in the full game; plants are arrays.
     """
 
-    row: Any  # of the player; -1 after a step over the upper border into lava
+    row: Any  # row of the player; -1 after a step over the upper border into lava
     column: Any
-    facing: Any  # 1 left, 2 right, 3 up, 4 down: the action of the latest turn
+    facing: Any  # direction, numbered as the moves in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
-    vitals: dict[str, Any]  # health, food, drink, energy; mana in the full game
-    counters: dict[str, Any]  # recover, hunger, thirst, fatigue, see `Rules.pace`
-    items: dict[str, Any]  # counts of the inventory
-    earned: tuple[Any, ...]  # achievements as bits, EARNED_BITS in a word
+    vitals: dict[str, Any]  # points of health, food, drink, energy; of mana in the full game
+    counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
+    items: dict[str, Any]  # count or level of each inventory item
+    earned: tuple[Any, ...]  # earned achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
-    plants: Plants  # of floor 0
+    plants: Plants  # plants, which grow on floor 0 only
 
     # In the full game only.
     resting: Any = None
-    floor: Any = None  # of the player, 0 to 8
+    floor: Any = None  # floor of the player, 0 to 8
     traits: Any = None  # xp and the attributes dexterity, strength, intelligence
     spells: Any = None  # whether fireball and iceball are learned
     charms: Any = None  # enchantments of sword, bow and armour: 0 none, 1 fire, 2 ice
     effects: Any = None  # index into `magic.EFFECTS` for each colour of potion
-    boss: Any = None  # progress: waves beaten; timer: steps left in which mobs of a wave appear
-    mana_counter: Any = None  # float32: steps since the last point of mana, see `body.gather`
+    boss: Any = None  # `progress`: waves beaten; `timer`: steps left in which mobs of a wave appear
+    mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
     stairs: Any = None  # ladders of the floor: down_row, down_column, up_row, up_column
     kills: Any = None  # melee and ranged mobs killed on the floor, at most MOST_KILLS
     opened: Any = None  # whether a chest of the floor was opened
@@ -112,27 +114,28 @@ class World(NamedTuple):
 class CraftState(State):
     """State of an episode; `CraftEnv.world(state)` unpacks it."""
 
-    map: UInt8[Array, "*floors size size"]  # cells, see `ground`
-    words: Int32[Array, " words"]  # see `pack`
+    map: UInt8[Array, "*floors size size"]  # cells as bytes, see `ground`
+    words: Int32[Array, " words"]  # player and the player's floor, packed by `pack`
 
 
 @struct
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    floors: Int32[Array, "floors floor_words"]  # all but the player's floor, see `floor_words`
-    light: UInt8[Array, "*lit"]  # of the map's cells, 0 to 255; empty unless pixels are observed
+    # Packed floors, see `floor_words`; valid where the player is not.
+    floors: Int32[Array, "floors floor_words"]
+    light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
 
 
 @struct
 class Level(Struct):
     """Map at the start of an episode: the player stands in the middle, without mobs."""
 
-    map: UInt8[Array, "size size"]  # blocks
+    map: UInt8[Array, "size size"]  # block of each cell
 
 
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
-    """Return the world at the start; `health` gives the health of empty mob slots by role."""
+    """Return the world at the start; `health` is the health in empty mob slots, by role."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
@@ -193,7 +196,7 @@ def _things_of_floor(rules: Rules, world: World) -> list[Thing]:
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
-    """Undo `pack`."""
+    """Return the world that `pack` packed into `words`."""
     end = words.shape[0] - slots.plant
     return world_of_words(rules, slots, iter([words[i] for i in range(end)]), words[end:])
 
@@ -209,13 +212,13 @@ def slots_of(world: World) -> Slots:
 
 
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
-    """Pack a world without its plants; the achievements are words already."""
+    """Pack a world without its plants into words; the achievements already are words."""
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Pair the things of a world with its `world_words`."""
+    """Return the things of a world with their words, so that `words_of` can reuse the words."""
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
 
@@ -226,7 +229,7 @@ def _things(rules: Rules, world: World) -> list[Thing]:
 
 
 def world_of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
-    """Undo `world_words`, taking words from the iterator; `plants` are the words of the plants."""
+    """Unpack the output of `world_words` from an iterator; `plants` are the plants' words."""
     player = nested(of_words(rules.packing.player, words))
     earned = tuple(next(words) for _ in range(earned_words(rules)))
     floor = of_floor(rules, slots, words)
@@ -236,7 +239,7 @@ def world_of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: A
 
 
 def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
-    """Undo `floor_words`: fields of a world by name."""
+    """Unpack the output of `floor_words` from an iterator to fields of a world, by name."""
     values = nested(of_words(rules.packing.floor, words))
     values["mobs"] = {
         role: tuple(_mob(rules, words) for _ in range(count)) for role, count in slots.mobs.items()
@@ -248,7 +251,7 @@ def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, An
 
 
 def _mob(rules: Rules, words: Iterator[Array]) -> Mob:
-    """Read a slot. Where `type` is not stored there is one type; where `marked` is not, `alive`."""
+    """Unpack a mob slot. If not stored, `type` is 0 (the only type) and `marked` equals `alive`."""
     values = {"type": jnp.int32(0), **of_words((rules.mob_fields,), words)}
     return Mob(**{"marked": values["alive"], **values})
 
@@ -266,7 +269,7 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return the achievements as flags, in the order of their numbers."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    if len(earned) > 1:  # else the only word broadcasts
+    if len(earned) > 1:  # a single word broadcasts without indexing
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
@@ -294,7 +297,7 @@ def unlock(world: World, achievement: int, when: Any) -> World:
 
 
 def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when: Any) -> World:
-    """Record the achievement of a type, from a list by type, if `when`."""
+    """Record `achievements[type]` if `when`; None records nothing."""
     if len(set(achievements)) == 1 and achievements[0] is not None:
         return unlock(world, achievements[0], when)
     numbers = [NO_ACHIEVEMENT if a is None else int(a) for a in achievements]
@@ -312,7 +315,7 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return a NamedTuple with new values if `when`."""
+    """Return the NamedTuple `it`, with new values if `when`."""
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 

@@ -21,12 +21,12 @@ class Front(NamedTuple):
 
     row: Any = _ZERO
     column: Any = _ZERO
-    block: Any = _ZERO  # beyond the border as upstream reads it, see `Ground.cell`
-    marks: Any = _ZERO  # whether an item lies there, and whether it is lit, see `ground`
-    inside: Any = _NO  # whether it is on the map
-    taken: Any = _NO  # whether a visible mob is there
+    block: Any = _ZERO  # block ahead; beyond the border, what Craftax reads, see `Ground.cell`
+    marks: Any = _ZERO  # marks of the cell (item, light), see `Ground.marks_of`
+    inside: Any = _NO  # whether the cell is on the map
+    taken: Any = _NO  # whether a marked mob is there, see `Mob.marked`
     table: Any = _NO  # whether a crafting table is on one of the eight cells around the player
-    furnace: Any = _NO  # likewise
+    furnace: Any = _NO  # whether a furnace is on one of the eight cells around the player
 
 
 class Moment(NamedTuple):
@@ -43,14 +43,14 @@ class Moment(NamedTuple):
     params: Any
     light: Float32[Array, ""]  # daylight before the step
     reach: int  # mobs appear fewer than this many steps from the player
-    floors: Int32[Array, "floors floor_words"]  # words of the floors without the player
-    front: Front = Front()  # after `player.face`
-    hit: Any = _NO  # whether the player hit a mob, after `attack.strike`
-    crowd: Crowd = Crowd((), _ZERO)  # after `mobs.move`
-    in_lava: Any = _NO  # whether the player is in lava, after `body.burn`
-    deed: Any = _ZERO  # number of the player's deed, after `deeds.choose`
-    torch: Any = _NO  # whether the player places a torch, after `deeds.do`
-    known: Known = UNKNOWN  # after `compiler.edges.repack`
+    floors: Int32[Array, "floors floor_words"]  # packed words of the floors where the player is not
+    front: Front = Front()  # cell ahead, set by `player.face`
+    hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`
+    crowd: Crowd = Crowd((), _ZERO)  # cells of all mobs, set by `mobs.move`
+    in_lava: Any = _NO  # whether the player is in lava, set by `body.burn`
+    deed: Any = _ZERO  # number of the player's deed, set by `deeds.choose`
+    torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
+    known: Known = UNKNOWN  # packed words of the world, set by `compiler.edges.repack`
 
 
 Rule = Callable[[Moment], Moment]

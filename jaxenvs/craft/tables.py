@@ -1,7 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` is one edition of the game: the tables that the stages of a step read, so that stages name
-no block where editions differ. Classic uses a subset of the blocks, actions and achievements.
+`Rules` has the tables of one edition. The stages of a step read these tables, so that
+stages of both editions name no block that only one edition has. Classic uses a subset of the
+blocks, actions and achievements.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from .packing import Field, Packing
 
 
 class Block(IntEnum):
-    """Blocks of the map, numbered as upstream."""
+    """Blocks of the map, numbered as in Craftax."""
 
     # Never in a map: INVALID; OUT_OF_BOUNDS, seen beyond the border; WOOD, an icon.
     INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
@@ -30,14 +31,14 @@ class Block(IntEnum):
 
 
 class Item(IntEnum):
-    """Items on cells of the full game's map, numbered as upstream."""
+    """Items on cells of the full game's map, numbered as in Craftax."""
 
     NONE, TORCH, LADDER_DOWN, LADDER_UP = range(4)
     LADDER_DOWN_BLOCKED = 4  # a sprite, never in a map
 
 
 class Action(IntEnum):
-    """Actions of the player, numbered as upstream."""
+    """Actions of the player, numbered as in Craftax."""
 
     NOOP, LEFT, RIGHT, UP, DOWN, DO, SLEEP = range(7)
     PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT = range(7, 11)
@@ -54,14 +55,14 @@ class Action(IntEnum):
 
 
 class Achievement(IntEnum):
-    """Achievements, rewarded once an episode, numbered as upstream."""
+    """Achievements, rewarded once an episode, numbered as in Craftax."""
 
     COLLECT_WOOD, PLACE_TABLE, EAT_COW, COLLECT_SAPLING, COLLECT_DRINK = range(5)
     MAKE_WOOD_PICKAXE, MAKE_WOOD_SWORD, PLACE_PLANT, DEFEAT_ZOMBIE, COLLECT_STONE = range(5, 10)
     PLACE_STONE, EAT_PLANT, DEFEAT_SKELETON, MAKE_STONE_PICKAXE = range(10, 14)
     MAKE_STONE_SWORD, WAKE_UP, PLACE_FURNACE, COLLECT_COAL, COLLECT_IRON = range(14, 19)
     COLLECT_DIAMOND, MAKE_IRON_PICKAXE, MAKE_IRON_SWORD = range(19, 22)
-    # In the full game only. SOLIDER is upstream's spelling.
+    # In the full game only. SOLIDER is Craftax's spelling.
     MAKE_ARROW, MAKE_TORCH, PLACE_TORCH, MAKE_DIAMOND_SWORD = range(22, 26)
     MAKE_IRON_ARMOUR, MAKE_DIAMOND_ARMOUR, ENTER_GNOMISH_MINES, ENTER_DUNGEON = range(26, 30)
     ENTER_SEWERS, ENTER_VAULT, ENTER_TROLL_MINES, ENTER_FIRE_REALM = range(30, 34)
@@ -82,13 +83,13 @@ class Recipe(NamedTuple):
     """A crafting recipe; a crafting table must be near."""
 
     action: Action
-    makes: str | tuple[str, ...]  # item; of several items the first below `level`
-    costs: dict[str, int]  # counts of items
+    makes: str | tuple[str, ...]  # item made; of several, the first whose level is below `level`
+    costs: dict[str, int]  # count of each item consumed
     at_furnace: bool  # whether a furnace must be near as well
     achievement: Achievement | None
-    number: int = 1  # count added to the item
-    level: int | None = None  # set instead: the item rises to this level
-    below: int | None = None  # possible only while the item's count is below this
+    number: int = 1  # count added to the item, if `level` is None
+    level: int | None = None  # level to which the item rises; None: its count grows
+    below: int | None = None  # recipe works only while the item's count is below this
 
 
 class Harvest(NamedTuple):
@@ -96,13 +97,13 @@ class Harvest(NamedTuple):
 
     block: Block
     tool: str | None  # item required
-    item: str | None  # item gained, one
+    item: str | None  # item gained, by one
     leaves: Block
     achievement: Achievement | None
     chance: float = 1.0
-    level: int = 1  # lowest level of the tool
-    food: int = 0  # points added; resets hunger
-    drink: int = 0  # points added; resets thirst
+    level: int = 1  # lowest level of the tool that works
+    food: int = 0  # points of food added; resets hunger
+    drink: int = 0  # points of drink added; resets thirst
 
 
 class Placement(NamedTuple):
@@ -118,44 +119,49 @@ class Placement(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A need, counted in steps; beyond its limit a vital loses a point."""
+    """A need such as hunger: when its counter exceeds the limit, a vital loses a point."""
 
-    vital: str  # that loses the point
-    counter: str  # steps since the last loss
-    limit: int  # steps beyond which a point is lost
-    asleep: float  # a step asleep counts as this many steps; negative: sleep reduces the need
-    rest: int | None = None  # sleep gives a point when the counter falls below minus this
+    vital: str  # vital that loses the point
+    counter: str  # name of the counter of steps since the last loss
+    limit: int  # counter value in steps beyond which a point is lost
+    asleep: float  # steps that a step asleep counts as; negative: sleep reduces the need
+    # Sleep gives a point whenever the counter falls below -rest; None: never.
+    rest: int | None = None
 
 
 class Weapon(NamedTuple):
-    """Damage of a blow, for each one of an item that the player has."""
+    """Damage of a blow with an item; in Classic, times the number of such items."""
 
     item: str
     damage: int
 
 
 class MobRow(NamedTuple):
-    """A type of mob; its role decides which fields count, see `mobs`."""
+    """A type of mob; its role decides which fields are used, see `mobs`."""
 
     name: str
-    role: str  # one of ROLES
-    health: int  # initial points
+    role: str  # role, one of ROLES
+    health: int  # initial health in points
     appears_on: frozenset[Block]
-    nearest: int  # appears only at more than this many steps from the player
-    achievement: Achievement  # for killing it
-    shuns: frozenset[Block] = frozenset()  # blocks it does not enter, besides solid ones
-    food: int = 0  # points gained by killing it
-    damage: int = 0  # physical damage of its blow, points
+    nearest: int  # mob appears only at more than this many steps from the player
+    achievement: Achievement  # achievement for killing it
+    shuns: frozenset[Block] = frozenset()  # blocks that it does not enter, besides solid ones
+    food: int = 0  # points of food for killing it
+    damage: int = 0  # physical damage of its blow, in points
     fire: int = 0  # fire damage, points
     ice: int = 0  # ice damage, points
-    resists: tuple[float, float, float] = (0, 0, 0)  # blocked shares of physical, fire, ice damage
+    # Fractions blocked of physical, fire, ice damage.
+    resists: tuple[float, float, float] = (0, 0, 0)
     cooldown: int = 0  # steps from one attack to the next
-    chase: int = 0  # steps from the player: melee approaches below it, ranged from it on
-    gate: float = 0.0  # of a uniform draw: melee approaches below it, ranged keeps its range above
-    retreat: int = 0  # ranged retreats up to this many steps from the player
-    nearest_shot: int = 0  # ranged shoots from this many steps on
-    farthest_shot: int = 0  # ranged shoots up to this many steps
-    projectile: str | None = None  # name of its projectile
+    # Steps from the player: melee mobs approach if nearer, ranged mobs if at least as far.
+    chase: int = 0
+    # Threshold of a uniform draw: melee mobs approach below it, ranged mobs keep their range above
+    # it; otherwise the step is random.
+    gate: float = 0.0
+    retreat: int = 0  # ranged mobs retreat up to this many steps from the player
+    nearest_shot: int = 0  # fewest steps from the player at which ranged mobs shoot
+    farthest_shot: int = 0  # most steps from the player at which ranged mobs shoot
+    projectile: str | None = None  # name of the projectile that it shoots
 
 
 class ProjectileRow(NamedTuple):
@@ -171,49 +177,51 @@ class FloorRow(NamedTuple):
     """A floor of the full game."""
 
     name: str
-    mobs: dict[str, str]  # name of the type that appears, by role
+    mobs: dict[str, str]  # name of the mob type that appears, by role
     chances: dict[str, float]  # probability that a mob appears in a step, by role
-    night: float  # added to the melee probability in full darkness
-    achievement: Achievement | None  # for entering it
+    night: float  # probability added to the melee role in full darkness
+    achievement: Achievement | None  # achievement for entering it
 
 
 class Possession(NamedTuple):
-    """An achievement for having an item at the end of a step."""
+    """An achievement for having an item, checked at the end of each step."""
 
     item: str
-    least: int  # lowest count, or lowest level
+    least: int  # lowest count or level that earns it
     achievement: Achievement
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity
+# `eq=False`: compared and hashed by identity.
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
-    """One edition of the game."""
+    """Rule tables of one edition of the game."""
 
-    view: tuple[int, int]  # rows and columns of the view; the player is in the middle
-    blocks: tuple[Block, ...]  # in the order of their numbers, from 0
-    actions: tuple[Action, ...]  # likewise
-    achievements: tuple[Achievement, ...]  # likewise
-    items: tuple[str, ...]  # of the inventory, in the order of the symbolic observation
+    view: tuple[int, int]  # rows and columns of the view, which has the player in the middle
+    blocks: tuple[Block, ...]  # blocks in the order of their numbers, from 0
+    actions: tuple[Action, ...]  # actions in the order of their numbers, from 0
+    achievements: tuple[Achievement, ...]  # achievements in the order of their numbers, from 0
+    items: tuple[str, ...]  # inventory items in the order of the symbolic observation
     most: int  # highest count of an item
     best: int  # highest health, food, drink and energy
-    solid: frozenset[Block]  # nothing can enter these
+    solid: frozenset[Block]  # blocks that nothing can enter
     overflown: frozenset[Block]  # solid blocks that projectiles cross
-    broken: frozenset[Block]  # a projectile turns these into a path
+    broken: frozenset[Block]  # blocks that a projectile turns into a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    pace: int  # a counter grows by this much a step
-    weapons: tuple[Weapon, ...]  # a bare hand does 1 point of damage
-    mobs: tuple[MobRow, ...]  # the types of each role in order
-    projectiles: tuple[ProjectileRow, ...]  # in the order of their types
+    pace: int  # amount by which a counter grows in a step
+    weapons: tuple[Weapon, ...]  # damage by weapon; a bare hand does 1 point
+    mobs: tuple[MobRow, ...]  # mob types; within a role, in the order of their type numbers
+    projectiles: tuple[ProjectileRow, ...]  # projectiles in the order of their type numbers
     packing: Packing
 
     # In the full game only.
-    floors: tuple[FloorRow, ...] = ()  # the boss floor is the last
+    floors: tuple[FloorRow, ...] = ()  # floors from the top; the last is the boss floor
     weights: tuple[int, ...] = ()  # reward of each achievement; empty: 1 each
-    barred: frozenset[Block] = frozenset()  # not solid, but the player cannot enter these
-    graves: frozenset[Block] = frozenset()  # mobs appear here on the boss floor
+    # Blocks that are not solid, but that the player cannot enter.
+    barred: frozenset[Block] = frozenset()
+    graves: frozenset[Block] = frozenset()  # blocks on which mobs appear on the boss floor
     possessions: tuple[Possession, ...] = ()
     vitals: tuple[str, ...] = VITALS
 
@@ -233,26 +241,26 @@ class Rules:
 
     @functools.cached_property
     def mob_fields(self) -> tuple[Field, ...]:
-        """Fields of a mob's words; with the type if a role has several."""
+        """Fields packed for a mob; the type is included if a role has several types."""
         return (*_type_field(max(len(self.types(role)) for role in ROLES)), *self.packing.mob)
 
     @functools.cached_property
     def projectile_fields(self) -> tuple[Field, ...]:
-        """Fields of a projectile's word; with the type if there are several."""
+        """Fields packed for a projectile; the type is included if there are several."""
         return (*self.packing.projectile, *_type_field(len(self.projectiles)))
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """Names of the intrinsics' counters."""
+        """Names of the counters of the needs and of recovery."""
         return ("recover", *(need.counter for need in self.needs))
 
     @functools.cached_property
     def shots(self) -> dict[str, int]:
-        """Type of each projectile by name."""
+        """Type number of each projectile, by name."""
         return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
-# Shared columns of a role's rows.
+# Fields that all mob types of a role share.
 MELEE: dict[str, Any] = {"role": "melee", "nearest": 9, "cooldown": 5, "chase": 10, "gate": 0.75}
 PASSIVE: dict[str, Any] = {"role": "passive", "nearest": 3, "food": 6}
 _SHOTS: dict[str, Any] = {"retreat": 3, "nearest_shot": 4, "farthest_shot": 5}
@@ -262,12 +270,14 @@ NEEDS = (
     Need("drink", "thirst", limit=20, asleep=0.5),
     Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
 )
-BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # by projectiles
+BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that projectiles break
 ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order of moving
-APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")  # the same, in the order of appearing
-ASLEEP_FACTOR = 3.5  # multiplies a mob's damage to a sleeping player
+# Roles of mobs, in the order of appearing.
+APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
+ASLEEP_FACTOR = 3.5  # factor on a mob's damage to a sleeping player
 RIPE_AGE = 600  # steps until a plant is ripe
-NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
+# Blocks that are in no map.
+NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})
 
 
 def blocks(names: str) -> frozenset[Block]:
@@ -280,10 +290,10 @@ def _type_field(types: int) -> tuple[Field, ...]:
 
 
 def of_type(values: Sequence[Any], type: Any) -> Any:
-    """Look up the value of a type (at most 31); a Python number if all types have the same value.
+    """Return `values[type]`, for at most 31 values; a Python number if all values are equal.
 
-    The table is a few constant words. For a lookup in an array XLA would count the computation of
-    the index twice, and split the kernel on a GPU.
+    The values are packed in a few constant words. An array lookup would split the GPU kernel: XLA
+    counts the computation of its index twice and then does not fuse it.
     """
     if len(set(values)) == 1:
         return values[0]
@@ -301,9 +311,9 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
 
 def _of_words(values: list[int], type: Any) -> Any:
-    """Look up the value of a type in constant int32 words, each filled with values."""
+    """Return `values[type]` by shifts from constant int32 words that pack several values each."""
     bits = max(values).bit_length()
-    each = 1 << ((32 // bits).bit_length() - 1)  # values in a word: a power of two
+    each = 1 << ((32 // bits).bit_length() - 1)  # number of values in a word, a power of two
     word = jnp.int32(0)
     for start in range(0, len(values), each):
         some = sum(v << (bits * i) for i, v in enumerate(values[start : start + each]))

@@ -1,7 +1,7 @@
 """World generation with the distribution of Craftax-Classic 1.6.1.
 
-One uniform draw for each cell decides about ore on stone and trees on grass. Upstream makes four
-draws, of which a cell uses at most three, one after another.
+One uniform draw per cell decides about ore in stone and trees on grass. Craftax makes four draws
+per cell, of which it uses at most three, one after another.
 """
 
 import functools
@@ -19,20 +19,20 @@ from . import noise
 from .chance import uniform
 from .tables import Block
 
-# Probability of ore in stone: coal first, then iron, then diamond, which needs high mountains.
+# Probability of each ore in stone, tried in this order; diamond needs high mountains.
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
 TREE = 0.2  # probability of a tree on grass, in woods
 
 
 class TerrainDraws(NamedTuple):
-    """Draws of a world, uniform in [0, 1); angles are shares of the full turn."""
+    """Random draws of a world, uniform in [0, 1); angles are in turns."""
 
     water: Float32[Array, "water_lattice water_lattice"]
     mountain: Float32[Array, "water_lattice water_lattice"]
     path: Float32[Array, "path_rows path_columns"]
     tree: Float32[Array, "tree_lattice tree_lattice"]
-    cells: Float32[Array, "size size"]  # ore or tree on a cell
-    diamond: Float32[Array, ""]  # the stone that becomes a diamond
+    cells: Float32[Array, "size size"]  # draws that decide ore or tree on each cell
+    diamond: Float32[Array, ""]  # draw that chooses the stone that becomes a diamond
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
@@ -42,7 +42,7 @@ def lattices(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Make the draws of a world; `angles` replace drawn angles unless they are NaN."""
+    """Draw the random numbers of a world; `angles` that are not NaN replace drawn angles."""
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
@@ -83,14 +83,15 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        default=jax.lax.optimization_barrier,  # else it would all be fused into a sum over rows
+        # Without the barrier XLA would fuse all of this into the sums of `_chosen`.
+        default=jax.lax.optimization_barrier,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
     return jnp.where(sparkles, jnp.uint8(Block.DIAMOND), map)
 
 
 def _noises_at_once(lattices: Any, size: int) -> tuple[Array, ...]:
-    """Noise of water and mountains, whether a cell has a tunnel, noise of woods."""
+    """Return the noise of water, the noise of mountains, flags of tunnels, the noise of woods."""
     water, mountain, tunnel, wood = noise.noises(lattices, size)
     tunnel = tunnel > 0.8
     return water, mountain, tunnel | tunnel.T, wood
@@ -107,12 +108,13 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
     """Mark a random allowed cell; the first cell of the map if none is allowed."""
     size = allowed.shape[0]
-    earlier = np.tri(size, k=-1, dtype=np.int32)  # [a, b]: b is before a
+    earlier = np.tri(size, k=-1, dtype=np.int32)  # 1 at [a, b] if b is before a
     in_row = allowed.sum(axis=1, dtype=jnp.int32)
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    here = (before <= rank) & (rank < before + in_row)  # the row of the chosen cell
+    # Whether each row contains the chosen cell.
+    here = (before <= rank) & (rank < before + in_row)
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
     place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)

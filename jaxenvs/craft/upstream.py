@@ -1,6 +1,6 @@
 """Convert states of craftax 1.6.1, of both of its games, for policies that play there.
 
-This module does not import the package.
+This module does not import `craftax`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from .ground import cells_of
 from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# The package's fields by our names.
+# Craftax's fields by our names.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
@@ -24,8 +24,8 @@ COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 def from_craftax(env: Any, state: Any) -> Any:
     """Convert a state of craftax to a state of `env`, a Craft environment of the same game.
 
-    `state` is one `EnvState` of the package, traced or not; use `jax.vmap` for a batch. The
-    package's random key and night noise are dropped. Raises TypeError for a state of the other
+    `state` is one `EnvState` of Craftax, traced or not; use `jax.vmap` for a batch. Its random
+    key and night noise are dropped. Raises TypeError for a state of the other
     game.
     """
     full = hasattr(state, "player_level")
@@ -108,7 +108,7 @@ def _full(env: Any, theirs: Any) -> Any:
 
 
 def _on_floor(theirs: Any, world: World, floor: int) -> World:
-    """Return a world with the contents of a floor."""
+    """Return `world` with the contents of a floor of Craftax's state `theirs`."""
 
     def mob(slots: Any, i: int) -> Mob:
         at = floor, i
@@ -140,7 +140,7 @@ def _on_floor(theirs: Any, world: World, floor: int) -> World:
 
 
 def _mob(slots: Any, at: Any, health: Any, type: Any) -> Mob:
-    """The slot at an index of the package's arrays."""
+    """Return the mob slot at an index of Craftax's arrays."""
     row, column = slots.position[at]
     cooldown, alive = jnp.maximum(slots.attack_cooldown[at], 0), slots.mask[at]
     return Mob(row, column, health, cooldown, type, alive, marked=alive)
@@ -152,7 +152,7 @@ def _projectile(slots: Any, directions: Any, at: Any, type: Any) -> Projectile:
 
 
 def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Counts by our names; armour and potions are arrays in the package."""
+    """Return counts by our names; armour and potions are arrays in Craftax."""
     arrays = {
         **dict(zip(ARMOUR, inventory.armour, strict=True)),
         **dict(zip(POTIONS, inventory.potions, strict=True)),
@@ -161,7 +161,7 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
-    """Counters of the intrinsics; ours count `pace` where the package counts 1."""
+    """Return the counters of the intrinsics; ours count `pace` where Craftax counts 1."""
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
         for name in COUNTERS

@@ -1,18 +1,18 @@
-"""Code for XLA only: it decides which values are computed once, and changes no value.
+"""Barriers for XLA: they decide which values are computed once, and change no value.
 
 Reason: XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A step of
 Craft is a chain: each mob moves after the mobs before it, and everything ends in a few packed
 words. Unless the chain is interrupted, XLA computes its beginning again for nearly every result.
 
-* `once`: marks in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
-* `edges`: stages after which the chain is interrupted, in a table for each edition.
+* `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
+* `edges`: barriers after stages of a step, in a table for each edition.
 
 Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`
 (writes to the map), and in calls of `by_platform` in `state`, `sight`, `plants`, `terrain`,
 `floors` and `full_sight`.
 
 Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
-in 256 environments; processor time, best of 40 runs (of 12 in the last line). Two processes with
+in 256 environments; CPU time, best of 40 runs (of 12 in the last line). Two processes with
 the same program took 2.4 and 3.1 us, so smaller differences are noise:
 
 | Craft-Ids-v0 | compile, s | instructions | us a step of an environment |

@@ -1,4 +1,4 @@
-"""Edges for XLA: stages of a step after which it computes no earlier value again."""
+"""Edges: barriers for XLA between stages of a step, so that it recomputes no earlier value."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge after which this field of the moment is not computed again."""
+    """Return an edge after which XLA does not compute a field of `Moment` again."""
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge after which these numbers of the player are not computed again."""
+    """Return an edge after which XLA does not compute these fields of the player again."""
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -53,11 +53,12 @@ def repack(moment: Moment) -> Moment:
 def _repacked(
     rules: Rules, world: World, more: Sequence[Array]
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
-    """Return the world unpacked from its words, these words, and `more` int32 scalars.
+    """Return the world, packed and unpacked again, its words, and the int32 scalars `more`.
 
-    All words are computed once, on a GPU too.
+    XLA computes all words and scalars once, on a GPU too.
     """
-    here = [world.row, world.column, world.floor]  # several kernels read each of them alone
+    # Also unpacked, because several kernels read one of these alone.
+    here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)
 

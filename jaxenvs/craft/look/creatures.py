@@ -60,7 +60,7 @@ SLEEPER = (
         WHITE,
     ),
 )
-# By facing, from 1 on: left, right, up, down; then asleep.
+# Drawings for facing 1 to 4 (left, right, up, down), then asleep.
 PLAYER = (LEFT, changed(LEFT, mirrored), UP, DOWN, SLEEPER)
 ROT, ROT_DARK = (104, 168, 88), (70, 122, 60)
 ZOMBIE = (
@@ -102,5 +102,5 @@ SKELETON = (
         minus(disc(0.74, 0.58, 0.25), disc(0.69, 0.58, 0.23), block(0, 0, 0.72, 1)), (196, 124, 58)
     ),
 )
-# By the names in `Rules.mobs`.
+# Drawing of each mob, by its name in `Rules.mobs`.
 MOBS = {"zombie": ZOMBIE, "cow": COW, "skeleton": SKELETON, **monsters.MOBS}

@@ -99,7 +99,7 @@ ICONS: dict[str, tuple[Layer, ...]] = {
     **{f"{name}_pickaxe": pickaxe(colour) for name, colour in MATERIALS.items()},
     **{f"{name}_sword": sword(colour) for name, colour in MATERIALS.items()},
 }
-_DIGITS = (  # each has three columns and five rows, row by row
+_DIGITS = (  # digits of 3 columns x 5 rows, row by row
     "111101101101111",
     "010110010010111",
     "111001111100111",

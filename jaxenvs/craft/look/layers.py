@@ -1,8 +1,9 @@
 """Sprites of the full game: grounds and overlays.
 
-Classic's pairs of a block and a creature would be thousands here. A cell of the full game is a
-ground (a block with its item, or an icon of the inventory) below an overlay (a creature with a
-projectile above, or a number). As upstream, the inventory has four rows below the view.
+Classic has a sprite for each pair of a block and a creature, which would be thousands here. A cell
+of the full game has two sprites: a ground (a block with its item, or an icon of the inventory)
+below an overlay (a creature with a projectile above it, or a number). As in Craftax, the inventory
+has four rows below the view.
 """
 
 import functools
@@ -29,10 +30,10 @@ from .icons import digit
 from .sprites import ASLEEP, LARGE, RIM
 
 STATUS_ROWS = 4
-MOST = 99  # highest number shown
-ICON = 0.8  # side of an icon in the middle of its tile
-DIGIT = 0.56  # scale of digits in large tiles
-SMALL_DIGITS = (  # in small tiles: each has three columns and four rows, row by row
+MOST = 99  # highest number that is drawn
+ICON = 0.8  # side of an icon, as a fraction of its tile's side
+DIGIT = 0.56  # scale of the digits in large tiles
+SMALL_DIGITS = (  # digits in small tiles, 3 columns x 4 rows each, row by row
     "111101101111",
     "010110010111",
     "110001010111",
@@ -53,9 +54,9 @@ class Place(NamedTuple):
 
     row: int
     column: int
-    name: str  # of an item, vital, trait or spell, or `floor`
-    icons: tuple[str, ...]  # for a count of 1, 2, ...; the last one also for more
-    numbered: bool = True  # whether the count is written as well
+    name: str  # name of an item, vital, trait or spell, or `floor`
+    icons: tuple[str, ...]  # icons for a count of 1, 2, ...; the last one is also for more
+    numbered: bool = True  # whether the count is drawn as well
     charm: str | None = None  # key of its enchantment in `World.charms`
     bare: bool = False  # whether an enchantment is visible without the item
 
@@ -95,20 +96,20 @@ PLACES = (
 
 
 class Numbers(NamedTuple):
-    """Numbers of an edition's sprites."""
+    """Indices of an edition's sprites."""
 
-    blank: int  # ground of an empty inventory cell
-    icons: tuple[int, ...]  # ground of each of PLACES for a count of 0
-    # An overlay is the number of the player or mob times `flights`, plus the projectile's number.
-    standing: dict[str, int]  # of each mob; the player's numbers are in `sprites`
-    flying: dict[str, int]  # of projectiles to the left; then right, up and down follow
+    blank: int  # ground number of an empty inventory cell
+    icons: tuple[int, ...]  # ground number of each of PLACES for a count of 0
+    # Overlay number: the number of the player or mob times `flights`, plus the projectile's number.
+    standing: dict[str, int]  # number of each mob; the player's numbers are in `sprites`
+    flying: dict[str, int]  # number of each projectile flying left; right, up and down follow
     flights: int
-    digits: int  # overlay of the number 0; 1 to MOST follow
+    digits: int  # overlay number of the drawn number 0; 1 to MOST follow
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Number the sprites of an edition."""
+    """Return the indices of an edition's sprites."""
     blank = len(rules.blocks) * len(Item)
     ends = np.cumsum([blank + 1, *(len(_shown(place)) for place in PLACES)]).tolist()
     first, flights = ASLEEP + 1, 1 + 4 * len(rules.projectiles)
@@ -123,7 +124,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Icons of a place for a count of 0, 1, 2, ...; then the same enchanted with fire, with ice."""
+    """Return a place's icons for counts 0, 1, 2, ...; then the fire and the ice versions of all."""
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
         return icons
@@ -139,7 +140,7 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 def grounds(rules: Rules, size: int) -> np.ndarray:
     """Return the grounds, uint8 (grounds, size, size, 3).
 
-    Every block with each item (first with none), the blank tile, and the icons of PLACES.
+    The order: each block with each item (the first is none), the blank tile, the icons of PLACES.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
@@ -159,7 +160,7 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the overlays, uint8 (overlays, size, size, 3), KEY where the ground is visible.
 
-    Each creature (first none) below each projectile (first none), then numbers.
+    The order: each creature below each projectile (the first of both is none), then numbers.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]
@@ -183,9 +184,9 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-@functools.lru_cache(maxsize=64)  # so that numbers share shapes
+@functools.lru_cache(maxsize=64)  # cached, so that two-digit numbers share the shapes of digits
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
-    """Return a digit; `place` 0 is the corner, 1 is left of it."""
+    """Return a digit at a place: 0 is the lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)
     return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
 
@@ -201,7 +202,7 @@ def _small_digit(number: int, place: int) -> Shape:
 
 
 def _cut_out(drawings: Iterable[Iterable[Layer]], size: int) -> np.ndarray:
-    """Paint sprites without partial transparency; transparent bytes are KEY."""
+    """Paint sprites whose pixels are opaque or transparent; transparent bytes are KEY."""
     nothing, sheet = np.zeros((size, size, 3)), []
     for layers in map(tuple, drawings):
         on_black = paint(nothing, layers)

@@ -99,7 +99,7 @@ SLIMEBALL = _ball(
     0.31,
 )
 
-# By the names in `Rules.projectiles`.
+# Drawing of each projectile, by its name in `Rules.projectiles`.
 PROJECTILES = {
     "arrow": ARROW,
     "dagger": DAGGER,
@@ -113,6 +113,6 @@ PROJECTILES = {
 
 
 def directions(name: str) -> list[tuple[Layer, ...]]:
-    """Return a projectile that flies left, right, up and down."""
+    """Return the drawings of a projectile that flies left, right, up, down."""
     layers = PROJECTILES[name]
     return [changed(layers, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]

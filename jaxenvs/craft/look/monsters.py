@@ -172,7 +172,7 @@ KOBOLD = (
     Layer(polygon((0.03, 0.56), (0.08, 0.2), (0.17, 0.56)), (236, 240, 246)),
 )
 
-# By the names in `Rules.mobs`.
+# Drawing of each mob, by its name in `Rules.mobs`.
 MOBS = {
     "gnome_warrior": GNOME_WARRIOR,
     "orc_soldier": ORC_SOLDIER,

@@ -1,9 +1,9 @@
 """Pictures of Classic: the view by day and by night, and the inventory below.
 
-The layout is upstream's: 7 x 9 cells around the player, then two rows of nine items with counts.
+The layout is Craftax's: 7 x 9 cells around the player, then two rows of nine items with counts.
 The sprites are new. Cells darken in `LEVELS` steps, earlier at the edge of the view than around the
-player; dark cells are also covered by noise that changes with time. Upstream shades every pixel;
-here a small picture is one gather from sprites shaded in advance.
+player; dark cells are also covered by noise that changes with time. Craftax shades every pixel;
+here a picture of small tiles is one gather from sprites shaded in advance.
 """
 
 import functools
@@ -21,15 +21,15 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-SMALL = 8  # side of a tile, in pixels, up to which all shades are precomputed: 0.6 MB at 7
-LEVELS = 16  # of darkness, 0 by day
-NOISY = LEVELS // 2  # first level with noise
-VARIANTS = 4  # noise patterns of a tile
+SMALL = 8  # largest tile side, in pixels, for which all shades are precomputed: 0.6 MB at 7
+LEVELS = 16  # number of levels of darkness; 0 is day
+NOISY = LEVELS // 2  # first level of darkness with noise
+VARIANTS = 4  # number of noise patterns of a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
 NOISE_CELLS = 16  # highest number of noise cells along a tile's side
 NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours mixed in at night, and asleep
-NEAR = 0.55  # darkness at the player, as a share of that at the edge
+NEAR = 0.55  # darkness at the player, as a fraction of the darkness at the edge
 
 
 def picture(
@@ -98,7 +98,7 @@ def _luminance(rgb: Any) -> Any:
 
 
 def _noise(size: int) -> np.ndarray:
-    """Grey of the noise, int32 (VARIANTS, size, size)."""
+    """Return the noise patterns in grey, int32 (VARIANTS, size, size)."""
     side = min(size, NOISE_CELLS)
     grey = np.random.default_rng(1).integers(32, 128, (VARIANTS, side, side), np.int32)
     at = np.arange(size) * side // size
@@ -107,9 +107,9 @@ def _noise(size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def _rows(rules: Rules, size: int) -> np.ndarray:
-    """Rows of pixels, uint8 (sprites * size, size * 3).
+    """Return the rows of pixels of all shaded sprites, uint8 (sprites * size, size * 3).
 
-    Every block and pair in every shade, then the blank tile and the inventory.
+    The order: each block and pair in every shade, then the blank tile and the inventory.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -128,19 +128,19 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
 def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Gather sprites from their rows of pixels (sprites * size, size * 3)."""
+    """Gather the sprites `shown` from all rows of pixels (sprites * size, size * 3)."""
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # Unsigned: no index counts from the end.
+    # Unsigned, so that XLA omits code for negative indices, which count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
 
 def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UInt8[Array, "..."]:
-    """Return `draw(*given)`, bytes of this shape, not fused with what follows on a CPU.
+    """Return `draw(*given)`, bytes of this shape; on a CPU, XLA does not fuse it with later code.
 
-    XLA would fuse the reshape that follows and write a picture pixel by pixel, in four times the
-    time. The result of a branch keeps its shape, so whole rows of a tile are written. The other
-    branch is never taken, which the compiler cannot know.
+    XLA would fuse `draw` with the reshape after it and write a picture pixel by pixel, which takes
+    four times as long. The result of a `cond` branch keeps its shape, so whole rows of a tile are
+    written. The other branch is never taken, which the compiler cannot know.
     """
 
     def branch(*given: Any) -> Array:
@@ -152,5 +152,5 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 
 
 def _zero(given: Any) -> UInt8[Array, ""]:
-    """A zero that depends on the inputs, so that `vmap` batches it like the pictures."""
+    """Return a zero that depends on the inputs, so that `vmap` batches it like the pictures."""
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

@@ -34,7 +34,7 @@ SPIKES = ((0.24, 0.24, 0.34, 0.9), (0.72, 0.34, 0.3, 0.96), (0.48, 0.04, 0.4, 0.
 
 
 def _spike(middle: float, top: float, width: float, bottom: float, share: float = 1.0) -> Shape:
-    """Return a spike that stands on the ground, or the left share of it."""
+    """Return a spike on the ground; `share` is the fraction of its base, from the left."""
     left = middle - width / 2
     return polygon((left, bottom), (middle, top), (left + width * share, bottom))
 

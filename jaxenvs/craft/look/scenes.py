@@ -1,13 +1,13 @@
 """Pictures of the full game: the view with light, night and sleep, and the inventory below.
 
-Layout and drawing order are upstream's: blocks, items, player, melee, passive and ranged mobs, the
+Layout and drawing order are Craftax's: blocks, items, player, melee, passive and ranged mobs, the
 mobs' projectiles, the player's projectiles; then the light of each cell, night on floor 0, sleep.
-Differences: the sprites are new; darkness and noise of night are constant within a cell, with the
-value of its middle; the noise is computed from the clock; of several mobs, or several projectiles,
-in a cell only the last one drawn is visible.
+Differences: the sprites are new; darkness and the weight of the noise are constant within a cell,
+with the value of its middle; the noise is computed from the clock; of several mobs, or several
+projectiles, in a cell only the last one drawn is visible.
 
-A byte of the picture is a sprite's byte times a share of the cell, plus shares of noise and of the
-colour of night: one pass over gathered rows of sprites.
+A byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
+weights per cell, see `Shade`. One pass over gathered rows of sprites computes it.
 """
 
 import functools
@@ -25,15 +25,15 @@ from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
 from .pictures import NIGHT, NOISE_CELLS, apart, gathered
 from .tiles import flying, standing
 
-WHOLE = 256  # a share of 1
+WHOLE = 256  # fixed-point value of the weight 1
 
 
 class Cells(NamedTuple):
-    """The view without creatures and projectiles."""
+    """Cells of the view, without creatures and projectiles."""
 
-    blocks: Int32[Array, "rows columns"]  # OUT_OF_BOUNDS beyond the border
-    items: Int32[Array, "rows columns"]  # numbers of `Item`
-    light: Float32[Array, "rows columns"]  # 0 to 1; 0 beyond the border
+    blocks: Int32[Array, "rows columns"]  # `Block`; OUT_OF_BOUNDS beyond the border
+    items: Int32[Array, "rows columns"]  # `Item` on each cell
+    light: Float32[Array, "rows columns"]  # light, 0 to 1; 0 beyond the border
 
 
 def full_picture(
@@ -79,7 +79,7 @@ def inventory(
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
     """Return grounds and overlays of the inventory, see `layers.PLACES`."""
     given, (_, width) = numbers(rules), rules.view
-    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # upstream shows 1 even when dead
+    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # Craftax shows 1 even when dead
     counts = {**world.items, **world.vitals, **world.traits, **world.spells}
     counts |= {"health": health, "floor": world.floor}
     first = np.full(STATUS_ROWS * width, given.blank, np.int32)
@@ -89,7 +89,7 @@ def inventory(
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
-        # A stack would cost a kernel for each.
+        # A stack of the counts would cost a kernel for each count on a GPU.
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
@@ -100,12 +100,12 @@ def inventory(
 
 
 class Shade(NamedTuple):
-    """Shading of cells: shares in units of 1 / WHOLE, with a sum of at most WHOLE."""
+    """Shading of cells: weights in units of 1 / WHOLE, with a sum of at most WHOLE."""
 
-    seen: UInt16[Array, "all_rows columns"]  # share of the sprites
-    noise: UInt16[Array, "all_rows columns"]  # share of the noise
-    night: UInt16[Array, "all_rows columns"]  # share of the colour of night
-    turn: UInt16[Array, "all_rows columns"]  # not a share: added to the bytes of noise
+    seen: UInt16[Array, "all_rows columns"]  # weight of the sprites
+    noise: UInt16[Array, "all_rows columns"]  # weight of the noise
+    night: UInt16[Array, "all_rows columns"]  # weight of the colour of night
+    turn: UInt16[Array, "all_rows columns"]  # not a weight: added to the bytes of noise
 
 
 def shades(
@@ -115,7 +115,7 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """Return the shading of the view and of the inventory, which is not shaded."""
+    """Return the shading of the view, and of the inventory, which keeps its full brightness."""
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
@@ -132,7 +132,7 @@ def shades(
 
 @functools.cache
 def _distance(rules: Rules) -> np.ndarray:
-    """Distance of each cell from the player, 1 in the corners."""
+    """Return the distance of each cell from the player, scaled to 1 in the corners."""
     height, width = rules.view
     row, column = np.mgrid[:height, :width]
     distance = np.hypot(row - height // 2, column - width // 2)
@@ -142,7 +142,7 @@ def _distance(rules: Rules) -> np.ndarray:
 def _lit(
     drawn: UInt8[Array, "rows size columns pixels"], shade: Shade
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Mix sprites, noise and the colour of night."""
+    """Mix the drawn sprites, noise and the colour of night."""
     rows, size, columns, _ = drawn.shape
     seen, noise, night, turn = (field[:, None, :, None] for field in shade)
     grey = (_grain(rows, columns, size) + turn.astype(jnp.uint8)) & np.uint8(95) | np.uint8(32)
@@ -153,13 +153,13 @@ def _lit(
 
 @functools.cache
 def _turns(rules: Rules) -> np.ndarray:
-    """Multipliers of the clock for the noise of each cell of the view: odd numbers."""
+    """Return an odd multiplier of the clock for each cell of the view; it changes the noise."""
     return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
 
 
 @functools.lru_cache(maxsize=8)
 def _grain(rows: int, columns: int, size: int) -> np.ndarray:
-    """Bytes of noise, uint8 (rows, size, columns, size * 3)."""
+    """Return bytes of noise, uint8 (rows, size, columns, size * 3)."""
     side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
     grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)
     return grain[:, at][..., at].repeat(3, axis=-1)

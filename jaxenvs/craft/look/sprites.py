@@ -1,8 +1,8 @@
-"""Sprites of Classic, drawn by code, and their numbers.
+"""Sprites of Classic, drawn by code, and their indices.
 
 The order: empty blocks by number, the `pairs` of a block and an overlay (the player, a mob or a
 projectile on it), a blank tile, and the icons of the inventory with their counts. Sprites are
-legible from 7 pixels a side on.
+legible at sides of 7 pixels or more.
 """
 
 import functools
@@ -20,30 +20,31 @@ from .missiles import directions
 from .realms import BLOCKS
 
 NOBODY = 0
-PLAYER = 1  # facing left, right, up, down: 1 to 4; asleep: 5
+PLAYER = 1  # overlay of the player facing left; right, up and down follow
 ASLEEP = 5
 
-ICON = 5 / 7  # side of an icon in its tile
-RIM = 1 / 28  # width of the rim around a digit
-LARGE = 14  # side from which a tile is large, in pixels
+ICON = 5 / 7  # side of an icon, as a fraction of its tile's side
+RIM = 1 / 28  # width of the rim around a digit, in tile sides
+LARGE = 14  # smallest side of a large tile, in pixels
 
 
 class Numbers(NamedTuple):
-    """Numbers of an edition's sprites."""
+    """Indices of an edition's sprites and overlays (things drawn on a block)."""
 
-    overlays: dict[str, int]  # of mobs; of projectiles to the left, then right, up and down follow
-    drawings: tuple[tuple[Layer, ...], ...]  # of overlay 1, 2, ...
-    pairs: tuple[tuple[Block, int], ...]  # blocks with the overlays that can be on them
-    placed: np.ndarray  # int32 (blocks, overlays): sprite of an overlay on a block
-    icons: dict[str, int]  # icon for a count of 0; icons for 1, 2, ... follow
-    most: int  # highest count shown
-    blank: int  # the blank tile
+    # Overlay of each mob, and of each projectile flying left; its right, up and down follow.
+    overlays: dict[str, int]
+    drawings: tuple[tuple[Layer, ...], ...]  # drawing of overlay 1, 2, ...
+    pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that can be on it
+    placed: np.ndarray  # sprite of each overlay on each block, int32 (blocks, overlays)
+    icons: dict[str, int]  # sprite of each icon for a count of 0; counts 1, 2, ... follow
+    most: int  # highest count that is drawn
+    blank: int  # sprite of the blank tile
     total: int
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Number the sprites of an edition."""
+    """Return the indices of an edition's sprites."""
     drawings, overlays = _overlays(rules)
     pairs = tuple(_pairs(rules, overlays))
     blank = len(rules.blocks) + len(pairs)
@@ -56,7 +57,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Drawings of player, mobs and projectiles, and the first overlay number of each name."""
+    """Return the drawings of player, mobs and projectiles, and each name's first overlay number."""
     drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
@@ -69,7 +70,10 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Blocks with possible overlays: mobs where they can go, a dead player even off the map."""
+    """Return the pairs of a block and a possible overlay on it.
+
+    Mobs can be where they can go, the player also off the map: dead, in lava there.
+    """
     players = range(PLAYER, ASLEEP + 1)
     flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
     pairs: list[tuple[Block, int]] = []
@@ -85,7 +89,7 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # An impossible overlay, in a world set up by hand, is shown on a path.
+    # Overlays that the rules put on no such block, as in a hand-made state, are drawn on a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):
@@ -117,7 +121,7 @@ def atlas(rules: Rules, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=32)
 def _count(number: int, size: int) -> tuple[Layer, ...]:
-    """Return a white digit with a black rim; smaller in large tiles."""
+    """Return a white digit with a black rim; in large tiles it takes a smaller part of the tile."""
     share = 1.0 if size < LARGE else 0.6
     corner = 1 - share
     layers = (Layer(digit(number, RIM), (0, 0, 0)), Layer(digit(number), WHITE))

@@ -1,4 +1,4 @@
-"""Sprite numbers of a state: the view, and the inventory below it."""
+"""Sprite indices of a state: the view, and the inventory below it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from .sprites import ASLEEP, numbers
 def tiles(
     rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
 ) -> Int32[Array, "all_rows columns"]:
-    """Return the sprite numbers, in daylight: the view, and the inventory below it."""
+    """Return the sprite indices, in daylight: the view, and the inventory below it."""
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
     placed = jnp.asarray(given.placed.reshape(-1)).at[index].get(mode="clip")
@@ -24,15 +24,15 @@ def tiles(
 
 
 def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """Return the overlay of each cell: the last one drawn upstream, with projectiles on top."""
+    """Return the overlay of each cell: the last one that Craftax draws, projectiles on top."""
     first = numbers(rules).overlays
     return flying(rules, world, world.projectiles, first, standing(rules, world, first))
 
 
 def standing(rules: Rules, world: World, first: Mapping[str, int]) -> Int32[Array, "rows columns"]:
-    """Return the player or mob in each cell of the view by number, 0 for none.
+    """Return the overlay number of the player or mob in each cell of the view, 0 for none.
 
-    `first` gives the numbers of mobs; the player's are in `sprites`.
+    `first` gives the overlay numbers of mobs by name; the player's are in `sprites`.
     """
     height, width = rules.view
     middle = np.zeros((height, width), np.bool_)
@@ -52,7 +52,10 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Put projectiles over the numbers `shown`; `first` gives the numbers of those to the left."""
+    """Replace overlay numbers `shown` in the cells of projectiles by the projectiles' numbers.
+
+    `first` gives the number of each projectile flying left; right, up and down follow.
+    """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
         across = (slot.d_column > 0).astype(jnp.int32)
@@ -68,13 +71,13 @@ def _is_here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns
 
 
 def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
-    """Return icons with counts, in upstream's order; a count of 0 is blank."""
+    """Return the sprites of icons with their counts, in Craftax's order; a count of 0 is blank."""
     order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
     given, counts = numbers(rules), {**world.vitals, **world.items}
     first = np.full(2 * rules.view[1], given.blank, np.int32)
     first[: len(order)] = [given.icons[name] for name in order]
     place = np.arange(first.size, dtype=np.int32)
     shown = jnp.zeros(first.shape, jnp.int32)
-    for i, name in enumerate(order):  # a stack would cost a kernel for each
+    for i, name in enumerate(order):  # a stack would cost a kernel for each count on a GPU
         shown = jnp.where(place == i, counts[name], shown)
     return (shown.clip(0, given.most) + first).reshape(2, rules.view[1])
