@@ -85,7 +85,7 @@ class WorldTransformer(nn.Module):
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
         self.before = dense(self.width)
-        if self.vocabulary.rest:  # Flax layers need at least one input
+        if self.vocabulary.rest:  # a dense layer needs at least one input and output
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
         places = (rows * columns + 1, self.width)

@@ -81,7 +81,7 @@ class Settings(Memory, QLearning):
 
     @property
     def reach(self) -> int:
-        """Number of slots from a sequence's first slot to its last."""
+        """Distance in slots from a sequence's first slot to its last."""
         return self.length - 1
 
     @property
@@ -105,7 +105,7 @@ class Sequences(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # False: the slot only holds a truncated episode's final obs
+    is_step: Bool[Array, "batch slots"]  # False: slot of a truncated episode's final observation
     weight: Float32[Array, " batch"]
 
 
