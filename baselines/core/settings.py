@@ -139,7 +139,7 @@ class Learning(Common):
 
     epochs: Count = 4  # passes over a rollout
     minibatches: Count = 8  # gradient steps per pass
-    gae_lambda: Swept[Share] = 0.95  # lambda of GAE: 0 one-step advantages, 1 Monte Carlo returns
+    gae_lambda: Swept[Share] = 0.95  # lambda of GAE and lambda-returns: 0 one-step, 1 Monte Carlo
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)

@@ -89,7 +89,7 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # reward of leaving the moment
+        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # reward of this step
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
     zero = jnp.zeros_like(reward[0])

@@ -51,7 +51,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Return facts about a fragment (version of the weights, bytes, seconds), and it."""
+        """Return facts (version of the weights, bytes, seconds) and a fragment."""
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
