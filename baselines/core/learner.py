@@ -96,14 +96,15 @@ class Algorithm(NamedTuple):
     - `Runner`, the training state between updates, a NamedTuple of arrays with a field `weights`,
       and `DIVIDED`, the names of its fields whose first axis is this device's environments
       (default: those in rollouts.py);
-    - `build(env, settings, devices)`, which returns the `Learner` (default: `registry.build`);
+    - `build(algorithm, env, settings, devices)`, which returns the `Learner` (default:
+      `registry.build`);
     - `training_env(env, settings)`, the environment that it trains in (default: `env`);
     - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this
       many seeds on a device or play this many episodes in the final evaluation;
     - `evaluate(learner, weights, agents, episodes)`, which returns the content of eval.json, and
       `as_text(result)`, which returns it as text (default: core/episodes.py);
-    - `next_command(settings)`, the command to suggest after training, with placeholders `{env}` and
-      `{run}`, and its title;
+    - `next_command(settings)`, the title and the text of a command to suggest after training, with
+      placeholders `{env}` and `{run}`;
     - `shown(settings, record)`, the text of the progress line instead of the return;
     - `params(learner)`, environment params that are arguments of the compiled program: `init`
       then takes them as third argument, and runners have a field `params`;

@@ -87,7 +87,7 @@ def td_target(
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the quantile Huber loss of the sampled actions; `error` holds it per item."""
+    """Return the quantile Huber loss of the sampled actions; `error` holds that of each item."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)

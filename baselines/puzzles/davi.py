@@ -313,6 +313,6 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the command to suggest after training, and its title."""
+    """Return the title and the text of the command to suggest after training."""
     algorithm = " --algorithm qstar" if settings.q else ""
     return "Search with it", "solve {env} --model {run}" + algorithm

@@ -378,5 +378,5 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the command to suggest after training, and its title."""
+    """Return the title and the text of the command to suggest after training."""
     return "Plan with it", "solve {env} --model {run}"
