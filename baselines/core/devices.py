@@ -19,7 +19,7 @@ from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 from jaxenvs import Env, VectorEnv, make_vec
 from jaxenvs.core.vector import usual_source
 
-DEVICES = "devices"  # the mesh's only axis
+DEVICES = "devices"  # name of the mesh's only axis
 EVERYWHERE = PartitionSpec()  # spec of replicated arrays
 DIVIDED = PartitionSpec(None, DEVICES)  # spec of arrays (seeds, envs, ...) with divided envs
 POOL = 4096  # number of levels that the reset source `pool` prepares, over all devices

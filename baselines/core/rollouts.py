@@ -45,10 +45,10 @@ class Runner(NamedTuple):
     swept: PyTree[Array] = ()  # swept settings by name, which override the learner's
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
     replay_buffer: PyTree[Array] = ()  # ReplayBuffer
-    history: PyTree[Array] = ()  # the model's input from each environment's episode so far
+    history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
     first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
-    critic: PyTree[Array] = ()  # weights with a first axis of critics, if `weights` are an actor's
+    critic: PyTree[Array] = ()  # weights of all critics, stacked, if `weights` are an actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
     priorities: PyTree[Array] = ()  # priorities of the replay buffer's slots; (): uniform sampling

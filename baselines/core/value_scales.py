@@ -52,7 +52,7 @@ class Rescaled:
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the network."""
-        if name == "network":  # not set yet while an instance is copied
+        if name == "network":  # not set yet when `copy` or `pickle` makes an instance
             raise AttributeError(name)
         return getattr(self.network, name)
 

@@ -110,7 +110,7 @@ def _chosen_by(run: Run) -> list[dict[str, Any]]:
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first on a tie
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # ties: first
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
         found.append({"update": best["update"], "return": returned, "policy": policy})

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-EPISODES = 200  # largest number of episodes that a point averages; in an update few, short ones end
+# Largest number of episodes that a point averages. The mean of one update would be biased: few
+# episodes end in it, and short ones end first.
+EPISODES = 200
 SHARE = 10  # in a short run, a point averages a tenth of a seed's episodes
 NAMED = 8  # largest number of seeds with separate colours; more are drawn pale, with their median
 

@@ -175,7 +175,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "fields": run.config.fields,
         "params": run.config.params,
         "algorithm": run.config.algorithm,
-        "search": False,  # the program contains only the network
+        "search": False,  # no search: the program contains only the network
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),

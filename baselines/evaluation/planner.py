@@ -29,7 +29,7 @@ class Planner:
     """Search domain with its learned heuristic."""
 
     puzzle: Puzzle
-    domain: Any  # the puzzle, or a learned `search.Domain`
+    domain: Any  # search domain: the puzzle, or a learned `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of actions; None: no head
     # (levels of the puzzle, key) -> levels of the domain; None if they are the same.

@@ -32,7 +32,7 @@ class Seen(NamedTuple):
     """
 
     table: UInt32[Array, "envs slots"]  # hashes of (observation, episode)
-    episode: UInt32[Array, " envs"]  # count of the environment's episodes, from 1
+    episode: UInt32[Array, " envs"]  # index of the current episode, from 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -130,7 +130,7 @@ class MuZeroNetwork(Network):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
-        """Apply `cause`, an action or a chance code, to a latent state; also return features."""
+        """Apply `cause`, an action or a chance code, to a latent state; also return reward features."""
         cause = cause * np.float32(np.sqrt(self.latent))  # scale a one-hot to a latent state's norm
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
@@ -232,7 +232,7 @@ class BoardNetwork(MuZeroNetwork):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " features"]]:
-        """Apply `cause`, an action or a chance code, to a latent state; also return features."""
+        """Apply `cause`, an action or a chance code, to a latent state; also return reward features."""
         change, features = layers(latent.astype(self.dtype), cause.astype(self.dtype))
         return standard(latent + change.astype(jnp.float32)), features
 

@@ -28,7 +28,7 @@ class Network(nn.Module):
     observation_space: spaces.Space
     num_actions: int  # outputs of the policy: logits, or means and deviations for a Box
     hidden: Sequence[int]  # width of each layer
-    embed: int  # features per cell of a map or picture; 0: one-hots
+    embed: int  # features per cell of a map or picture; 0: one-hot vectors
     read: Callable[[Any], Any] = identity  # converts an observation to one of `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen

@@ -111,7 +111,7 @@ class Runner(NamedTuple):
     weights: PyTree[Array]  # weights of "model" and of the heuristic "q"
     target: PyTree[Array]  # target network of "q"
     optimiser: PyTree[Array]  # optimiser states of "model" and "q"
-    seen: Transitions  # data set
+    seen: Transitions  # data set of random transitions
     updates: Int32[Array, "*seeds"]  # updates made so far
     age: Int32[Array, "*seeds"]  # updates since the target network was copied
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key

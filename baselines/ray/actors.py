@@ -72,7 +72,7 @@ def use_one_thread() -> None:
     computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
-    os.environ["NPROC"] = "1"  # the size of XLA's pool of threads
+    os.environ["NPROC"] = "1"  # size of XLA's thread pool
     jax.config.update("jax_platforms", "cpu")
 
 

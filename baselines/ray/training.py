@@ -195,7 +195,7 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # for the checkpoint to be written: new learners may read it
+            keeper.wait()  # new learners may read the checkpoint that is being written
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt

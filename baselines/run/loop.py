@@ -217,7 +217,7 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
-_TRAIN = train  # the function, as a parameter of `command` has the same name
+_TRAIN = train  # second name of the function, which a parameter of `command` shadows
 
 
 def command(
