@@ -130,7 +130,10 @@ class MuZeroNetwork(Network):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
-        """Apply `cause`, an action or a chance code, to a latent state; also return reward features."""
+        """Apply `cause`, an action or a chance code, to a latent state.
+
+        Also return the features from which the reward is predicted.
+        """
         cause = cause * np.float32(np.sqrt(self.latent))  # scale a one-hot to a latent state's norm
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
@@ -232,7 +235,10 @@ class BoardNetwork(MuZeroNetwork):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " features"]]:
-        """Apply `cause`, an action or a chance code, to a latent state; also return reward features."""
+        """Apply `cause`, an action or a chance code, to a latent state.
+
+        Also return the features from which the reward is predicted.
+        """
         change, features = layers(latent.astype(self.dtype), cause.astype(self.dtype))
         return standard(latent + change.astype(jnp.float32)), features
 

@@ -77,7 +77,7 @@ class Replaying(Common):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Iterations until `warm_up` steps are made; the last one already takes gradient steps."""
+        """Number of iterations until `warm_up` steps are made; gradient steps start in the last."""
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:

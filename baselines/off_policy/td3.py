@@ -33,9 +33,9 @@ class Settings(actor_critic.Replaying):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
-    noise: Swept[float] = 0.1  # std of exploration noise; 1 is half the range of the actions
-    target_noise: Swept[float] = 0.2  # std of the noise in TD targets, in the same unit
-    target_noise_limit: Swept[Unlimited] = 0.5  # limit that clips this noise, in the same unit
+    noise: Swept[float] = 0.1  # std of exploration noise, in half ranges of the actions
+    target_noise: Swept[float] = 0.2  # std of noise in TD targets, in half ranges of the actions
+    target_noise_limit: Swept[Unlimited] = 0.5  # limit of this noise, in half ranges of the actions
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")

@@ -114,7 +114,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` for too few held-out tasks, or for tasks that cannot be predicted."""
+    """Raise `ValueError` for too few held-out tasks, or if the network cannot predict tasks."""
     settings, trials = learner.settings, learner.env.env.env
     held_out = tested(trials.env, settings).num_tasks
     if held_out < episodes:
