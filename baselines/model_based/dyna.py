@@ -63,9 +63,8 @@ class Settings(ppo_rnn.Settings):
     imagined_rollouts: int = 8  # imagined rollouts per update, trained on as a real one; 0: none
     imagined_envs: Count = 48  # episodes of an imagined rollout, on all devices together
     imagined_steps: Count = 16  # steps of an imagined rollout
-    least_chance: float = (
-        0.05  # smallest probability that is sampled, relative to the highest; 0: any category
-    )
+    # Smallest probability of a category that is sampled, relative to the highest; 0: any.
+    least_chance: float = 0.05
 
     def check(self) -> None:
         super().check()

@@ -39,9 +39,8 @@ class Settings(ppo.Settings):
 
     actors: Count = 4  # sampling processes, among which `num_envs` is divided
     learners: Count = 1  # learner processes, among which the fragments are divided
-    mode: Literal["sync", "async"] = (
-        "sync"  # sync, or async: actors do not wait for the newest weights
-    )
+    # How actors and learners work together: sync, or async (actors do not wait for new weights).
+    mode: Literal["sync", "async"] = "sync"
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
