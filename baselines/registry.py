@@ -144,7 +144,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _check_discrete(env: Any) -> None:
-    """Raise `ValueError` for an action space whose actions E3B cannot count."""
+    """Raise `ValueError` unless actions are Discrete, as E3B's inverse model requires."""
     if not isinstance(env.action_space, Discrete):
         raise ValueError(
             f"novelty=e3b needs discrete actions, and {env.name} has the action space "

@@ -42,7 +42,7 @@ class NovelD(RND):
     alpha: float = 0.5  # coefficient of the novelty before a step, which is subtracted
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
-        """Return tables that contain the first observations."""
+        """Return hash tables that contain the first observation of each environment."""
         marks = jax.vmap(fingerprint)(obs)
         empty = Seen(jnp.zeros((len(marks), SLOTS), jnp.uint32), jnp.ones(len(marks), jnp.uint32))
         return add_visits(empty, marks)[0]

@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer; the last one has an observation only."""
+    """Successive slots of the replay buffer; of the last one, only the observation is used."""
 
     obs: PyTree[Array]  # (*batch, steps + 1, ...)
     history: History  # (*batch, steps + 1, ...)

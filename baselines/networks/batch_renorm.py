@@ -49,7 +49,7 @@ class Whole(NamedTuple):
 
 
 def product(a: Array, b: Array) -> Array:
-    """Return a matrix product in full float32, which accelerators round by default."""
+    """Return a matrix product in full float32; by default, accelerators use fewer bits."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 

@@ -78,7 +78,7 @@ def two_hot(
 
 
 def mean(logits: Float[Array, "*batch atoms"], spacing: float) -> Float32[Array, "*batch"]:
-    """Return the number that a distribution over atoms represents."""
+    """Return the number that a distribution over atoms encodes: h^-1 of its mean."""
     top = logits.shape[-1] // 2
     atoms = np.arange(-top, top + 1, dtype=np.float32)
     place = (jax.nn.softmax(logits.astype(jnp.float32)) * atoms).sum(axis=-1)

@@ -70,7 +70,7 @@ class Categorical(QNetwork):
         return np.linspace(self.v_min, self.v_max, self.atoms, dtype=np.float32)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return Q(s, a), the means of the distributions."""
+        """Return Q(s, a), the mean of each action's distribution."""
         return jax.nn.softmax(answer) @ self.support
 
 

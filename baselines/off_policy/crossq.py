@@ -109,7 +109,7 @@ def joint_values(
     action: Array,
     key: Array | None = None,
 ) -> tuple[Float32[Array, "critics batch"], PyTree[Array]]:
-    """Return each critic's values of a training batch, and its batch statistics afterwards."""
+    """Return each critic's values for a training batch, and its updated batch statistics."""
     network = actor_critic_networks.critic_of(learner)
 
     def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:

@@ -89,7 +89,7 @@ def update(
 
 
 def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
-    """Return the unchanged runner and Q(s, a) of all actions in its observations."""
+    """Return the unchanged runner, and Q(s, a) of all actions for its observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 

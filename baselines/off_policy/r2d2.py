@@ -239,7 +239,7 @@ def sequences_at(
 def unroll(
     learner: Learner[Settings], weights: PyTree[Array], sequences: Sequences
 ) -> Float32[Array, "batch steps actions"]:
-    """Return the values of all actions in the observations after the burn-in."""
+    """Return the values of all actions for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
     # Reset after the final observation of a truncated episode, whose slot has `is_step` False.
     done = sequences.terminated | ~sequences.is_step

@@ -98,7 +98,7 @@ network = TaskMemory.of
 
 
 def training_env(env: Env, settings: Settings) -> Env:
-    """Return the training trials, with the previous action and reward in the observation."""
+    """Return the environment of training trials, which also observes the previous step."""
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 

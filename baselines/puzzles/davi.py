@@ -197,7 +197,7 @@ def targets(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
-    """Return the Q-learning targets of each action of boards."""
+    """Return the Q-learning targets of all actions for each board."""
     env = learner.env
 
     def after(board: PyTree[Array]) -> tuple[Array, Array, Array]:

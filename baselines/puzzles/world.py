@@ -243,7 +243,7 @@ def walk_codes(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of each action of codes, at most `furthest`."""
+    """Return the Q-learning targets of all actions for each code, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:

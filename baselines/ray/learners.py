@@ -37,7 +37,7 @@ def improve(
 
 
 def use_device(on_cpu: bool) -> None:
-    """Drop the simulated devices of the parent process, and use the CPU if `on_cpu`."""
+    """Ignore the parent process's XLA_FLAGS (simulated devices), and use the CPU if `on_cpu`."""
     os.environ.pop("XLA_FLAGS", None)
     if on_cpu:
         jax.config.update("jax_platforms", "cpu")

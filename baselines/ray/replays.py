@@ -61,7 +61,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Sample batches of items with replacement; `mark` then updates their errors."""
+        """Sample batches of items with replacement; `mark` later updates their priorities."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]

@@ -146,7 +146,7 @@ def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
 
 
 def placed_params(learner: Learner[Any]) -> PyTree[Array]:
-    """Return the environments' params, replicated on all devices, for `start` and `run_chunk`."""
+    """Return the environment params, replicated on all devices, for `start` and `run_chunk`."""
     return learner.devices.place(jax.device_get(learner.params), EVERYWHERE)
 
 

@@ -187,7 +187,7 @@ def check(log: str) -> list[str]:
 
 
 def started(log: str, run: Run) -> dict[str, Sink]:
-    """Return the started sinks of a run; `RunError` if one cannot start."""
+    """Start the sinks of a run and return them by name; `RunError` if one cannot start."""
     made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
     for name, sink in made.items():
         try:
