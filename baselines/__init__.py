@@ -23,7 +23,7 @@ from . import old_names
 
 # Packages of the extra `train`.
 NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
-GYM = "gym:"  # prefix of ids of Gymnasium's environments, which actors of Ray step
+GYM = "gym:"  # prefix of the ids of Gymnasium environments, which Ray actors step
 
 require(NEEDED, "train")
 old_names.install()

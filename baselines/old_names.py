@@ -1,7 +1,7 @@
-"""Old names of modules of `jaxenvs.baselines`; each warns and works for one release.
+"""Old names of modules of `jaxenvs.baselines`, which work for one release, with a warning.
 
-`jaxenvs.baselines.ppo` is `jaxenvs.baselines.on_policy.ppo` today. The old module has the
-attributes of the new ones.
+For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing an old name
+gives a module with the attributes of the new ones.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
-MOVED = {  # old package: package today, modules that kept their name
+MOVED = {  # old package -> new package -> modules that kept their name
     "": {
         "core": "devices metrics minibatches moments planning policy priorities replay_buffer "
         "returns reward_scaling schedules settings statistics target_scaling value_scales",
@@ -34,7 +34,7 @@ MOVED = {  # old package: package today, modules that kept their name
         "evaluation": "curve",
     },
 }
-RENAMED = {  # old module: modules that have its attributes today
+RENAMED = {  # old module -> new modules that have its attributes
     "acting": ("core.rollouts",),
     "algorithms": ("registry", "core.learner"),
     "davi": ("puzzles.davi", "storage.heuristics"),
@@ -47,7 +47,7 @@ RENAMED = {  # old module: modules that have its attributes today
 
 
 def modules_of(name: str) -> tuple[str, ...]:
-    """Return the modules of today that an old module's name stands for; () for any other name."""
+    """Return the new names of the module with an old name; () for any other name."""
     if name in RENAMED:
         return RENAMED[name]
     folder, _, module = name.rpartition(".")
@@ -74,7 +74,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Moved(spec.name, [f"{PACKAGE}.{name}" for name in _names(spec.name)])
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Warn once: nothing else runs."""
+        """Warn that the name is old; the module has no code to run."""
         today = " and ".join(f"{PACKAGE}.{name}" for name in _names(module.__name__))
         warnings.warn(
             f"{module.__name__} is now {today}; the old name goes with the next release",
@@ -84,7 +84,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Moved(types.ModuleType):
-    """A module that looks its attributes up in others."""
+    """Module that forwards attributes to other modules."""
 
     def __init__(self, name: str, sources: list[str]) -> None:
         super().__init__(name, f"Old name of {' and '.join(sources)}.")
@@ -104,6 +104,6 @@ def _names(fullname: str) -> tuple[str, ...]:
 
 
 def install() -> None:
-    """Let old names be imported: after all others, so that a module that exists is found first."""
+    """Add the finder of old names, as the last one, so that existing modules are found first."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

@@ -1,7 +1,7 @@
 """Settings tuned per environment, declared in the `presets` module of each package of learners.
 
-Later rows override earlier ones where several match an id. Rows with a name apply only where
-`--preset` asks for it.
+If several presets match an id, later ones override earlier ones. Presets with a name apply only if
+`--preset` gives it.
 """
 
 import re
@@ -21,9 +21,9 @@ PRESETS = tuple(
 
 
 def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
-    """Return all rows that match a registered id (not an alias), merged into one.
+    """Return all presets that match a registered id (not an alias), merged into one.
 
-    Raises `ValueError` if the id has no rows of that name.
+    Raises `ValueError` if the id has no presets of this name.
     """
     if name not in names(id, algorithm):
         known = ", ".join(filter(None, names(id, algorithm))) or "none"
@@ -34,7 +34,7 @@ def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
 
 
 def names(id: str, algorithm: str = "ppo") -> list[str | None]:
-    """Return the names that `preset` accepts for an id, first None for the usual settings."""
+    """Return the names that `preset` accepts for an id; the first is None, the usual settings."""
     return list(dict.fromkeys([None, *(row.name for row in _rows(id, algorithm))]))
 
 

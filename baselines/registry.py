@@ -1,6 +1,6 @@
 """Table of learners: a new learner is a module, a row here and a page.
 
-The command line, `--completion`, `load_policy` and the recorder of results read this table.
+The command line, `--completion`, `load_policy` and evaluation/record.py read this table.
 """
 
 import dataclasses
@@ -29,19 +29,19 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # network settings that older runs or other learners lack
+)  # network settings that older runs and some learners do not have
 OF_VALUES = ("hidden", "embed", "dueling")  # network settings of the DQN family
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
 USUAL = "ppo"
-WITH_RAY = "ppo-ray"  # learner of --ray
+WITH_RAY = "ppo-ray"  # learner that --ray selects
 
 ANY = (Discrete, MultiDiscrete, Box)
 RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return a learner in `num_envs` environments; `ValueError` for invalid settings.
+    """Return a learner with `num_envs` environments; `ValueError` for invalid settings.
 
     `env` is the training environment, see `training_env`.
     """
@@ -58,7 +58,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains, given the environment of the id."""
+    """Return the environment in which a learner trains: `env`, of the id, with wrappers."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):
@@ -69,7 +69,7 @@ def training_env(name: str, env: Env, settings: Any) -> Env:
 def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
     """Return the policy network for an `Env` or, with Ray, for a Gymnasium environment.
 
-    Raises `KeyError` for a missing setting.
+    Raises `KeyError` if `settings` lacks one of `row.shape`.
     """
     check_actions(row, env)
     given = {name: settings[name] for name in row.shape}
@@ -96,7 +96,7 @@ def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
 
 
 def check_actions(row: Algorithm, env: Any) -> None:
-    """Raise `ValueError` for an environment whose actions the learner cannot take."""
+    """Raise `ValueError` if the learner does not support the environment's action space."""
     space = env.action_space
     if type(space) in row.actions:
         return
@@ -115,9 +115,9 @@ def search(
     settings: Mapping[str, Any],
     simulations: int | None = None,
 ) -> Search | None:
-    """Return the search of a trained policy, or None; `simulations` as in `search_of`.
+    """Return the search of a trained policy, or None; `search_of` describes `simulations`.
 
-    Settings that an older run lacks have their default values.
+    Settings that an older run lacks get their default values.
     """
     if not row.searches and not simulations:
         return None
@@ -144,7 +144,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _check_discrete(env: Any) -> None:
-    """Raise `ValueError` for an action space whose actions E3B cannot count."""
+    """Raise `ValueError` unless actions are Discrete, as E3B's inverse model requires."""
     if not isinstance(env.action_space, Discrete):
         raise ValueError(
             f"novelty=e3b needs discrete actions, and {env.name} has the action space "

@@ -1,9 +1,10 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
 A bonus is a frozen dataclass of pure functions: `init` returns its networks and statistics, `begin`
-its state in each environment's episode, and `rewards` trains on a rollout and returns the novelty
-of each step. Bonuses are divided by the standard deviation of their discounted returns. They never
-read the previous action, even where the policy does: it would reveal the action.
+returns its state of each environment's episode, and `rewards` trains on a rollout and returns the
+novelty of each step. Bonuses are divided by the standard deviation of their discounted returns.
+They never read the previous action, even where the policy does: E3B's inverse model could copy the
+action that it should predict.
 """
 
 import dataclasses
@@ -35,12 +36,12 @@ KINDS = {
 class Visits(NamedTuple):
     """Observations and actions of a rollout."""
 
-    obs: PyTree[Array]  # (steps + 1, envs, ...), the last one after the rollout
+    obs: PyTree[Array]  # (steps + 1, envs, ...); the last one follows the rollout
     action: Int32[Array, "steps envs"]
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 
 
-# Networks and statistics, episode state and discounted sums after the rollout; the bonuses.
+# (networks and statistics, episode states, discounted sums, all after the rollout; bonuses)
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
@@ -48,23 +49,23 @@ Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "ste
 class Bonus:
     """Base class of exploration bonuses."""
 
-    space: spaces.Space  # of the networks' input
+    space: spaces.Space  # space of the networks' input
     read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
-    embed: int = 8  # features per cell of a map; 0: one-hots
-    conv: tuple[int, ...] = ()  # see encoders.Encoder
+    embed: int = 8  # features per cell of a map; 0: one-hot vectors
+    conv: tuple[int, ...] = ()  # convolutions of a map, see `encoders.Encoder`
     weight: float = 0.1  # weight of the bonus in the reward
     gamma: float = 0.99  # discount factor of the bonus
     minibatches: int = 8  # gradient steps per rollout
     learning_rate: float = 1e-4
-    width: int = 128  # of each layer
-    num_actions: int = 1  # 0: the action space is not Discrete
+    width: int = 128  # width of each layer
+    num_actions: int = 1  # number of actions; 0: the action space is not Discrete
 
     def init(self, key: Array, obs: PyTree[Array]) -> Any:
-        """Return initial networks and statistics for observations like this one."""
+        """Return initial networks and statistics; `obs` is an example of an observation."""
         raise NotImplementedError
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the state of each environment's episode after its first observation."""
+        """Return the bonus's state of each environment's episode after its first observation."""
         return ()
 
     def rewards(
@@ -75,7 +76,7 @@ class Bonus:
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Train on a rollout; return the novelty of each step's successor.
+        """Train on a rollout; return the novelty of each step's next observation.
 
         `returns` are each environment's discounted sums of bonuses before the rollout. Bonuses of
         steps that end an episode are undefined.
@@ -89,9 +90,9 @@ class Bonus:
         new: Float32[Array, "steps envs"],
         devices: Devices,
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Divide bonuses by the deviation of their discounted returns.
+        """Divide bonuses by the standard deviation of their discounted sums.
 
-        Also return the moments and the last discounted sums.
+        Also return the updated moments and the last discounted sums.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)
@@ -102,8 +103,8 @@ class Bonus:
     ) -> Float32[Array, "steps envs"]:
         """Return discounted sums of bonuses up to each step, across episodes and rollouts.
 
-        If the sum restarted with each rollout it would be a ramp, whose deviation depends on the
-        ramp's height.
+        If sums restarted with each rollout, they would rise during it, and their deviation would
+        mostly measure that rise.
         """
 
         def add(total: Array, bonus: Array) -> tuple[Array, Array]:
@@ -114,7 +115,7 @@ class Bonus:
 
 
 def of_settings(learner: Learner[Any]) -> Bonus | None:
-    """Return the bonus of a learner's settings, or None."""
+    """Return the bonus that a learner's settings select, or None."""
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
         return None
@@ -135,7 +136,7 @@ def visible(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
 
 
 def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
-    """Return the fields of a runner for the bonus; {} without a bonus."""
+    """Return the bonus's fields of a runner; {} if there is no bonus."""
     bonus, obs = of_settings(learner), visible(learner, obs)
     if bonus is None:
         return {}
@@ -148,7 +149,7 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Add the bonus of each step's successor in its episode to the rewards."""
+    """Add the bonus of each step's next observation to the rewards, except at ends of episodes."""
     bonus = of_settings(learner)
     if bonus is None:
         return runner, rollout

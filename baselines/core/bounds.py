@@ -1,4 +1,4 @@
-"""Bounds of a learner's settings, declared as types of their fields: `gamma: Share = 0.99`."""
+"""Bounds of a learner's settings, declared in the types of fields: `gamma: Share = 0.99`."""
 
 import functools
 import inspect
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
-    """Numbers that a setting may take."""
+    """Range of numbers that a setting may have."""
 
     least: float = 0.0
     most: float = math.inf
-    open: bool = False  # whether `least` itself is excluded
+    open: bool = False  # whether `least` is excluded
     infinite: bool = False  # whether infinity is allowed
 
     def check(self, name: str, value: float) -> None:
@@ -33,13 +33,13 @@ class Bounds(NamedTuple):
         raise ValueError(f"{name}={value} must be {limit}")
 
 
-USUAL = Bounds()  # for numbers without declared bounds
+USUAL = Bounds()  # bounds of numbers that declare none
 Count = Annotated[int, Bounds(least=1)]
 Share = Annotated[float, Bounds(most=1.0)]
 Rate = Annotated[float, Bounds(most=1.0, open=True)]
 Signed = Annotated[float, Bounds(least=-math.inf)]
 Unlimited = Annotated[float, Bounds(infinite=True)]
-Swept = T | Array  # a number that `--sweep` may replace by an array of the compiled program
+Swept = T | Array  # number that `--sweep` may replace by an input array of the compiled program
 
 
 @functools.cache

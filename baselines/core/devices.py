@@ -1,7 +1,7 @@
-"""Devices of a run: one program on all of them, each with its share of the environments (SPMD).
+"""Devices of a run: all run one program, each on a part of the environments (SPMD).
 
 Weights, optimiser and keys are replicated and stay equal, because every device applies the same
-averaged gradients; environments and their data are divided. With one device the functions below
+averaged gradients; environments and their data are divided. With one device, the functions below
 return their arguments and add nothing to the program.
 """
 
@@ -19,10 +19,10 @@ from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 from jaxenvs import Env, VectorEnv, make_vec
 from jaxenvs.core.vector import usual_source
 
-DEVICES = "devices"  # the mesh's only axis
-EVERYWHERE = PartitionSpec()  # replicated
-DIVIDED = PartitionSpec(None, DEVICES)  # (seeds, envs, ...), environments are divided
-POOL = 4096  # prepared levels of all devices together, for the reset source `pool`
+DEVICES = "devices"  # name of the mesh's only axis
+EVERYWHERE = PartitionSpec()  # spec of replicated arrays
+DIVIDED = PartitionSpec(None, DEVICES)  # spec of arrays (seeds, envs, ...) with divided envs
+POOL = 4096  # number of levels that the reset source `pool` prepares, over all devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Devices:
 
     @classmethod
     def chosen(cls, text: str) -> "Devices":
-        """Return the devices of `--devices N|all`; `ValueError` for more than are available."""
+        """Return the devices that `--devices N|all` asks for; `ValueError` if there are fewer."""
         there = jax.device_count()
         if text == "all":
             return cls(there)
@@ -53,9 +53,9 @@ class Devices:
         return cls(int(text))
 
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
-        """Return one device's share of the environments; `ValueError` if they do not divide evenly.
+        """Return the environments of one device; `ValueError` if they do not divide evenly.
 
-        Each device has a separate stock of levels, sized for its share.
+        Each device has a separate stock of levels, sized for its number of environments.
         """
         source = usual_source(env) if reset_source is None else reset_source
         if num_envs % self.count:
@@ -90,13 +90,13 @@ class Devices:
         return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])
 
     def all_gather(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
-        """Concatenate the rows of all devices, in the order of devices."""
+        """Concatenate the arrays of all devices along the first axis, in the order of devices."""
         return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
 
     def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
-        """Distribute rows evenly: the first device gets the first ones, and so on.
+        """Distribute batch items evenly: the first device gets the first ones, and so on.
 
-        Every device has all rows of the arrays, but row i is valid only on device `source[i]`.
+        On every device the arrays have all items, but item i is valid only on device `source[i]`.
         """
         if self.count == 1:
             return tree
@@ -111,7 +111,7 @@ class Devices:
         return jax.tree.map(deal, tree)
 
     def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Average float arrays over the devices, with one exchange for the whole tree."""
+        """Average float arrays over the devices, in one all-reduce for the whole tree."""
         if self.count == 1:
             return tree
         values, rebuild = ravel_pytree(tree)
@@ -133,7 +133,7 @@ class Devices:
         self,
         values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
-        """Return mean and variance of each row, over its values on all devices."""
+        """Return the mean and variance of `values[i]` for each i, over all devices."""
         values = values.reshape(len(values), -1)
         here, variance = values.mean(axis=1), values.var(axis=1)
         mean = self.mean(here)
@@ -156,7 +156,7 @@ class Devices:
         )
 
     def place(self, tree: PyTree[np.ndarray], spec: PartitionSpec) -> PyTree[Array]:
-        """Copy arrays from this process's memory, where they are whole, to the devices."""
+        """Copy whole NumPy arrays of this process to the devices, divided as `spec` says."""
         if self.count == 1:
             return jax.tree.map(jnp.array, tree)
         sharding = NamedSharding(self.mesh, spec)
@@ -167,14 +167,14 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays that this process can read whole, wherever their parts are."""
+        """Return arrays of which this process can read all parts, also those on other processes."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)
         return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
 
     def on_one_device(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Copy arrays that are equal on all devices to one device of this process."""
+        """Copy replicated arrays to a single device of this process."""
         return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))
 
 

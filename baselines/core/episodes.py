@@ -18,7 +18,8 @@ from .planning import Search, search_of
 from .policy import Policy
 from .policy_statement import describe, in_brackets
 
-EVALUATION = 0x5EED  # folded into a seed's key: every evaluation plays the same, separate levels
+# Folded into a seed's key: all evaluations play the same levels, drawn separately from training's.
+EVALUATION = 0x5EED
 
 
 class Episodes(NamedTuple):
@@ -26,10 +27,10 @@ class Episodes(NamedTuple):
 
     returns: Float32[Array, "*seeds episodes"]
     lengths: Int32[Array, "*seeds episodes"]  # steps
-    terminated: Bool[Array, "*seeds episodes"]  # not truncated by the time limit
-    # Success; None if the environment does not define it.
+    terminated: Bool[Array, "*seeds episodes"]  # False: truncated by the time limit
+    # Whether the episode succeeded; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
-    # Achievements earned; None if the environment has none.
+    # Whether each achievement was earned; None if the environment has none.
     achieved: Bool[Array, "*seeds episodes achievements"] | None = None
 
 
@@ -38,10 +39,10 @@ def first_episodes(
 ) -> Episodes:
     """Play the first episode of each of `count` environments, however long it takes.
 
-    `act(key, obs, state)` returns the actions of the batch. With a `memory`, the recurrent state
-    before an episode's first observation, `act(key, obs, state, memory)` returns actions and
-    memories. Counting the first `count` episodes to end in environments that reset automatically
-    would favour short episodes.
+    `act(key, obs, state)` returns the actions of the batch. If `memory`, the recurrent state at the
+    start of an episode, is given, `act(key, obs, state, memory)` returns actions and recurrent
+    states. Counting the first `count` episodes to end in environments with autoreset would favour
+    short episodes.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -93,8 +94,8 @@ def tells_success(env: Env) -> bool:
 class Agents(NamedTuple):
     """Agents of a run: one for each seed and combination of swept settings."""
 
-    env: Env  # of the run, without the learner's wrappers
-    seeds: Sequence[int]  # of each agent
+    env: Env  # environment of the run, without the learner's wrappers
+    seeds: Sequence[int]  # seed of each agent
     labels: Sequence[dict[str, Any]]  # swept settings and seed of each agent
     greedy: bool  # whether evaluations take the most likely actions
 
@@ -106,7 +107,7 @@ class Agents(NamedTuple):
 
 
 class EvaluatedPolicy(NamedTuple):
-    """Policies of all agents of a learner, in the environment that evaluates them."""
+    """Policy of a learner with its evaluation environment; the agents' weights are arguments."""
 
     env: Env
     network: Any
@@ -123,7 +124,7 @@ class EvaluatedPolicy(NamedTuple):
     ) -> "EvaluatedPolicy":
         """Return the policy that all evaluations of a run play, greedy with `--eval-greedy`.
 
-        `simulations` as in `search_of`. `other` swaps sampled and greedy actions.
+        `search_of` describes `simulations`. `other` swaps sampled and greedy actions.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
@@ -148,9 +149,10 @@ class EvaluatedPolicy(NamedTuple):
         return action, memory
 
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
-        """Return a function from the weights of all agents to episodes, always in the same levels.
+        """Return a function from the weights of all agents to episodes, on the same levels always.
 
-        Planners, whose search would need the settings of each agent, cannot be swept.
+        It does not use swept settings: only a planner's search would need them, and planners cannot
+        be swept.
         """
         keys = agents.keys
 
@@ -189,7 +191,7 @@ def evaluate(
 def summary(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the content of eval.json: means over all agents and of each agent.
+    """Return the content of eval.json: means over all agents, and of each agent separately.
 
     `labels` are `Config.labels`, `names` the environment's achievements. `success_rate` is None
     where the environment does not define success.
@@ -197,7 +199,7 @@ def summary(
 
     episodes = jax.tree.map(np.asarray, episodes)
     return {
-        "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
+        "episodes": int(np.shape(episodes.returns)[1]),  # episodes per seed
         **means(episodes, names),
         **middle(np.asarray(episodes.returns).mean(axis=1)),
         "per_seed": per_seed(episodes, labels, names),
@@ -215,7 +217,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return means over the episodes of all seeds, or of one."""
+    """Return means over all episodes, of all seeds or of a single one."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),
@@ -229,7 +231,7 @@ def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
     """Return the success rate of each achievement and Crafter's `score` (Hafner, 2021) in percent.
 
-    The score of several seeds is the mean of their scores. {} without achievements.
+    The score of several seeds is the mean of their scores. Returns {} if there are no achievements.
     """
     if episodes.achieved is None:
         return {}
@@ -242,7 +244,10 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def score(rates: np.ndarray) -> Any:
-    """Return Crafter's score in percent, a geometric mean of rates (..., achievements)."""
+    """Return Crafter's score in percent: the geometric mean of 1 + rate in percent, minus 1.
+
+    `rates` are (..., achievements).
+    """
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
@@ -262,7 +267,7 @@ def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
 def middle(returns: np.ndarray) -> dict[str, Any]:
     """Return the interquartile mean of the seeds' returns and its interval (statistics.py).
 
-    {} for a single seed.
+    Returns {} for a single seed.
     """
     if len(returns) == 1:
         return {}

@@ -1,4 +1,4 @@
-"""Interface of a learner: its row in the registry, and the static inputs of its functions."""
+"""Interface of a learner: its entry in the registry, and the static inputs of its functions."""
 
 import dataclasses
 import importlib
@@ -17,8 +17,8 @@ from jaxenvs.core.vector import VectorEnv
 
 from .devices import ALONE, Devices
 
-S = TypeVar("S")  # a learner's settings, a dataclass
-SEEDS = "seeds"  # vmap axis of runs with different seeds
+S = TypeVar("S")  # class of a learner's settings, a dataclass
+SEEDS = "seeds"  # name of the `vmap` axis of agents with different seeds
 PACKAGE = "jaxenvs.baselines"
 
 
@@ -32,12 +32,12 @@ class Network(Protocol):
 
     @property
     def observation_space(self) -> Space:
-        """Space of the network's input, which `read` takes from an observation."""
+        """Space of the network's input, to which `read` converts an observation."""
         ...
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """Function from an observation to the network's input."""
+        """Function that converts an observation to the network's input."""
         ...
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
@@ -45,7 +45,7 @@ class Network(Protocol):
         ...
 
     def apply(self, weights: PyTree[Array], *inputs: Any, **more: Any) -> Any:
-        """Return the outputs for an observation: of an actor-critic its logits and value."""
+        """Return the outputs for an observation; an actor-critic returns logits and value."""
         ...
 
     def begin(self) -> PyTree[Array]:
@@ -73,17 +73,17 @@ class Network(Protocol):
         """
         ...
 
-    if TYPE_CHECKING:  # at runtime it would be required of every network
+    if TYPE_CHECKING:  # at run time the protocol would require `__getattr__` of every network
 
         def __getattr__(self, name: str) -> Any:
-            """Return an attribute of only some networks."""
+            """Return an attribute that only some networks have."""
             ...
 
 
 class Algorithm(NamedTuple):
-    """Learner in the registry: a row of `registry.ALGORITHMS`.
+    """Entry of a learner in `registry.ALGORITHMS`.
 
-    Its module defines, with functions for one seed:
+    Its module defines the following; functions are for one seed:
 
     - `Settings`, a dataclass with `check`;
     - `init(learner, key)`, which returns a runner;
@@ -93,16 +93,18 @@ class Algorithm(NamedTuple):
 
     It may define, where the default does not fit:
 
-    - `Runner`, a NamedTuple of arrays with `weights`, the training state between updates, and
-      `DIVIDED`, its fields whose first axis is this device's environments (default: those in
-      rollouts.py);
-    - `build(env, settings, devices)`, which returns the `Learner` (default: `registry.build`);
+    - `Runner`, the training state between updates, a NamedTuple of arrays with a field `weights`,
+      and `DIVIDED`, the names of its fields whose first axis is this device's environments
+      (default: those in rollouts.py);
+    - `build(algorithm, env, settings, devices)`, which returns the `Learner` (default:
+      `registry.build`);
     - `training_env(env, settings)`, the environment that it trains in (default: `env`);
     - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this
       many seeds on a device or play this many episodes in the final evaluation;
-    - `evaluate(learner, weights, agents, episodes)`, the content of eval.json, and
-      `summary(result)`, its text (default: the episodes of the policy);
-    - `next_command`, what to type after training, with `{env}` and `{run}` to fill in;
+    - `evaluate(learner, weights, agents, episodes)`, which returns the content of eval.json, and
+      `as_text(result)`, which returns it as text (default: core/episodes.py);
+    - `next_command(settings)`, the title and the text of a command to suggest after training, with
+      placeholders `{env}` and `{run}`;
     - `shown(settings, record)`, the text of the progress line instead of the return;
     - `params(learner)`, environment params that are arguments of the compiled program: `init`
       then takes them as third argument, and runners have a field `params`;
@@ -114,12 +116,12 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of its network; () if it has no policy
-    command: str = ".run.loop"  # module whose `command` trains it
+    command: str = ".run.loop"  # module whose function `command` trains the learner
     outside: bool = False  # whether it accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
     # Further requirements on an environment; errors suggest only learners that fulfil them.
     fits: Callable[[Any], bool] = lambda env: True
-    searches: str = ""  # the model that its policy's search steps; "" without a search
+    searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search uses; "": no search
 
     def load(self) -> Any:
         """Import the module."""
@@ -139,8 +141,8 @@ class Learner(Generic[S]):
     """
 
     algorithm: Algorithm
-    env: Any  # VectorEnv of this device's environments; learners of puzzles document theirs
-    network: Network | Any  # learners of puzzles have other networks
+    env: Any  # VectorEnv of this device's environments; for learners of puzzles, the puzzle
+    network: Network | Any  # policy network; learners of puzzles have other networks
     settings: S
     devices: Devices = ALONE
 
@@ -152,7 +154,7 @@ class Learner(Generic[S]):
 
     @property
     def params(self) -> Any:
-        """Params of the environments; None for the defaults, constants of the program."""
+        """Environment params as program inputs; None: the defaults, compiled in as constants."""
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None
 
@@ -170,7 +172,10 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """Return the learner with the runner's swept settings, which are arrays of a trace."""
+        """Return the learner with the runner's swept settings in place of its static ones.
+
+        They are traced arrays, so one compiled program trains all combinations.
+        """
         settings: Any = self.settings
         if swept := getattr(runner, "swept", ()):
             return dataclasses.replace(self, settings=dataclasses.replace(settings, **swept))
@@ -180,10 +185,10 @@ class Learner(Generic[S]):
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over a first axis of seeds in `runner`, with the same `rest`.
 
-    A single seed runs without `vmap`. An axis, even of size 1, makes a matrix product two to three
-    times slower on CPUs (layers of 64 with 64 or 256 rows). It also makes each iteration of a loop
-    that generates levels select between the old and the new states of all environments. Either way
-    `step` can reduce over the axis `SEEDS`.
+    A single seed runs without a mapped axis. An axis, even of size 1, makes a matrix product two to
+    three times slower on CPUs (layers of 64 with 64 or 256 rows). It would also make each iteration
+    of a loop that generates levels select between the old and the new states of all environments.
+    With or without the axis, `step` can reduce over `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

@@ -1,7 +1,7 @@
 """Metrics of an update that are known only if the update took gradient steps.
 
-Each has a second metric, named with the suffix `KNOWN`, that counts its measurements. The log has
-null for a count of 0, and otherwise only the value.
+Each has a companion metric, named with the suffix `KNOWN`, that counts the gradient steps. The log
+contains null if the count is 0, otherwise the value; the companions are not logged.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Return means from sums over `count` gradient steps; NaN and marked unknown if it is 0."""
+    """Return means, given sums over `count` gradient steps, and the counts; NaN if it is 0."""
     count = jnp.asarray(count, jnp.float32)
     found = {
         name: jnp.where(count > 0.0, total / jnp.maximum(count, 1e-9), jnp.nan)

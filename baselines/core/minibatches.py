@@ -21,8 +21,9 @@ Loss = tuple[Array, dict[str, Any]]  # loss, and its parts for the log
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
     """Return the optimiser of the settings, with gradients clipped by their global norm.
 
-    It takes one of `every` gradient steps. `stacked` weights have a first axis of networks, so
-    arrays with three axes are matrices. Only the weights of `decaying` decay.
+    The optimiser steps once in `every` gradient steps of the learner. `stacked` weights have a
+    first axis of networks, so their matrices have three axes. Weight decay applies only to the
+    weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -45,14 +46,15 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
 def adamw(
     rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
 ) -> optax.GradientTransformation:
-    """Return AdamW, which decays the weights of `decaying`."""
+    """Return AdamW; weight decay applies only to the weights that `decaying` selects."""
     return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
 
 
 def decaying(weights: PyTree[Array]) -> PyTree[bool]:
     """Return a mask of the weights that decay: the kernels of layers.
 
-    Biases, normalisation scales, embeddings, noise and scalars such as SAC's temperature do not.
+    Biases, normalisation scales, embeddings, noise scales and scalars such as SAC's temperature do
+    not decay.
     """
 
     def is_kernel(path: Any, _: Array) -> bool:
@@ -68,9 +70,9 @@ def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
 
 
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
-    """Return the learning-rate schedule of an optimiser that takes one of `every` gradient steps.
+    """Return the learning-rate schedule of an optimiser that steps once in `every` gradient steps.
 
-    The rate falls linearly with the run's progress if `anneal` is set.
+    If `anneal` is set, the rate falls linearly with the progress of the run.
     """
 
     def schedule(steps: Any) -> Array:
@@ -103,7 +105,7 @@ def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
 def shuffled_items(
     settings: Any, batch: PyTree[Array], key: Array
 ) -> Int32[Array, "minibatches items"]:
-    """Return the items of each minibatch; every epoch shuffles all items anew."""
+    """Return the indices of each minibatch's items; every epoch shuffles all items anew."""
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
     orders = jax.vmap(lambda key: shuffled(key, count))(keys)
@@ -120,7 +122,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `loss` as in `gradients`; `scales` have one number or array per minibatch.
+    `gradients` describes `loss`; each array of `scales` has a first axis of minibatches, and its
+    entry is a further argument of `loss`.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -145,15 +148,16 @@ def descend(
         vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
-    # One vector of all weights needs fewer kernels on an accelerator; on a CPU it is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # they treat kernels differently
+    # On an accelerator all weights become one vector, so that the optimiser launches a few kernels
+    # instead of some per array; on a CPU it is no faster.
+    by_array = settings.optimiser in ("adamw", "muon")  # these treat some arrays differently
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
 
 
 def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Split a network's weights into the trainable part and the rest."""
+    """Split a network's weights into the trainable collection "params" and the others."""
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 
@@ -168,8 +172,8 @@ def _scan_minibatches(
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
     """Return weights and optimiser state after all minibatches, and the mean losses.
 
-    Each step receives its count as input: counting in the loop takes two kernel launches per step
-    on a GPU.
+    The optimiser's step count is an input of each iteration of the scan: incrementing it inside
+    would take two kernel launches per step on a GPU.
     """
     before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
@@ -192,12 +196,12 @@ def _scan_minibatches(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Return items of an array by indices that are known to be in bounds."""
+    """Return items of an array; indices must be in bounds, as XLA then omits bounds checks."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to the parts of a tree that have the structure `like` in the tree `old`."""
+    """Apply `change` to the parts of `tree` whose counterparts in `old` have structure `like`."""
 
     def is_like(part: Any) -> bool:
         return jax.tree.structure(part) == like

@@ -18,16 +18,16 @@ from jaxenvs import spaces
 
 from .devices import Devices
 
-TINY = 1e-8  # lower bound of a variance in a divisor
-RESOLUTION = 1e-5  # lower bound of a deviation relative to the mean: the resolution of float32
-CLIP = 10.0  # largest normalised observation
-SEEN = "seen"  # collection of a network's weights, next to "params": moments of its input
+TINY = 1e-8  # lower bound of the variance whose square root is a divisor
+RESOLUTION = 1e-5  # lower bound of a deviation relative to the mean, about float32's resolution
+CLIP = 10.0  # limit to which normalised observations are clipped
+SEEN = "seen"  # key of the input's moments in a network's weights, next to "params"
 
 
 class Moments(NamedTuple):
     """Count, mean and variance of all values so far, on all devices."""
 
-    number: Float32[Array, ""]
+    number: Float32[Array, ""]  # number of values so far
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
@@ -52,12 +52,13 @@ class Moments(NamedTuple):
 class Normalised:
     """A network that reads float observations normalised by their mean and standard deviation.
 
-    Integers stay unchanged: the network encodes them as one-hots. The moments are part of the
-    weights, so every user of the weights has them; they change between updates only.
+    Integers stay unchanged: the network encodes them as one-hot vectors. The moments (mean and
+    variance) are part of the weights, so every user of the weights has them; they change between
+    updates only.
     """
 
-    network: Any  # its input is what `read` returns
-    read: Callable[[Any], Any]  # from an observation to `observation_space`
+    network: Any  # network whose input is the normalised result of `read`
+    read: Callable[[Any], Any]  # function from an observation to `observation_space`
 
     @property
     def observation_space(self) -> spaces.Space:
@@ -66,7 +67,7 @@ class Normalised:
 
     @property
     def evaluation_epsilon(self) -> float:
-        """Probability of a random action of its sampled policy, see q_network.py."""
+        """Probability of a random action when actions are sampled, see q_network.py."""
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
@@ -103,7 +104,7 @@ class Normalised:
     def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
         """Return weights whose moments include these observations (steps, envs, ...).
 
-        Non-finite numbers count as the mean.
+        Non-finite values count as the mean.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
@@ -134,7 +135,7 @@ def _nothing(space: spaces.Box) -> Moments:
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
     """Apply a function to the float parts of trees with the structure of a space.
 
-    Other parts stay as in the first tree; without trees they are ().
+    Other parts are those of the first tree, or () if there are no trees.
     """
     if isinstance(space, spaces.Dict):
         return {

@@ -1,4 +1,4 @@
-"""Search of a planner's policy (MuZero, AlphaZero), with the settings of its training.
+"""Search by which a planner's policy (MuZero, AlphaZero) acts, with the settings of its training.
 
 Sampled actions come from the search that acts in training, without its extra exploration (epsilon,
 Dirichlet noise). Greedy actions come from the same search without any random draws.
@@ -22,23 +22,23 @@ HIDDEN = "true environment with its hidden state"
 class Search:
     """Search from a batch of observations. Static and hashable, like `Learner`."""
 
-    learner: Any  # a `Learner` whose module has `decide`
+    learner: Any  # `Learner` whose module has `decide`
 
     @property
     def simulations(self) -> int:
-        """Simulations for each action."""
+        """Number of simulations for each action."""
         return self.learner.settings.simulations
 
     @property
     def model(self) -> str:
-        """The model that the search steps."""
+        """Description of what the search steps: `LEARNED`, `TRUE` or `HIDDEN`."""
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
         return TRUE if self.learner.env.env.fully_observed else HIDDEN
 
     @property
     def needs_state(self) -> bool:
-        """True if the search needs the true state, which other packages do not expose."""
+        """Whether the search needs the true state, which other packages do not expose."""
         return self.model != LEARNED
 
     def plan(
@@ -51,7 +51,7 @@ class Search:
         params: Any,
         greedy: bool,
     ) -> Int32[Array, " batch"]:
-        """Return the actions of a batch; `params` of the environments, None for the defaults."""
+        """Return actions for a batch; `params` are environment params, None for the defaults."""
         given = (obs, mask, state, params)
         return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)
 
@@ -60,7 +60,7 @@ def search_of(learner: Any, simulations: int | None = None) -> Search | None:
     """Return the search of a learner's policy; None if it acts without one.
 
     `simulations` defaults to the number used in training; 0 turns the search off. Raises
-    `ValueError` for simulations of a learner without a search.
+    `ValueError` if simulations are requested of a learner without a search.
     """
     algorithm = learner.algorithm
     if not algorithm.searches:

@@ -37,7 +37,7 @@ class Policy:
     env_id: str = ""
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
     epsilon: float = 0.0  # probability of a random action, unless greedy; for Q-networks only
-    search: Search | None = None  # chooses the actions; None: the network chooses them
+    search: Search | None = None  # search that chooses actions; None: the network's outputs do
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy of a network with these weights, with an optional search."""
+        """Return the policy of a network with these weights, or of a search with the network."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)
@@ -60,10 +60,10 @@ class Policy:
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next memory and an action in a state of `env`, sampled or the most likely.
+        """Return the next memory and an action in a state of `env`.
 
-        `memory` is the recurrent state before this observation: `begin()` at the start of an
-        episode.
+        The action is sampled, or the most likely one if `greedy`. `memory` is the recurrent state
+        before this observation: `begin()` at the start of an episode.
         """
         obs = self.env.observe(state, params)
         mask = legal_actions(self.env, state, params)
@@ -106,10 +106,10 @@ class Policy:
         return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
-        """Return actions for outputs of `think` (*batch, outputs), sampled or the most likely.
+        """Return actions for outputs of `think` (*batch, outputs), without a planner's search.
 
-        The network alone chooses them, without a planner's search. For a Box the most likely action
-        is tanh of the Gaussian's mean, scaled to the bounds.
+        They are sampled, or the most likely ones if `greedy`. For a Box, the latter are the tanh of
+        the Gaussian's mean, scaled to the bounds.
         """
         policy = distributions.of(self.env.action_space)
         return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))
@@ -134,9 +134,9 @@ class Policy:
         return self.predict(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
-        """Return outputs and value of one observation, the first of an episode if recurrent.
+        """Return outputs and value for one observation and the initial recurrent state.
 
-        `mask` as in `think`.
+        `think` describes `mask`.
         """
         return self.think(self.begin(), obs, mask)[1:]
 

@@ -20,9 +20,9 @@ def describe_network(
 ) -> dict[str, Any]:
     """Return the description of a network that acts in an `Env` or a Gymnasium environment.
 
-    `actions` are "sampled" or "greedy"; `epsilon` is the probability of a random action of a
-    Q-network's sampled policy. `simulations` is 0 without a search; `model` names the model that a
-    search steps. `episode` is present if an episode is a trial of several.
+    `actions` is "sampled" or "greedy"; `epsilon` is the probability of a random action if a
+    Q-network's actions are sampled. `simulations` is 0 without a search; `model` names the model
+    that a search steps. `episode` is present if an episode is a trial of several episodes.
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:
@@ -35,7 +35,7 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Return the description of a greedy descent.
+    """Return the description of the greedy descent by which a heuristic is evaluated.
 
     `shown` names the observation if it differs from `env`'s.
     """
@@ -44,7 +44,7 @@ def greedily(env: Any, shown: str = "") -> dict[str, Any]:
 
 
 def observation(env: Any) -> str:
-    """Return the name of an observation: the field `obs` if there is one, or its space."""
+    """Return the name of an environment's observation: its field `obs`, or else its space."""
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:

@@ -1,4 +1,4 @@
-"""Rows of tuned settings. Each package of learners has a module `presets` with its rows."""
+"""Presets: tuned settings. Each package of learners has a module `presets` that lists its own."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,19 +18,19 @@ class Preset(NamedTuple):
 
     ids: str  # regular expression, matched against the whole id
     settings: Mapping[str, Any]  # fields of the learner's Settings that differ from their defaults
-    name: str | None = None  # of `--preset`; None: applied without a name
+    name: str | None = None  # value of `--preset` that selects it; None: always applied
     algorithm: str = "ppo"  # key of `registry.ALGORITHMS`
-    mission: bool = False  # whether it applies only where the observation has a mission by default
+    mission: bool = False  # whether it applies only to ids that observe a mission by default
 
 
 def rows(
     algorithms: str, *pairs: tuple[str, Mapping[str, Any]], name: str | None = None
 ) -> tuple[Preset, ...]:
-    """Return presets for learners (names joined by spaces) from pairs of pattern and settings."""
+    """Return a preset for each learner (names joined by spaces) and each (pattern, settings)."""
     return tuple(Preset(*pair, name, each) for each in algorithms.split() for pair in pairs)
 
 
 def steps(algorithm: str, millions: Mapping[str, float]) -> tuple[Preset, ...]:
-    """Return presets of the number of training steps of each seed, in millions by pattern."""
+    """Return presets of `total_steps`; `millions` maps patterns of ids to millions of steps."""
     pairs = ((ids, {"total_steps": round(each * 1e6)}) for ids, each in millions.items())
     return rows(algorithm, *pairs)

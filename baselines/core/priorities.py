@@ -1,16 +1,16 @@
 """Prioritised replay (Schaul et al., 2016), proportional variant.
 
-A slot is sampled with probability priority / sum of priorities. Sums have three levels (blocks of
-slots, blocks of an environment, environments), so sampling reads a few hundred numbers regardless
-of the number of slots. Each level uses a separate random number and adds few numbers, so float32 is
-exact enough for millions of slots.
+A slot is sampled with probability priority / sum of priorities, in three stages: an environment, a
+block of its slots, and a slot in the block. So sampling reads few numbers compared with the number
+of slots. Each stage uses a separate random number and adds up few priorities, so float32 is exact
+enough for millions of slots.
 
-Slots with priority 0 are never sampled: those without a step, with an incomplete window, or about
-to be overwritten.
+Slots with priority 0 are never sampled: those without a step, those with an incomplete window, and
+those about to be overwritten.
 
-Several devices sample like one: all know the sums of all environments and draw the same ones, each
-finds the slots of its environments, and the steps are distributed evenly. New errors return to the
-device that holds their slots.
+Several devices sample as one would: all know the sums of all environments and draw the same
+environments; each finds the slots of its environments, and the steps are distributed evenly. New
+errors return to the device that holds their slots.
 """
 
 import math
@@ -37,10 +37,10 @@ class Priorities(NamedTuple):
 class SampledSlots(NamedTuple):
     """Sampled slots; `slot` and `weight` are valid only on the device that holds the slot."""
 
-    env: Int32[Array, " batch"]  # out of range where another device holds the slot
+    env: Int32[Array, " batch"]  # environment; out of range if another device holds the slot
     slot: Int32[Array, " batch"]
     weight: Float32[Array, " batch"]  # importance weight, at most 1
-    device: Any = ()  # int32 (batch,), the device that holds the slot
+    device: Any = ()  # int32 (batch,), index of the device that holds the slot
 
 
 def empty(envs: int, slots: int) -> Priorities:
@@ -59,15 +59,15 @@ def add_complete(
 ) -> Priorities:
     """Return priorities after steps were added to a buffer whose `written` was `before`.
 
-    Windows begin in every slot with a step, or in every `spacing`-th slot, and end `reach` slots
-    later. Newly complete windows get the largest priority so far.
+    Windows begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th slot;
+    they end `reach` slots later. Newly complete windows get the largest priority so far.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
     count = (
         written - (written - slot) % slots
-    )  # count at which the slot was last written; negative: never
+    )  # slots counted from the run's start: the last write to each; negative: never written
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step
@@ -80,7 +80,7 @@ def add_complete(
 
 
 def sums(priorities: Priorities) -> Float32[Array, "envs blocks"]:
-    """Return the sum of each block."""
+    """Return the sum of the priorities of each block."""
     return priorities.value.sum(axis=2)
 
 
@@ -94,8 +94,9 @@ def sample(
 ) -> SampledSlots:
     """Sample `size` slots in proportion to their priorities, over all devices together.
 
-    Environments are drawn by stratified sampling of the whole sum. `beta` is the exponent of the
-    importance weights, whose maximum over the batch is 1.
+    Environments are drawn by stratified sampling: draw i is from the i-th of `size` equal parts of
+    the total sum. `beta` is the exponent of the importance weights, whose maximum over the batch is
+    1.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
@@ -115,9 +116,9 @@ def sample(
 
 
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
-    """Return the item at a fraction (0 to 1) of the cumulative masses.
+    """Return the index of the item at the fraction `share` (0 to 1) of the cumulative masses.
 
-    Despite rounding, its mass is positive if any is.
+    Rounding never leads to an item of mass 0, unless all are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")

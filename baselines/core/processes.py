@@ -1,6 +1,6 @@
-"""Processes of a run, on one host or many: how they join and agree (jax.distributed).
+"""Processes of a run, on one host or many: joining, agreeing and waiting (jax.distributed).
 
-With a single process `join` does nothing and the other functions cost nothing.
+With a single process, `join` does nothing and the other functions cost nothing.
 """
 
 import os
@@ -12,15 +12,16 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-BY_ITSELF = "none"  # value of --coordinator for a single process on SLURM
+BY_ITSELF = "none"  # value of --coordinator with which each SLURM task runs alone
 
 
 def join(coordinator: str | None, count: int | None, index: int | None, timeout: int) -> None:
     """Join the other processes of the run; call it before JAX is used.
 
     With a coordinator (`HOST:PORT`, where process 0 listens), `count` is the number of processes
-    and `index` this one's. Without one, the tasks of a SLURM step join by SLURM's variables. Raises
-    `ValueError` for inconsistent flags, and after `timeout` seconds.
+    and `index` is that of this process. Without one, the tasks of a SLURM step find each other by
+    SLURM's variables. Raises `ValueError` for inconsistent flags, or if processes are still missing
+    after `timeout` seconds.
     """
     if coordinator == BY_ITSELF or (coordinator is None and not _in_slurm_step()):
         if count is not None or index is not None:
@@ -28,7 +29,7 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         return
     if jax.distributed.is_initialized():
         return
-    # CPUs have no other collectives between processes; GPUs use theirs.
+    # Gloo is for CPUs, which have no other collectives between processes; GPUs use their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if coordinator is None:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)
@@ -50,7 +51,7 @@ def first() -> bool:
 
 
 def agree(*flags: bool) -> tuple[bool, ...]:
-    """Return for each flag whether it is set in any process."""
+    """Return, for each flag, whether it is set in at least one process."""
     if jax.process_count() == 1:
         return flags
     everywhere = multihost_utils.process_allgather(np.array(flags))
@@ -84,9 +85,9 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
 def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
     """Wait until all processes have connected.
 
-    Raises `OSError` with the missing processes after `timeout` seconds. JAX would end a waiting
-    process without naming them. Process 0 listens at the port until all others have sent their
-    index, and then leaves the port to JAX.
+    Raises `OSError` that names the missing processes after `timeout` seconds; JAX would end a
+    waiting process without naming them. Process 0 listens at the port until all others have sent
+    their index, and then leaves the port to JAX.
     """
     end = time.monotonic() + timeout
     if index:
@@ -115,7 +116,10 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
 
 
 def reached(host: str, port: int, end: float) -> socket.socket:
-    """Connect as soon as a process listens; `OSError` if none does until `end` (monotonic)."""
+    """Connect as soon as a process listens.
+
+    Raises `OSError` if none does before `end`, a time of `time.monotonic()`.
+    """
     while True:
         try:
             return socket.create_connection((host, port), timeout=1)

@@ -1,4 +1,4 @@
-"""Recurrent state at the ends of episodes."""
+"""Reset of the recurrent state at the ends of episodes."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, PyTree
 def reset_memory(
     memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
 ) -> PyTree[Array]:
-    """Return recurrent state, reset to `first` where `done`, of one environment or of a batch."""
+    """Return `memory`, reset to `first` where `done`, for one environment or a batch."""
 
     def forget(memory: Array, first: Array) -> Array:
         return jnp.where(done.reshape(*done.shape, *[1] * jnp.ndim(first)), first, memory)

@@ -1,10 +1,11 @@
 """Replay buffer on the device: a ring of slots per environment, from which windows are sampled.
 
-No observation is stored twice: the successor of a step is the observation in the next slot. `add`
-writes a step's true successor there, and the next step overwrites it, which changes nothing within
-an episode. After a truncation no later step shows the true successor, so it keeps a slot that holds
-no step, and the next episode begins one slot later. Sampling also draws such slots, because it does
-not know where they are, and gives them the weight 0.
+No observation is stored twice: the next observation of a step is the observation in the next slot.
+`add` writes a step's next observation (before any reset) there; within an episode, the next step
+overwrites it with the same observation. After a truncation no later step starts from the final
+observation, so it keeps a slot that holds no step, and the next episode begins one slot later.
+Sampling also draws such slots, because it does not know where they are, and gives them the weight
+0.
 """
 
 from typing import Any, NamedTuple
@@ -28,21 +29,21 @@ class ReplayBuffer(NamedTuple):
 
     obs: PyTree[Array]  # (*seeds, envs, slots, ...), as the environment returns them
     mask: Mask  # legal actions at `obs`
-    action: Array  # (*seeds, envs, slots, ...) as the environment takes it; no axis for one number
+    action: Array  # (*seeds, envs, slots, ...), as the environment takes it; see `empty`
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    is_step: Bool[Array, "*seeds envs slots"]  # False: only the successor of a truncated episode
-    written: Int32[Array, "*seeds envs"]  # slots used so far; the next step goes to this mod slots
+    is_step: Bool[Array, "*seeds envs slots"]  # False: slot of a truncated episode's final obs
+    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next slot
 
 
 class Batch(NamedTuple):
     """Sampled n-step transitions."""
 
     obs: PyTree[Array]
-    action: Shaped[Array, "batch ..."]  # as stored
+    action: Shaped[Array, "batch ..."]  # actions in the layout of the buffer, see `empty`
     reward: Float32[Array, " batch"]  # discounted sum of the rewards until `next_obs`
-    discount: Float32[Array, " batch"]  # of the bootstrap value; 0 after termination
+    discount: Float32[Array, " batch"]  # discount of the bootstrap value; 0 after termination
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions at `next_obs`
     mask: Mask  # legal actions at `obs`
@@ -50,10 +51,11 @@ class Batch(NamedTuple):
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
-    """Return an empty buffer for observations (envs, ...), masks and actions like the examples.
+    """Return an empty buffer; the arguments are examples of what it will store.
 
-    `action` is the action of one environment. A single number is stored without an axis: XLA lays
-    out an axis of size 1 differently inside and outside a loop, and would copy the whole ring.
+    `obs` and `mask` are (envs, ...); `action` is the action of one environment. An action of one
+    number is stored without an axis: XLA lays out an axis of size 1 differently inside and outside
+    a loop, and would copy the whole ring.
     """
     envs = len(jax.tree.leaves(obs)[0])
     shape = () if action.size == 1 else action.shape
@@ -138,9 +140,10 @@ def sample(
 def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Sample environments and slots, counted from the run's start, followed by `steps` slots.
+    """Sample environments and slots that are followed by `steps` more slots.
 
-    The last of these may hold only an observation.
+    Slots are counted from the run's start. The last of the following slots may hold only an
+    observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
@@ -155,7 +158,10 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return `sample_slots` from given draws; bits map to slots as in `jax.random.randint`."""
+    """Return the slots of `sample_slots` for draws that were made before.
+
+    Random bits become slots as in `jax.random.randint`.
+    """
     slots = buffer.reward.shape[1]
     newest = buffer.written[draws.env]  # this slot holds an observation only
     oldest = jnp.maximum(newest - (slots - 1), 0)

@@ -10,7 +10,7 @@ from jaxenvs.core.memory import device_memory
 from .devices import ALONE
 from .learner import Learner
 
-STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with the capacity
+STORED = ("replay_buffer", "priorities", "memories", "found")  # `Runner` fields of size capacity
 
 
 def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
@@ -20,7 +20,7 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def check_divides(learner: Learner[Any], name: str) -> None:
-    """Raise `ValueError` if the batch size in a setting does not divide evenly among devices."""
+    """Raise `ValueError` if the batch size `name` does not divide evenly among the devices."""
     size, count = getattr(learner.settings, name), learner.devices.count
     if size % count:
         raise ValueError(

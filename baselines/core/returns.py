@@ -1,12 +1,13 @@
 """Advantages and returns: GAE, lambda-returns, V-trace and n-step returns.
 
-All of them stop at the end of an episode: the bootstrap value is 0 after termination and the value
-of the true successor after truncation.
+All of them stop at the end of an episode: the bootstrap value is 0 after termination, and the value
+of the final observation after truncation.
 
 V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts of older weights. Importance ratios of
-the current policy to the acting policy, clipped at 1, weigh the TD errors (both of the paper's
-limits are 1, so an action's advantage is also the correction of its value). Deliberate difference:
-`gae_lambda` shortens both traces, so on-policy rollouts get exactly PPO's advantages.
+the current policy to the acting policy, clipped at 1, weight the TD errors. Both of the paper's
+limits, rho-bar and c-bar, are 1, so one recursion gives advantages and value corrections.
+Deliberate difference: `gae_lambda` shortens the traces of both, so on-policy rollouts get exactly
+PPO's advantages.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from .devices import Devices
 
-UNROLL = 16  # steps of the backward scan in one accelerator kernel
+UNROLL = 16  # unrolled steps of the backward scan: on accelerators, XLA fuses them into one kernel
 LIMIT = 1.0  # clip of importance ratios: rho-bar and c-bar
 TINY = 1e-8  # smallest divisor of normalised weights
 
@@ -32,9 +33,9 @@ def advantages(
 ) -> Float32[Array, "steps envs"]:
     """Return generalised advantage estimates (Schulman et al., 2016).
 
-    `rollout` is a `rollouts.Rollout`; `last_value` is the value after its last step. With V-trace
-    weights, and values of the current weights, they are advantages under the current policy.
-    Advantages plus values are the value targets.
+    `rollout` is a `rollouts.Rollout`; `last_value` is the value after its last step. If `weight`
+    holds V-trace weights and the rollout's values are those of the current weights, the results are
+    advantages of the current policy. Advantages plus values are the value targets.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -70,10 +71,11 @@ def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return the baseline of each row of weighted advantages: `weight` times their weighted mean.
+    """Return baselines of V-trace advantages: `weight` times each row's weighted mean advantage.
 
-    The mean is over all devices. A baseline is unbiased only with the same weights as the
-    advantages: with the plain mean, equally good actions would reinforce the policy's preferences.
+    A row is a minibatch, and means are over all devices. A baseline is unbiased only with the same
+    weights as the advantages: with the plain mean, equally good actions would reinforce the
+    policy's preferences.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")

@@ -1,9 +1,9 @@
 """Reward scaling by the running standard deviation of discounted returns.
 
-Like Gymnasium's NormalizeReward and PureJaxRL, it neither centres nor clips. Deliberate
-differences: the returns of the whole rollout are merged before its rewards are divided, so they
-have one scale; and a return restarts after the end of an episode, where theirs drops the earlier
-rewards at the last step. Logged returns stay in the environment's units.
+As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. Deliberate
+differences: the returns of the whole rollout are merged into the statistics before its rewards are
+divided, so all have one scale; and the running return restarts after an episode's last step, while
+theirs drops earlier rewards already at that step. Logged returns stay in the environment's units.
 """
 
 from typing import Any
@@ -17,14 +17,14 @@ from .moments import Moments
 
 
 def begin(settings: Any, envs: int) -> dict[str, Any]:
-    """Return the fields of a runner for reward scaling; {} if it is off."""
+    """Return the runner's fields for reward scaling; {} if it is off."""
     if not getattr(settings, "reward_scaling", False):
         return {}
     return {"gain_returns": jnp.zeros(envs, jnp.float32)}
 
 
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Divide rewards by the standard deviation of discounted returns so far, if it is on."""
+    """If reward scaling is on, divide rewards by the deviation of discounted returns so far."""
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):
         return runner, rollout

@@ -32,7 +32,7 @@ class Runner(NamedTuple):
 
     weights: PyTree[Array]
     optimiser: PyTree[Array] = ()  # optimiser state
-    world: PyTree[Array] = ()  # VectorState
+    world: PyTree[Array] = ()  # `VectorState` of the environments
     obs: PyTree[Array] = ()  # current observations
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
     returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
@@ -40,24 +40,24 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # recurrent state before `obs`
     bonus: PyTree[Array] = ()  # networks and statistics of an exploration bonus
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-    bonus_memory: PyTree[Array] = ()  # state of a bonus in each environment's episode
+    bonus_memory: PyTree[Array] = ()  # exploration bonus's state of each environment's episode
     gain_returns: PyTree[Array] = ()  # discounted returns so far, for reward scaling
     swept: PyTree[Array] = ()  # swept settings by name, which override the learner's
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
     replay_buffer: PyTree[Array] = ()  # ReplayBuffer
-    history: PyTree[Array] = ()  # the model's input from each environment's episode so far
+    history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
     first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
-    critic: PyTree[Array] = ()  # weights with a first axis of critics, if `weights` are an actor's
+    critic: PyTree[Array] = ()  # weights of all critics, stacked, if `weights` are an actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
-    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): uniform sampling
+    priorities: PyTree[Array] = ()  # priorities of the replay buffer's slots; (): uniform sampling
     memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
     found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
     params: PyTree[Array] = None  # environment params; None: the defaults
 
 
-# Fields with an axis of environments.
+# Fields of `Runner` with an axis of environments, which is divided among the devices.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
 DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
@@ -67,7 +67,7 @@ class Rollout(NamedTuple):
     """Transitions (steps, envs, ...) of a rollout; fields that a learner does not need are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # as the policy samples them, see core/distributions.py
+    action: PyTree[Array] = ()  # action as the policy samples it: jaxenvs/core/distributions.py
     log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
     value: PyTree[Array] = ()  # float32, value of `obs`
     reward: PyTree[Array] = ()  # float32
@@ -80,10 +80,10 @@ class Rollout(NamedTuple):
     mask: Mask = None  # legal actions
     weight: PyTree[Array] = ()  # V-trace weights of the advantages
     policy: PyTree[Array] = ()  # action probabilities found by a search
-    task: PyTree[Array] = ()  # the true task, known to the trainer only, and the policy's input
+    task: PyTree[Array] = ()  # RL2: labels of the true task, and the goal that the policy is given
 
 
-# Next recurrent states, actions, and the fields of `Rollout` that are known before the step.
+# (next recurrent states, actions, fields of `Rollout` that are known before the step)
 Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # (learner, runner, key, mask of legal actions)
 # (learner, runner, mask, action, step, final states of done environments) -> runner
@@ -91,7 +91,7 @@ Record = Callable[..., Any]
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
-    """Return the fields of a new runner; `params` are the environments' params."""
+    """Return the fields of a new `Runner`; `params` are environment params."""
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
@@ -113,7 +113,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
-    """Return the runner with refreshed levels, a key to act and a key to learn."""
+    """Return the runner with a refreshed stock of levels, a key to act and a key to learn."""
     key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
     key_act, key_learn, key_world = map(learner.devices.local_key, keys)
     world = learner.env.refresh(key_world, runner.world)
@@ -123,9 +123,10 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 def collect(
     learner: Learner, runner: Any, key: Array, choose: Choose, record: Record | None = None
 ) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment; `record` may store each in the runner.
+    """Act for `rollout_steps` steps in every environment.
 
-    Rewards are scaled and include the exploration bonus if the settings say so.
+    `record` may store each step in the runner. If the settings ask for it, rewards are scaled and
+    include an exploration bonus.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -162,7 +163,7 @@ def act(
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
-    """Make one step in every environment; `now` is its key and its slot for final states."""
+    """Make one step in every environment; `now` is the step's key and slot (`store_finals`)."""
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
     mask = legal_now(learner, runner.world.env)
@@ -177,10 +178,9 @@ def act(
 
 
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:
-    """Step every environment with `same_step`; also return the states before any reset.
+    """Step every environment with `same_step` autoreset; also return the states before any reset.
 
-    Bit-identical to `learner.env.step`, but computes one observation less: `final_obs` of all
-    environments.
+    The step is bit-identical to `learner.env.step`, but does not compute `final_obs`.
     """
     no_reset = dataclasses.replace(learner.env, autoreset="none")
     step = no_reset.step(key, runner.world, action, runner.params)
@@ -195,7 +195,10 @@ def shortest_limit(learner: Learner) -> int:
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write states and memories of truncated environments into a slot of (slots, envs, ...)."""
+    """Write the final states and memories of truncated environments into `slot` of `finals`.
+
+    Leaves of `finals` are (slots, envs, ...); `truncation_value` explains slots.
+    """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
         lambda kept, leaf: kept.at[slot, rows].set(leaf, mode="drop"), finals, final
@@ -208,7 +211,7 @@ def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
 
 
 def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
-    """Return observations of a batch of states, under the runner's params."""
+    """Return the observations of a batch of states, with the runner's environment params."""
     axes = None if runner.params is None else learner.env.param_axes(runner.params)
     return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, runner.params)
 
@@ -233,9 +236,10 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the values of the final states of truncated episodes, 0 elsewhere.
 
-    `finals` are states and memories (slots, envs, ...). A slot covers `apart` steps, in which an
-    environment is truncated at most once; a slot without truncations costs nothing. The maximum
-    over the seeds makes the condition a scalar, so that `cond` stays a branch under `vmap`.
+    `finals` are final states and memories (slots, envs, ...). A slot covers `apart` successive
+    steps, in which an environment is truncated at most once. The network runs only for slots with a
+    truncation: the maximum over seeds makes the condition a scalar, so that `cond` stays a branch
+    under `vmap`.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
@@ -257,7 +261,10 @@ def truncation_value(
 
 
 def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
-    """Return the runner after a step, reset where done, and a rollout's episode fields."""
+    """Return the runner after a step, with episode fields reset where done.
+
+    Also return the fields of `Rollout` about episodes: ends, returns and lengths.
+    """
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
         world=step.state,
@@ -271,9 +278,9 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
 
 
 def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[Array, "steps envs"]:
-    """Return the lambda-returns of a rollout, targets of its values (Peng and Williams, 1994).
+    """Return the lambda-returns of a rollout, as value targets (Peng and Williams, 1994).
 
-    The runner must hold the weights and observations at the rollout's end.
+    The last value bootstraps: the runner must hold the weights and observations after the rollout.
     """
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
     *_, last_value = think(learner, runner, legal_now(learner, runner.world.env))
@@ -287,7 +294,7 @@ def longest_running(rollout: Any) -> Array:
 
 
 def episode_sums(rollout: Any) -> dict[str, Array]:
-    """Return sums over the episodes that ended in a rollout; divide by `episodes` for means."""
+    """Return sums over the episodes that ended in a rollout, and their number, `episodes`."""
     chex.assert_equal_shape(
         [rollout.terminated, rollout.truncated, rollout.returns, rollout.lengths],
         custom_message="terminated, truncated, returns and lengths are [steps, envs]",
@@ -296,6 +303,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        # float32, as 2**18 environments truncated together after 10,000 steps overflow int32.
+        # float32, as the sum over 2**18 episodes of 10,000 steps would overflow int32.
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

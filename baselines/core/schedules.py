@@ -1,8 +1,8 @@
-"""Schedules: everything that changes over a run is a function of its progress, which never falls.
+"""Schedules of settings that change over a run: functions of the run's progress.
 
-Progress is 0 at the start and 1 at the last update. A run resumed with another total keeps its
-progress, and the rest grows linearly to 1 at the new end. A finished run keeps a progress of 1, and
-every schedule its last value. The learning rate may restart.
+Progress is 0 at the start and 1 at the last update, and never falls. A run resumed with another
+total keeps its progress, which then grows linearly to 1 at the new end. If the run had finished,
+its progress stays 1, and every schedule keeps its last value; only the learning rate may restart.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ from jaxtyping import Array, Float32
 class Stage(NamedTuple):
     """Period of a run in which its planned end did not change."""
 
-    begin: int  # first update
-    end: int  # last update as planned during the stage
-    share: Fraction  # progress at its first update
+    begin: int  # first update of the stage
+    end: int  # last update of the run, as planned during the stage
+    share: Fraction  # progress at the first update
 
     def progress(self, update: Any) -> Any:
         """Return the progress after this many updates of the run."""
@@ -26,7 +26,7 @@ class Stage(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Updates from the stage's first update to the planned end."""
+        """Number of updates from the stage's first update to the planned end."""
         return self.end - self.begin
 
 
@@ -34,7 +34,7 @@ class Stage(NamedTuple):
 class Scheduled:
     """Settings without a flag that record changes of a run's planned end."""
 
-    # Pairs: update at which the run was resumed with another total, last update planned until then.
+    # Pairs (update at which the run was resumed with another total, last update planned before).
     plans: tuple[tuple[int, int], ...] = ()
     rate_since: int = 0  # update at which the learning-rate schedule last started
 
@@ -42,11 +42,14 @@ class Scheduled:
 
     @property
     def updates(self) -> int:
-        """Updates of the whole run."""
+        """Number of updates of the whole run."""
         raise NotImplementedError
 
     def progress(self, update: Any, since: int = 0) -> Float32[Array, "*updates"]:
-        """Return the progress after this many updates (may be fractional), counted from `since`."""
+        """Return the progress after `update` updates, a traced array that may be fractional.
+
+        Progress is 0 at the update `since`.
+        """
         first, *later = self._stages(since)
         share = (update - first.begin) / max(first.length, 1)
         for stage in later:
@@ -56,13 +59,13 @@ class Scheduled:
         return jnp.clip(share, 0.0, 1.0)
 
     def progress_at(self, update: int, since: int = 0) -> float:
-        """Return the exact progress of a concrete update."""
+        """Return the progress after `update` updates, in exact arithmetic (not traced)."""
         first, *later = self._stages(since)
         stage = next((stage for stage in reversed(later) if update >= stage.begin), first)
         return min(max(float(stage.progress(update)), 0.0), 1.0)
 
     def update_at(self, share: float) -> float:
-        """Return the update, perhaps fractional, at which the progress reaches a share."""
+        """Return the update, possibly fractional, at which the progress is `share`."""
         stages = self._stages()
         after = [stage.share for stage in stages[1:]] + [Fraction(2)]
         stage = next(s for s, next_share in zip(stages, after, strict=True) if share <= next_share)
@@ -92,9 +95,9 @@ S = TypeVar("S", bound=Scheduled)
 
 
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
-    """Return settings with the plans of a run that is resumed after `update`.
+    """Return settings with the `plans` of a run that is resumed after `update`.
 
-    `saved` are the run's settings until then; `restart` restarts the learning rate.
+    `saved` are the run's settings before; `restart` restarts the learning rate.
     """
     if not update:  # the run has made no progress
         return dataclasses.replace(settings, plans=(), rate_since=0)

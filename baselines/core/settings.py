@@ -9,20 +9,20 @@ from jaxtyping import Array, Float32, Int32
 from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
-LARGEST = 2**31 - 1  # updates, gradient steps and slots are counted in int32
+LARGEST = 2**31 - 1  # largest int32, which counts updates, gradient steps and slots
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked(Scheduled):
-    """Checks and counts of every learner's settings, which are dataclasses."""
+    """Base class of every learner's settings dataclass: checks, and numbers of updates."""
 
     total_steps: Count
     chunk: Count
-    gradient_steps: Any  # int, per update
-    steps_per_update: Any  # int, per seed
+    gradient_steps: Any  # int, gradient steps per update
+    steps_per_update: Any  # int, steps of one seed per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # of `total_steps`
+    unit: ClassVar[str] = "steps"  # name of what `total_steps` counts
 
     def check(self) -> None:
         """Raise `ValueError` for invalid settings, with a message that gives the fix."""
@@ -37,7 +37,7 @@ class Checked(Scheduled):
         self.check_counters()
 
     def check_counters(self) -> None:
-        """Raise `ValueError` for a run with more gradient steps or slots than int32 can count."""
+        """Raise `ValueError` if a run has more gradient steps or slots than int32 can count."""
         # A truncated episode's last step takes two slots of a replay buffer.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
@@ -56,7 +56,7 @@ class Checked(Scheduled):
 
     @property
     def updates(self) -> int:
-        """Updates of the whole run, rounded up to whole chunks."""
+        """Number of updates of the whole run, rounded up to whole chunks."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
     def updates_until(self, steps: int) -> int:
@@ -68,13 +68,13 @@ class Checked(Scheduled):
 
     @property
     def cold_updates(self) -> int:
-        """Updates of the warm-up, which take no gradient step; 0 for learners without one."""
+        """Number of updates without gradient steps, during the warm-up; 0 if there is none."""
         return max(min(self.updates_until(getattr(self, "warm_up", 0)) - 1, self.updates), 0)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the updates made after an optimiser's step count.
+        """Return the number of updates made when an optimiser has taken `gradient_steps` steps.
 
-        The optimiser takes one of `every` gradient steps.
+        The optimiser steps once in `every` gradient steps of the learner.
         """
         return self.cold_updates + gradient_steps * every // self.gradient_steps
 
@@ -90,12 +90,12 @@ class Common(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
-    optimiser: Optimiser = "adam"  # applied to the clipped gradient
-    weight_decay: Swept[float] = 0.0  # decay of layer kernels, with adamw or muon
+    optimiser: Optimiser = "adam"  # optimiser that receives the clipped gradient
+    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels, with adamw or muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
-    embed: int = 8  # features per cell of a map; 0: one-hots
+    embed: int = 8  # features per cell of a map; 0: one-hot vectors
     conv: tuple[int, ...] = ()  # side and features of each convolution of maps and pictures
-    lines: int = 0  # features of each row and column of a square board, shared weights; 0: none
+    lines: int = 0  # features per row and column of a square board, with shared weights; 0: off
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
     reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: make_vec's default
@@ -120,7 +120,7 @@ class Common(Checked):
         """Raise `ValueError` if this many environments do not divide into minibatches."""
 
     def check_widths(self, name: str) -> None:
-        """Raise `ValueError` for layers of width 0, by which XLA would divide."""
+        """Raise `ValueError` for layers of width 0, for which XLA would divide by zero."""
         widths = getattr(self, name)
         if min(widths, default=1) < 1:
             raise ValueError(
@@ -129,7 +129,7 @@ class Common(Checked):
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one rollout."""
+        """Number of environment steps of one rollout, over all environments."""
         return self.num_envs * self.rollout_steps
 
 
@@ -139,7 +139,7 @@ class Learning(Common):
 
     epochs: Count = 4  # passes over a rollout
     minibatches: Count = 8  # gradient steps per pass
-    gae_lambda: Swept[Share] = 0.95  # 0 looks one step ahead, 1 to the end of the episode
+    gae_lambda: Swept[Share] = 0.95  # lambda of GAE and lambda-returns: 0 one-step, 1 Monte Carlo
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)
@@ -151,7 +151,7 @@ class Learning(Common):
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps per update."""
+        """Number of gradient steps per update."""
         return self.epochs * self.minibatches
 
     def items(self, num_envs: int) -> int:
@@ -163,7 +163,7 @@ class Learning(Common):
 class Scaling(Learning):
     """Scaling of rewards and observations; see moments.py."""
 
-    normalize_obs: bool = False  # whether running moments normalise float observations
+    normalize_obs: bool = False  # whether running mean and std normalise float observations
     reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
 
     swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
@@ -213,7 +213,7 @@ class Replay(Exploration):
 
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
-    gradient_steps: Count = 32  # per update
+    gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # windows in the batch of a gradient step, on all devices
     n_step: Count = 3  # rewards in a TD target before it bootstraps
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
@@ -238,24 +238,24 @@ class Replay(Exploration):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer per environment."""
+        """Number of slots of the replay buffer per environment."""
         return self.capacity // self.num_envs
 
     @property
     def window(self) -> str:
-        """Name of a sampled window in error messages."""
+        """Phrase for a sample in error messages."""
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Steps from a window's first slot to its last."""
+        """Distance in slots from a window's first slot to its last."""
         return self.n_step
 
     @property
     def least_slots(self) -> int:
-        """Fewest slots that always contain a window that can be sampled.
+        """Smallest number of slots that always contain a window that can be sampled.
 
-        One more with priorities, because one of two adjacent slots may hold no step.
+        Prioritised replay needs one more, because one of two adjacent slots may hold no step.
         """
         return self.reach + 1 + (self.priority > 0.0)
 
@@ -270,9 +270,9 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    epsilon_power: float = 0.0  # the last environment's epsilon has the power 1 + this (Ape-X: 7)
+    epsilon_power: float = 0.0  # last environment explores with epsilon ** (1 + this) (Ape-X: 7)
 
     @property
     def spacing(self) -> int:
-        """Slots between the first slots of successive windows."""
+        """Distance in slots between the starts of successive windows."""
         return 1

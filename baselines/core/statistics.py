@@ -1,4 +1,4 @@
-"""Statistics of a few runs, by the definitions of Agarwal et al. (2021), arXiv:2108.13264.
+"""Statistics of a few runs, as Agarwal et al. (2021), arXiv:2108.13264, define them.
 
 The scores of a method are one array per task, with one number per run (one seed) on the last axis.
 Every statistic also accepts leading axes and keeps them, so `interval` computes all resamples at
@@ -13,11 +13,14 @@ Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
 Numbers = np.ndarray | np.floating  # a number, or an array with the scores' leading axes
 
 RESAMPLES = 2000
-LEVEL = 0.95  # fraction of the resamples inside an interval
+LEVEL = 0.95  # fraction of the resamples that an interval contains
 
 
 def interquartile_mean(scores: Scores) -> Numbers:
-    """Return the mean of the middle half of all tasks' runs, rounded up to whole runs: (...)."""
+    """Return the mean of the middle half of all tasks' runs: (...).
+
+    The number of runs in the half is rounded up.
+    """
     every = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = every.shape[-1] // 4
     return every[..., cut : every.shape[-1] - cut].mean(axis=-1)
@@ -40,9 +43,9 @@ def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
 
 
 def improvement(scores: Scores, others: Scores) -> Numbers:
-    """Return the probability that a run beats one of the other method, mean over tasks: (...).
+    """Return the probability that a run of `scores` beats a run of `others`: (...).
 
-    Equal scores count half.
+    It is the mean over tasks; equal scores count half.
     """
     pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(scores, others, strict=True)]
     won = [(x > y).mean(axis=(-2, -1)) + (x == y).mean(axis=(-2, -1)) / 2 for x, y in pairs]

@@ -1,9 +1,9 @@
 """Value targets standardised by a moving mean and standard deviation.
 
-Rewards need not be near 1, and one weight of the value loss fits all environments. The moments are
-exponential moving averages over updates, bias-corrected as in Adam. Deliberate difference from
-PopArt (van Hasselt et al., 2016): the last layer is not adjusted when the scale changes, because
-the scale changes slowly.
+With standardised targets, rewards need not be near 1, and one weight of the value loss suits all
+environments. Mean and variance are exponential moving averages over updates, bias-corrected as in
+Adam. Deliberate difference from PopArt (van Hasselt et al., 2016): the last layer is not adjusted
+when the scale changes, because the scale changes slowly.
 """
 
 from typing import Any
@@ -15,7 +15,10 @@ from .learner import Learner
 
 
 def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
-    """Update the scale by a batch's targets; return the batch with scaled values and targets."""
+    """Update the scale with a batch's targets.
+
+    Return the runner, and the batch with scaled values and targets.
+    """
     rollout, advantage, target = batch
     before = value_scales.of(runner.weights).targets
     if not len(before):

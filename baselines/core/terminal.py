@@ -12,7 +12,7 @@ from rich.text import Text
 
 from . import processes
 
-LONGEST_ID = 40  # columns of an id; an id from a user's module may be longer
+LONGEST_ID = 40  # width of the id in columns; longer ids, from users' modules, are cut
 COMPILING = "compiling"
 
 
@@ -20,7 +20,7 @@ COMPILING = "compiling"
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
     """Show an activity and its duration in a terminal; elsewhere print `plain`.
 
-    Lines printed meanwhile appear at the end.
+    In a terminal, lines printed inside the context appear at its end.
     """
     console = Console(
         file=sys.stdout, quiet=not processes.first()

@@ -1,8 +1,9 @@
 """Scales of a network's value output, saved with its weights.
 
-A network may learn from rewards divided by a running deviation (`reward_scaling`, see moments.py)
-and from standardised targets (`target_scaling`, see target_scaling.py). Both scales are part of the
-weights, so a policy can return its value in units of the environment's reward wherever it acts.
+With `reward_scaling` a network learns from rewards divided by a running standard deviation
+(reward_scaling.py), and with `target_scaling` from standardised value targets (target_scaling.py).
+Both scales are part of the weights, so that a policy can always return its value in units of the
+environment's reward.
 """
 
 import dataclasses
@@ -16,18 +17,18 @@ from jaxtyping import Array, Float32, PyTree
 from .moments import Moments
 
 TINY = 1e-4  # lower bound of the targets' standard deviation
-SCALES = "scales"  # collection of the weights, next to "params"
+SCALES = "scales"  # key of the scales in a network's weights, next to "params"
 
 
 class Scales(NamedTuple):
-    """Scales of a value; () for a scale that is not used."""
+    """Scales of a value output; () for a scale that is not used."""
 
-    targets: PyTree[Array] = ()  # float32 (3,), moving averages: weight, sum, sum of squares
+    targets: PyTree[Array] = ()  # float32 (3,), moving averages of 1, the target and its square
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
 
     @classmethod
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
-        """Return the requested scales before any data."""
+        """Return the initial values of the requested scales."""
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
         return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
 
@@ -36,7 +37,7 @@ class Scales(NamedTuple):
 class Rescaled:
     """Network whose weights include the scales of its value.
 
-    Its outputs stay on the scale of its training; `in_rewards` converts them.
+    Its value output stays on the scale of training; `in_rewards` converts it.
     """
 
     network: Any
@@ -45,18 +46,18 @@ class Rescaled:
 
     @classmethod
     def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the network, with scales if the settings have any."""
+        """Return the network itself, or a `Rescaled` one if the settings use a scale."""
         used = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
         return cls(network, *used) if any(used) else network
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the network."""
-        if name == "network":  # not set yet while an instance is copied
+        if name == "network":  # not set yet when `copy` or `pickle` makes an instance
             raise AttributeError(name)
         return getattr(self.network, name)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return weights, and scales before any data."""
+        """Return initial weights and scales."""
         scales = Scales.begin(self.targets, self.rewards)
         return {**self.network.init(key, obs), SCALES: scales}
 
@@ -93,10 +94,10 @@ def with_scales(runner: Any, **parts: Any) -> Any:
 
 
 def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
-    """Return mean and standard deviation of the targets so far; 0 and 1 before the first."""
+    """Return mean and standard deviation of the targets so far; (0, 1) before the first."""
     weight, total, squares = targets
     known = jnp.stack([total, squares]) / weight
-    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # NaN stays NaN
+    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # unknown scales stay NaN
     return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
 
 
@@ -123,6 +124,6 @@ def are_known(weights: Any) -> bool:
 
 
 def offset_and_factor(weights: Any) -> tuple[float, float]:
-    """Return offset and factor from a network's value to units of the environment's reward."""
+    """Return (offset, factor): offset + factor * output is in units of the environment's reward."""
     offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
     return offset, one - offset

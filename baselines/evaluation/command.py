@@ -1,4 +1,4 @@
-"""`jaxenvs eval`: evaluate a finished run again, here or in the original package."""
+"""`jaxenvs eval`: evaluate a finished run again, here and in the package it reimplements."""
 
 import functools
 import json
@@ -80,13 +80,16 @@ def _run(argv: list[str]) -> int:
             print(f"wrote {args.json}")
     except OSError as error:
         raise unwritable(error) from error
-    except ValueError as error:  # an invalid run, or an environment that the package lacks
+    except ValueError as error:  # an invalid run, or an environment that --in does not have
         raise UsageError(str(error)) from error
     return 0
 
 
 def _steps(run: Run) -> int | None:
-    """Return the training steps of each seed at the newest checkpoint; None if not logged."""
+    """Return the steps that each seed was trained for at the newest checkpoint.
+
+    Returns None if log.jsonl has no record of it.
+    """
     update = checkpoints.newest(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)
     return next(made, None)
@@ -103,11 +106,11 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
-    """Return the evaluation during training that chose each seed's best policy."""
+    """Return, for each seed, the evaluation in which its best policy was chosen."""
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first on a tie
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # ties: first
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
         found.append({"update": best["update"], "return": returned, "policy": policy})

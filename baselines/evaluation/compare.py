@@ -1,6 +1,7 @@
 """`jaxenvs compare`: compare methods by the final evaluations of their runs, with intervals.
 
-Statistics as in core/statistics.py. A method is a name given to runs, by default their algorithm.
+The statistics are in core/statistics.py. A method is the name under which runs are pooled, by
+default their algorithm; a task is an environment with its keywords.
 """
 
 import functools
@@ -38,7 +39,7 @@ EXAMPLES = (
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
 FEW = 5  # fewer runs of a method in a task give an uninformative interval
 LARGEST = 2**24  # bytes of an eval.json
-# Errors of a damaged eval.json, also for too large numbers and too deep lists.
+# Errors that a damaged eval.json may cause, such as too large numbers and too deeply nested lists.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
 POINTS = 101  # thresholds of a performance profile
 
@@ -54,7 +55,7 @@ class Evaluated(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Scores by method and task."""
+    """Scores of each method in each task."""
 
     score: str  # a key of SCORES, or "normalised return"
     tasks: tuple[str, ...]
@@ -176,7 +177,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return an eval.json's description of the policy; older files have none."""
+    """Return the description of the policy in an eval.json, or a substitute for older files."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -223,7 +224,7 @@ def _normalised(
         known = random.get(config.id)
         if (
             known is None or config.params or config.fields.keys() - {"obs"}
-        ):  # the observation does not affect random play
+        ):  # `obs` may differ: it does not affect random play
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:
@@ -269,7 +270,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Return each method's policy, only once if it is the same in all tasks."""
+    """Return lines that describe each method's policy, one if it is the same in all tasks."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1
@@ -334,7 +335,7 @@ def _write_json(file: Path, found: Comparison) -> None:
 
 
 def _draw(file: Path, found: Comparison) -> None:
-    """Draw intervals of the interquartile means, and performance profiles with their bands."""
+    """Draw the interquartile means and the performance profiles, both with 95 % intervals."""
     kind = file.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise UsageError(f"--plot {file} must end in .png, .svg or .pdf")

@@ -1,4 +1,4 @@
-"""Learning curves: return of finished episodes over environment steps, a line per seed."""
+"""Learning curves: return of finished episodes over environment steps, one curve per seed."""
 
 import textwrap
 from pathlib import Path
@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-EPISODES = 200  # largest number of episodes per point: few end in an update, short ones first
-SHARE = 10  # in a short run a point averages one in ten of a seed's episodes
-NAMED = 8  # largest number of seeds with separate colours; more are pale, below their median
+# Largest number of episodes that a point averages. The mean of one update would be biased: few
+# episodes end in it, and short ones end first.
+EPISODES = 200
+SHARE = 10  # in a short run, a point averages a tenth of a seed's episodes
+NAMED = 8  # largest number of seeds with separate colours; more are drawn pale, with their median
 
 
 class Curve(NamedTuple):
@@ -29,8 +31,8 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return steps (records,) and mean returns (records, seeds) of the `latest` episodes.
 
-    NaN while fewer have ended. `latest` defaults to `EPISODES`, or to one in `SHARE` of a short
-    run's episodes.
+    A mean is NaN until that many episodes have ended. `latest` defaults to `EPISODES`, or to one in
+    `SHARE` of a short run's episodes.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])
@@ -41,7 +43,7 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # The last record by which all episodes but the latest had ended.
+        # Index of the last record that lies at least `latest` episodes back.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
@@ -51,7 +53,7 @@ def points(
 
 
 def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]) -> None:
-    """Draw the curves of a run's agents into a PNG file; nothing without records."""
+    """Draw the curves of a run's agents into a PNG file; do nothing if there are no records."""
     if not records:
         return
     picture, (axes,) = figure((7.0, 4.2), 1, 1)
@@ -91,7 +93,7 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
 
 
 def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
-    """Return a figure of a size in inches, and its axes, row by row."""
+    """Return a figure of this size in inches, and its axes, row by row."""
     made = Figure(figsize=size, dpi=120, layout="constrained")
     FigureCanvasAgg(made)
     axes = list(made.subplots(rows, columns, squeeze=False).flat)
@@ -103,7 +105,7 @@ def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, 
 
 
 def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
-    """Draw a line per seed."""
+    """Draw a curve per seed; for more than `NAMED` seeds also their median."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
     marker = "." if len(steps) < 3 else ""
     swept = any("=" in name for name in names)

@@ -1,12 +1,13 @@
-"""`jaxenvs export`: write a policy as files that need neither this package nor flax.
+"""`jaxenvs export`: write a policy as files that need neither jaxenvs nor Flax.
 
     policy.jax           StableHLO program with the weights, for `jax.export.deserialize`
     weights.safetensors  every array by its name, for any framework
     policy.json          id, observation, memory, actions, scale of the value, versions
 
-The program maps (memory, obs) of a batch of any size, or (memory, obs, mask) if the environment has
-illegal actions, to (memory, logits of the legal actions, value). For actions that are not Discrete,
-`distribution` in policy.json describes the outputs that replace the logits.
+The program maps a batch of (memory, obs), or of (memory, obs, mask) if the environment has illegal
+actions, to (memory, logits of the legal actions, value); memory is the recurrent state. The batch
+may have any size. For action spaces other than Discrete, `distribution` in policy.json describes
+the outputs that replace the logits.
 """
 
 import json
@@ -78,7 +79,7 @@ FILES = ("policy.jax", "weights.safetensors", "policy.json")
 
 
 def write(policy: Policy, run: Run, folder: Path) -> None:
-    """Write the three files."""
+    """Write `FILES` into a folder."""
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def write(policy: Policy, run: Run, folder: Path) -> None:
 
 
 def program(policy: Policy) -> bytes:
-    """Return the policy for a batch of any size, serialised for all `PLATFORMS`."""
+    """Return the serialised program of the policy, for batches of any size on all `PLATFORMS`."""
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
@@ -110,7 +111,7 @@ def program(policy: Policy) -> bytes:
 
 
 def exportable(policy: Policy) -> Callable[..., Any]:
-    """Return the program for one observation; for a Box it returns means and deviations."""
+    """Return the program for one observation; a Box's outputs are means and standard deviations."""
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
         return policy.think
@@ -141,7 +142,7 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 def value(policy: Policy) -> dict[str, Any]:
     """Describe the unit of the program's value, and its conversion from the network's output.
 
-    The conversion is null if an older version did not save the scale: JSON has no NaN.
+    The conversion is null if an older version of jaxenvs did not save it: JSON has no NaN.
     """
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
@@ -153,7 +154,7 @@ def value(policy: Policy) -> dict[str, Any]:
 
 
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
-    """Return arrays by their path in the tree, joined by dots."""
+    """Return the arrays of a tree; the name of each is its path, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}
@@ -174,7 +175,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "fields": run.config.fields,
         "params": run.config.params,
         "algorithm": run.config.algorithm,
-        "search": False,  # the program contains only the network
+        "search": False,  # no search: the program contains only the network
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),

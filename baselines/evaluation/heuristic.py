@@ -25,8 +25,8 @@ from ..storage.runs import Run
 from . import planner
 from .planner import Planner
 
-BOARDS_KEY = 0xB0A2D5  # the same boards for every run
-AT_ONCE = 100  # boards per call of a search
+BOARDS_KEY = 0xB0A2D5  # seed of the boards, equal for every run
+AT_ONCE = 100  # number of boards per call of a search
 LONGEST = 512  # largest number of actions of a plan
 
 
@@ -56,7 +56,7 @@ def compare(
     least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
     result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
     if plan.in_model:
-        result["plans"] = float(found.mean())  # found in the model
+        result["plans"] = float(found.mean())  # fraction of boards with a plan in the model
     result |= {
         "solved": float(solved.mean()),
         "proven": float(proven.mean()),  # fraction of boards whose optimal cost is known
@@ -73,7 +73,7 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """Return the cost of a search without its compilation; {} if there was no search."""
+    """Return nodes and time of a search, without compilation; {} if there was no search."""
     if not found:
         return {}
     return {
@@ -90,7 +90,7 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return optimal costs, whether each is known, and the cost of the search for them."""
+    """Return optimal costs, whether each is known, and the result of the search for them."""
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
         return np.asarray(least, np.float32), np.ones(boards, np.bool_), {}
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def print_figures(found: dict[str, Any]) -> None:
-    """Print the figures."""
+    """Print each figure on a line."""
     for name, value in found.items():
         print(f"{name.replace('_', ' ')}: {value}")
 
@@ -132,7 +132,7 @@ def print_figures(found: dict[str, Any]) -> None:
 def _all(
     method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
 ) -> dict[str, Any]:
-    """Search from all levels in batches; return columns of results, counts and seconds."""
+    """Search from all levels in batches; return results per board, and total nodes and seconds."""
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
     programs: dict[int, Any] = {}

@@ -1,7 +1,7 @@
 """Search with a learned heuristic (davi) or in a learned world model (world).
 
-In a learned model a search receives the observations of a level and of the goal only; its plans are
-then executed in the true puzzle.
+In a learned model, a search receives only the observations of a level and of the goal; its plans
+are then executed in the true puzzle.
 """
 
 import dataclasses
@@ -29,19 +29,22 @@ class Planner:
     """Search domain with its learned heuristic."""
 
     puzzle: Puzzle
-    domain: Any  # the puzzle, or a learned `search.Domain`
+    domain: Any  # search domain: the puzzle, or a learned `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # None: no head per action
-    # Levels of the puzzle and a key -> levels of the domain; None if they are the same.
+    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of actions; None: no head
+    # (levels of the puzzle, key) -> levels of the domain; None if they are the same.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property
     def in_model(self) -> bool:
-        """True if the domain is a learned model, whose plans may be wrong."""
+        """Whether the domain is a learned model, in which plans may be wrong."""
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:
-        """Return the keyword arguments of a search; `ValueError` if it cannot use the heuristic."""
+        """Return the heuristic as the keyword argument that a search takes.
+
+        Raises `ValueError` if the search cannot use it.
+        """
         if algorithm in ("astar", "beam"):
             return {"heuristic": self.heuristic}
         if algorithm == "qstar" and self.q is not None:
@@ -56,9 +59,9 @@ class Planner:
 
 
 def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
-    """Load the planner of a davi or world run for a seed, counted from 0.
+    """Load the planner of a davi or world run; `seed` is the index of the seed, from 0.
 
-    Raises `RunError`, which says how to fix the run.
+    Raises `RunError` with a message that tells the user how to fix the run.
     """
     learner, weights = trained(run_dir, seed, PLANNERS)
     return PLANNERS[learner.algorithm.name](learner, weights)
@@ -144,6 +147,6 @@ def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) 
 def played(
     puzzle: Puzzle, levels: PuzzleLevel, actions: Int32[Array, "levels longest"]
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
-    """Return the last boards of plans in the true puzzle, and whether each is solved."""
+    """Execute plans in the true puzzle; return the last boards, and whether each is solved."""
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

@@ -39,9 +39,10 @@ POINTS = 40  # points of a recorded curve
 
 
 def command(config: Config) -> str:
-    """Return the command of a run: settings that differ from the nearest preset are flags.
+    """Return the shortest command that repeats a run: a preset, and flags for other settings.
 
-    Settings that are newer than the run had their default values in it, whatever a preset has now.
+    Settings that did not exist when the run was made had their default values, so they become flags
+    if a preset now sets them.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -112,11 +113,11 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
         "versions": run.config.versions,
         "seeds": run.config.seeds,
-        "steps": records[-1]["steps"],  # of each seed
+        "steps": records[-1]["steps"],  # steps of each seed
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
-        "seconds": records[-1]["seconds"],  # from the first compilation to the last update
-        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
+        "seconds": records[-1]["seconds"],  # time from the first compilation to the last update
+        "steps_per_second": records[-1]["steps_per_second"],  # total of all seeds after compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         "last_returns": _rounded(returns[-1]),
@@ -154,7 +155,7 @@ def _seeds(record: dict[str, Any]) -> list[int]:
 
 
 def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
-    """Return whether there are several records without common seeds."""
+    """Return whether there are at least two records, and no seed occurs twice."""
     seeds = [seed for record in group for seed in _seeds(record)]
     return len(group) > 1 and len({*seeds}) == len(seeds)
 
@@ -180,7 +181,7 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several evaluations, also nested ones such as a planner's without its search."""
+    """Merge several evaluations, including nested ones (`without_search` of a planner)."""
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
@@ -194,7 +195,7 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Return the mean over seeds, of each entry of dictionaries; None if a value is unknown."""
+    """Return the mean over seeds, for dicts that of each entry; None if a value is None."""
     if None in values:
         return None
     if isinstance(values[0], dict):
@@ -203,7 +204,7 @@ def _mean(values: list[Any]) -> Any:
 
 
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
-    """Return the panels of recorded runs; runs that differ only in their seeds share one."""
+    """Return the panels of recorded runs, one for runs that differ only in their seeds."""
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
         named = (_without_seed(record), str(record["curve"]["steps"]))
@@ -217,17 +218,17 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the panel of a recorded run, with id, learner and preset as title."""
+    """Return the panel of a recorded run, titled with id, learner and preset."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
-    title = title.partition(" --")[0]  # drops other learners' flags
+    title = title.partition(" --")[0]  # drop all other flags
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Add runs to the table, then draw it."""
+    """Add runs to the JSON table, then draw its learning curves."""
     parser = Parser("python -m jaxenvs.baselines.evaluation.record", __doc__)
     parser.add_argument("table", type=Path)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")

@@ -1,7 +1,7 @@
-"""Evaluate a policy in the original package whose rules its environment reproduces.
+"""Evaluate a policy in the package whose rules its environment reimplements, such as MiniGrid.
 
-The package's observation or state is converted to the environment's observation and mask; levels
-and random outcomes are the package's. If the rules are the same, so are the returns.
+The package generates levels and random outcomes; its observations or states are converted to those
+of the jaxenvs environment. If the rules are the same, so are the returns, up to chance.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
 
 
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Play in `count` Gymnasium environments, stepped one by one in Python."""
+    """Play in `count` Gymnasium environments, stepped one after another in Python."""
     env = policy.env
     require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
@@ -88,7 +88,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of some levels exist
+        warnings.simplefilter("ignore", DeprecationWarning)  # "a newer version of the id exists"
         envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
         # BabyAI prints every level that it rejects.
         shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
@@ -114,13 +114,13 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
 
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Play in Craftax environments, whose states are arrays, in one compiled program."""
+    """Play in Craftax environments; policy and environments are one compiled program."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
             f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
             "pygame would overwrite pygame-ce)"
         )
-    require(["imageio"], "play")  # its only dependency that the learners do not need
+    require(["imageio"], "play")  # Craftax's only dependency that learners do not need
     from craftax.craftax_env import make_craftax_env_from_name
 
     kind = "-Classic" if "Classic" in id else ""
@@ -134,7 +134,7 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
         memory, action = policy.decide(
             key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
         )
-        with jax.numpy_dtype_promotion("standard"):  # required by the package
+        with jax.numpy_dtype_promotion("standard"):  # Craftax mixes dtypes
             key_words = jax.random.key_data(key_step)
             _, state, reward, done, _ = upstream.step_env(key_words, state, action, params)
         return memory, _strong(state), reward, done
@@ -166,11 +166,11 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
 
 
 def _strong(state: Any) -> Any:
-    """Cast the package's state to strong int32 and float32, so a loop's carry keeps its dtypes."""
+    """Cast Craftax's state to strong int32 and float32, so that a loop's carry keeps its dtypes."""
 
     def cast(leaf: Any) -> Array:
         array = jnp.asarray(leaf)
-        if array.dtype in (jnp.bool_, jnp.uint32):  # flags and keys
+        if array.dtype in (jnp.bool_, jnp.uint32):  # flags and PRNG keys
             return array
         real = jnp.issubdtype(array.dtype, jnp.floating)
         return jax.lax.convert_element_type(array, jnp.float32 if real else jnp.int32)

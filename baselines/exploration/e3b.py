@@ -3,10 +3,10 @@
 An inverse dynamics model learns features that predict the action between two observations, so they
 omit everything that the agent cannot influence. The bonus of an observation with features `f` is
 `f^T C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f^T` over the episode's
-observations: a visit count for continuous features. The state is a factor `S` of the inverse,
-`S S^T`, which an observation updates by one product (Potter, 1963). The bonus is the square of
-`S^T f`, which rounding cannot make negative, unlike a product with the inverse. Deliberate
-difference: bonuses are divided by the deviation of their discounted returns, as in rnd.py.
+observations: a visit count for continuous features. The state of an episode is a matrix `S` with
+`C^-1 = S S^T`; an observation updates it by one product (Potter, 1963). The bonus is the squared
+norm of `S^T f`, which rounding cannot make negative, unlike `f^T C^-1 f`. Deliberate difference:
+bonuses are divided by the standard deviation of their discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -26,27 +26,27 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # scale of the initial matrix
-FEATURES = 64  # features of an observation
+RIDGE = 0.1  # scale of the identity in `C`, its value before the first observation
+FEATURES = 64  # number of features of an observation
 
 
 class Controlled(NamedTuple):
     """Networks and statistics of the bonus, replicated on all devices."""
 
     encoder: PyTree[Array]
-    inverse: PyTree[Array]  # predicts the action between two observations
+    inverse: PyTree[Array]  # inverse model, which predicts the action between two observations
     optimiser: PyTree[Array]
     earned: Moments  # moments of the discounted returns of bonuses
 
 
 @dataclasses.dataclass(frozen=True)
 class E3B(Bonus):
-    """E3B bonus: pure functions of `Controlled` and of the episodes' ellipsoids."""
+    """E3B bonus: pure functions of a `Controlled` and of each episode's factor `S`."""
 
     learning_rate: float = 3e-4
 
     def init(self, key: Array, obs: PyTree[Array]) -> Controlled:
-        """Return initial networks for observations like this one."""
+        """Return initial networks; `obs` is an example of an observation."""
         key_encoder, key_inverse = jax.random.split(key)
         features, encoder = self.embedding.init_with_output(key_encoder, self.read(obs))
         pair = jnp.concatenate([jnp.asarray(features)] * 2)
@@ -56,7 +56,7 @@ class E3B(Bonus):
         return Controlled(encoder, inverse, optimiser, none)
 
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
-        """Return factors of the inverse matrices after the first observations."""
+        """Return the factor `S` of each environment after its first observation."""
         features = self.features(curiosity.encoder, obs)
         return elliptical(initial_factors(len(features)), features)[0]
 
@@ -68,7 +68,7 @@ class E3B(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return the elliptical bonus of each step's successor within its episode."""
+        """Return the elliptical bonus of each step's next observation in its episode."""
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity.encoder, flat).reshape(steps + 1, envs, -1)
@@ -79,7 +79,7 @@ class E3B(Bonus):
         return curiosity, memory, returns, bonus
 
     def trained(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
-        """Take `minibatches` gradient steps, each on every n-th step of the rollout."""
+        """Take gradient steps; minibatch i has transitions i, i + `minibatches`, ..."""
 
         def parted(leaf: Array) -> Array:
             flat = leaf.reshape(-1, *leaf.shape[2:])
@@ -109,7 +109,7 @@ class E3B(Bonus):
         action: Int32[Array, " batch"],
         is_pair: Bool[Array, " batch"],
     ) -> Float32[Array, ""]:
-        """Return the inverse model's mean cross-entropy over pairs of one episode."""
+        """Return the inverse model's mean cross-entropy; pairs across episodes count as 0."""
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
         logits: Any = self.inverse_model.apply(inverse, pairs)
@@ -123,7 +123,7 @@ class E3B(Bonus):
 
     @property
     def embedding(self) -> nn.Sequential:
-        """Network from the input part of an observation to its features."""
+        """Network from an observation, as `read` converts it, to features."""
         return nn.Sequential(
             [
                 Encoder(self.space, self.embed, conv=self.conv),
@@ -144,9 +144,9 @@ def elliptical_bonuses(
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
-    """Return factors of the inverse matrices after a rollout, and the bonus of each observation.
+    """Return the factors `S` after a rollout, and the bonus of each observation.
 
-    After a step that is `done` the observation is the first of another episode.
+    Where a step is `done`, its observation is the first of the next episode, so `S` starts anew.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = initial_factors(len(factor), factor.shape[-1])
@@ -161,7 +161,7 @@ def elliptical_bonuses(
 def elliptical(
     factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
-    """Return the factors after one more observation, and its bonus."""
+    """Return the factors `S` after one more observation, and its bonus."""
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)
     left = 1.0 / (1.0 + bonus)
@@ -170,6 +170,6 @@ def elliptical(
 
 
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Return the initial factors of the inverse matrices."""
+    """Return the factors `S` before the first observation."""
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

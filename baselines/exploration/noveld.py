@@ -1,10 +1,10 @@
 """NovelD (Zhang et al., 2021): a reward for crossing from familiar to novel observations.
 
 The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
-is the increase in novelty from its observation to the successor, paid once per episode for each
-observation, so the agent moves on instead of circling around a novel place. Observations are
-identified by a hash. Deliberate differences: as in rnd.py; and if the hashes of two observations
-of an episode share a slot in the table, the older one counts as new again.
+is the increase in novelty from its observation to the next one. It is paid only at an observation's
+first visit in the episode, so the agent moves on instead of circling around a novel place.
+Observations are identified by a hash. Deliberate differences: those of rnd.py; and if the hashes of
+two observations of an episode share a slot in the table, the older one counts as new again.
 """
 
 import dataclasses
@@ -22,24 +22,27 @@ from ..core.devices import ALONE, Devices
 from .rnd import RND, Curiosity
 
 SLOTS = 4096  # size of the hash table of an episode's observations
-GOLDEN = np.uint32(0x9E3779B9)
+GOLDEN = np.uint32(0x9E3779B9)  # 2**32 divided by the golden ratio, as in Fibonacci hashing
 
 
 class Seen(NamedTuple):
-    """Hash tables of the current episodes' observations; they are never cleared."""
+    """Hash tables of the current episodes' observations.
 
-    table: UInt32[Array, "envs slots"]  # hashes of observation and episode
-    episode: UInt32[Array, " envs"]  # number of the episode, from 1
+    Hashes include the episode, so tables need not be cleared.
+    """
+
+    table: UInt32[Array, "envs slots"]  # hashes of (observation, episode)
+    episode: UInt32[Array, " envs"]  # index of the current episode, from 1
 
 
 @dataclasses.dataclass(frozen=True)
 class NovelD(RND):
-    """NovelD bonus: pure functions of a `Curiosity` and the episodes' observations."""
+    """NovelD bonus: pure functions of a `Curiosity` and of each episode's `Seen`."""
 
-    alpha: float = 0.5  # factor of the novelty before a step, which is subtracted
+    alpha: float = 0.5  # coefficient of the novelty before a step, which is subtracted
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
-        """Return tables that contain the first observations."""
+        """Return hash tables that contain the first observation of each environment."""
         marks = jax.vmap(fingerprint)(obs)
         empty = Seen(jnp.zeros((len(marks), SLOTS), jnp.uint32), jnp.ones(len(marks), jnp.uint32))
         return add_visits(empty, marks)[0]
@@ -52,7 +55,7 @@ class NovelD(RND):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return the increase in novelty at each step, at the first visit of its successor."""
+        """Return each step's increase in novelty, or 0 if its next observation is not new."""
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity, flat)
@@ -70,12 +73,12 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each moment's novelty minus `alpha` times the one before, at least 0."""
+    """Return each novelty minus `alpha` times the one a step earlier, at least 0."""
     return jnp.maximum(novelty[1:] - alpha * novelty[:-1], 0.0)
 
 
 def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps envs"]]:
-    """Return whether each step's successor is new in its episode."""
+    """Return the updated tables, and whether each next observation is new in its episode."""
     after = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
     marks = jax.vmap(jax.vmap(fingerprint))(after)
 
@@ -96,7 +99,7 @@ def add_visits(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Ar
 
 
 def fingerprint(obs: PyTree[Array]) -> UInt32[Array, ""]:
-    """Return a hash of all bits of an observation and their places."""
+    """Return a hash of an observation, which depends on the position of each value."""
     words = jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(obs)])
     places = jnp.arange(1, len(words) + 1, dtype=jnp.uint32) * GOLDEN
     return mix(mix(words ^ mix(places)).sum(dtype=jnp.uint32))

@@ -2,9 +2,9 @@
 
 A predictor network is trained to match a fixed random target network; its error is large for new
 observations and is added to the rewards. Deliberate differences: both networks read the features of
-an encoder with fixed random weights; statistics start with the first rollout instead of a random
-agent's; the predictor makes one pass over a rollout; and one value function covers both kinds of
-reward, so the returns of bonuses also end with the episode.
+an encoder with fixed random weights; statistics start with the first rollout, not with steps of a
+random agent; the predictor makes one pass over a rollout; and one value function covers rewards and
+bonuses, so that returns of bonuses also end with the episode.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-CLIP = 5.0  # largest normalised feature
-TARGET, PREDICTOR = 1, 2  # hidden layers
+CLIP = 5.0  # limit to which normalised features are clipped
+TARGET, PREDICTOR = 1, 2  # number of hidden layers of the two networks
 
 
 class Curiosity(NamedTuple):
@@ -46,11 +46,11 @@ class RND(Bonus):
 
     @property
     def encoder(self) -> Encoder:
-        """Encoder of observations, used with fixed random weights."""
+        """Encoder of observations; its random weights are never trained."""
         return Encoder(self.space, self.embed, conv=self.conv)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
-        """Return initial networks for observations like this one."""
+        """Return initial networks; `obs` is an example of an observation."""
         key_encoder, key_target, key_predictor = jax.random.split(key, 3)
         features, encoder = self.encoder.init_with_output(key_encoder, self.read(obs))
         predictor = self.layers(PREDICTOR).init(key_predictor, features)
@@ -71,7 +71,7 @@ class RND(Bonus):
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Train on observations (steps, envs, ...); return the novelty of each before training.
+        """Train on observations (steps, envs, ...); return each one's novelty before training.
 
         `returns` are each environment's discounted sums of errors before the rollout; the sums
         after it are returned for the next rollout.
@@ -95,13 +95,13 @@ class RND(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return the novelty of each step's successor: the predictor's error before training."""
+        """Return each next observation's novelty: the predictor's error before training."""
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
         return curiosity, memory, returns, bonus
 
     def trained(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
-        """Take `minibatches` gradient steps of the predictor, each on every n-th input."""
+        """Take gradient steps of the predictor; minibatch i has inputs i, i + `minibatches`, ..."""
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 
         def gradient_step(carry: Any, inputs: Array) -> tuple[Any, None]:

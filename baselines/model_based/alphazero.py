@@ -1,15 +1,17 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, for fully observed environments.
 
-Actions come from a tree search in the true environment, and the policy is trained to match the
-search policy instead of following a policy gradient; the training loop is PPO's. Run it with
+A tree search in the true environment chooses actions, and the policy is trained to match the search
+policy instead of following a policy gradient; the training loop is PPO's. Run it with
 `jaxenvs train ID --algo alphazero`.
 
-The search steps the true state with separate keys, so that no plan foresees random outcomes. In a
-partially observed environment its plans would use hidden state; that needs `--clairvoyant`.
+The search steps the true state with separate random keys, so that no plan foresees random outcomes.
+In a partially observed environment its plans would use hidden state, which only `--clairvoyant`
+allows.
 
 Deliberate differences: no replay buffer, but a few epochs over each rollout, as in PPO; initial
-values are 0, and by default values are not rescaled in each node. Otherwise the errors of a value
-network that has seen no reward would make the policy confident, and exploration would stop.
+values are 0, and by default values are not rescaled in each node. With rescaling or random initial
+values, the errors of a value network that has seen no reward would make the policy confident, and
+exploration would stop.
 """
 
 import dataclasses
@@ -45,7 +47,7 @@ class Settings(Learning):
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions sampled at the root
     value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
-    rescale: bool = False  # whether the values of a node are rescaled to 0 to 1
+    rescale: bool = False  # whether the action values of a node are rescaled to the range 0 to 1
     clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 
 
@@ -94,7 +96,7 @@ def plan(
 ) -> Plan:
     """Search from each environment's state; `gumbel_scale=0` makes the action deterministic.
 
-    `params` are the environments' params, None for the defaults.
+    `params` are environment params; None: the defaults.
     """
     env, predict = learner.env.env, functools.partial(predict_nodes, learner)
     mask = jax.vmap(lambda one: legal_actions(env, one, params))(state)

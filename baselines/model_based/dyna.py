@@ -1,23 +1,24 @@
 """Dyna for map observations: recurrent PPO in the environment and in a learned transformer model.
 
-It is recurrent PPO (ppo_rnn.py) with the same policy, rollouts and loss. A replay buffer stores its
-steps, and a model (dyna_network.py) learns from them to predict the next observation, the reward,
-the end of the task and the legal actions. After `warm_up` steps, the policy also learns from
-rollouts in the model alone (Dyna with warm-up; Dedieu et al., 2025). Run it with
+Policy, rollouts and loss are those of recurrent PPO (ppo_rnn.py). A replay buffer stores the steps,
+and a model (dyna_network.py) learns from them to predict the next observation, the reward,
+termination and the legal actions. After `warm_up` steps, the policy also learns from rollouts in
+the model (Dyna with warm-up; Dedieu et al., 2025). Run it with
 `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 
 Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the policy's
-recurrent state there. All categories of the next observation are sampled at once and independently,
-but none far less likely than the most likely one: among many categories, rare errors would soon
-occur somewhere. Rewards are the predicted means, and illegal actions are masked by the model's
-prediction. The model does not know the time limit: imagined episodes terminate or are bootstrapped.
-After an imagined end, the next episode begins at the same step, with an empty recurrent state.
+recurrent state there. All parts of the next observation are sampled at once and independently.
+Categories far less likely than the most likely one are never sampled: with so many parts, a rare
+error would soon occur somewhere. Rewards are the predicted means, and illegal actions are masked by
+the model's prediction. The model does not know the time limit: imagined episodes terminate or are
+bootstrapped. After an imagined termination, the next episode begins at the same real step, with an
+empty recurrent state.
 
 Deliberate differences from the paper: no tokenizer, as observations are categories already; tokens
 of cells include their neighbours; the model receives the categories and rewards seen so far in the
-episode, as otherwise it predicts a reward again that is given only once; a reward depends on the
-sampled numbers of the next observation; imagined rollouts have a separate length, do not begin at
-older observations, and leave out unlikely categories.
+episode, as otherwise it would predict a reward again that is given only once; a reward depends on
+the sampled numbers of the next observation; imagined rollouts have a separate length, do not begin
+at older observations, and leave out unlikely categories.
 """
 
 import dataclasses
@@ -49,22 +50,21 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps in the replay buffer, of all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: Count = 4  # steps that each layer of the model attends to; windows are as long
+    context: Count = 4  # steps that each layer of the model attends to, and length of windows
     width: Count = 64  # features of a token in the model
     num_heads: Count = 4  # attention heads of the model; they divide the width
     depth: Count = 2  # layers of the model
-    atoms: Count = 80  # atoms of rewards on either side of 0, see two_hot.py
-    spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; 0.05 for Craft
+    atoms: Count = 80  # number of reward atoms on either side of 0, see two_hot.py
+    spacing: float = 0.05  # distance between atoms; about h(smallest reward), 0.05 for Craft
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
     model_batch: Count = 32  # windows per gradient step of the model, on all devices together
-    imagined_rollouts: int = 8  # per update, each learned from like a real one; 0: none
+    imagined_rollouts: int = 8  # imagined rollouts per update, trained on as a real one; 0: none
     imagined_envs: Count = 48  # episodes of an imagined rollout, on all devices together
     imagined_steps: Count = 16  # steps of an imagined rollout
-    least_chance: float = (
-        0.05  # least probability of a sampled category, relative to the highest; 0: any
-    )
+    # Smallest probability of a category that is sampled, relative to the highest; 0: any.
+    least_chance: float = 0.05
 
     def check(self) -> None:
         super().check()
@@ -114,17 +114,17 @@ class Settings(ppo_rnn.Settings):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer for each environment."""
+        """Number of slots of the replay buffer per environment."""
         return self.capacity // self.num_envs
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of the policy in an update after the warm-up."""
+        """Number of gradient steps of the policy in an update after the warm-up."""
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Whole updates that the policy's optimiser has seen, by its count."""
-        cold = self.cold_updates  # without imagination
+        """Return the updates made when the policy's optimiser has taken this many steps."""
+        cold = self.cold_updates  # updates without imagined rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
@@ -140,7 +140,7 @@ def network(env: Env, **given: Any) -> Recurrent:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as recurrent PPO does, with an untrained model and an empty replay buffer."""
+    """Start with the fields of recurrent PPO, an untrained model and an empty replay buffer."""
     key_rest, key_model = jax.random.split(key)
     fields = rollouts.begin(learner, key_rest)
     history = first_history(learner, fields["obs"])
@@ -167,7 +167,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Act as PPO does; also record the recurrent state and history for imagined rollouts."""
+    """Act as PPO does; also record the recurrent state and history, where imagination starts."""
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 
@@ -180,7 +180,7 @@ def store(
     step: Step,
     successor: PyTree[Array],
 ) -> Runner:
-    """Store a step of every environment; `successor` holds the true successor states."""
+    """Store a step of every environment; `successor` holds the next states before any reset."""
     final_obs = rollouts.observe(learner, runner, successor)
     history = next_history(learner, runner.history, action, step.reward, final_obs)
     info = {
@@ -196,7 +196,7 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return atoms that contain the rewards of a `supports.Paid`."""
+    """Return settings of atoms whose range contains the observed rewards, `paid`."""
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 
 

@@ -1,7 +1,7 @@
 """Training of Dyna's model on windows of the replay buffer.
 
-The model (dyna_network.py) learns to predict the next observation, the reward, the end of the task
-and the legal actions.
+The model (dyna_network.py) learns to predict the next observation, the reward, termination and the
+legal actions.
 """
 
 import functools
@@ -27,12 +27,12 @@ from ..networks import two_hot
 from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
-AT_ONCE = 4  # most items that a CPU computes together
-OF_NEXT = ("token_loss", "accuracy")  # metrics of the next observation, not of the step itself
+AT_ONCE = 4  # largest number of windows that a CPU processes together
+OF_NEXT = ("token_loss", "accuracy")  # metrics that exist only if there is a next observation
 
 
 class Model(NamedTuple):
-    """Weights of the model and their training state; the same on all devices."""
+    """Weights of the model and their training state, replicated on all devices."""
 
     weights: PyTree[Array]
     optimiser: PyTree[Array]
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer; the last one has an observation only."""
+    """Successive slots of the replay buffer; of the last one, only the observation is used."""
 
     obs: PyTree[Array]  # (*batch, steps + 1, ...)
     history: History  # (*batch, steps + 1, ...)
@@ -57,7 +57,7 @@ class Window(NamedTuple):
 
 
 def vocabulary_of(env: Env) -> Vocabulary:
-    """Return the categories of an environment's observations; `ValueError` if it has none."""
+    """Return the vocabulary of an environment's observations; `ValueError` if it has none."""
     found = env.vocabulary
     if found is None:
         raise ValueError(
@@ -99,7 +99,7 @@ def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
 
 
 def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
-    """Return the histories of episodes that begin at these observations."""
+    """Return the histories of episodes whose first observations are `obs`."""
     env = learner.env.env
     return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
 
@@ -107,7 +107,7 @@ def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
 def next_history(
     learner: Learner[Any], history: History, action: Array, reward: Array, obs: PyTree[Array]
 ) -> History:
-    """Return the histories after one more step of every episode, which led to `obs`."""
+    """Return the histories after one more step of every episode, with next observation `obs`."""
     vocabulary = vocabulary_of(learner.env.env)
     return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 
@@ -151,10 +151,10 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
-    """Return the summed mean cross-entropies of observations, rewards, ends and legal actions.
+    """Return the sum of the mean cross-entropies of the predictions, and the parts.
 
-    The next slot is the step's successor unless the step is terminal; after a truncation it still
-    is. Slots without a step are left out.
+    The next slot holds the step's next observation, also after a truncation, unless the step is
+    terminal. Slots without a step have no loss.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -193,9 +193,10 @@ def step_losses(
     window: Window,
     spacing: float,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return the cross-entropies of the steps of one window.
+    """Return the cross-entropies of each step of one window.
 
-    Also return the share of correctly predicted numbers, and whether the reward is clipped.
+    Also return the fraction of categories that are predicted correctly, and whether the reward is
+    clipped.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, predicted.end],
@@ -222,10 +223,10 @@ def step_losses(
 
 
 def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
-    """Apply `function` to each row, as `vmap` does; differentiable.
+    """Apply `function` to each item of a batch, as `vmap` does; differentiable.
 
-    A CPU takes at most `AT_ONCE` rows together, so that the attention scores fit into its cache,
-    and computes them again for the gradient.
+    On a CPU, `lax.map` processes at most `AT_ONCE` items together, so that the attention scores fit
+    into its cache, and `jax.checkpoint` recomputes them for the gradient.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:
@@ -242,5 +243,5 @@ def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
 def masked_mean(
     chosen: Bool[Array, "batch steps"], values: Float32[Array, "batch steps"]
 ) -> Float32[Array, ""]:
-    """Return the mean of the chosen values; 0 where none is chosen."""
+    """Return the mean of the chosen values, or 0 if none is chosen."""
     return jnp.where(chosen, values, 0.0).sum() / jnp.maximum(chosen.sum(), 1).astype(jnp.float32)

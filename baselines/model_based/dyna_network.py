@@ -1,15 +1,16 @@
 """Transformer that predicts a step of an environment with map observations.
 
-An observation is one token per map cell and one for its other numbers. The categories of the next
-observation are predicted in place from these tokens, each of which attends to all tokens of this
-step and of earlier steps of the episode: attention is causal by blocks (block teacher forcing;
-Dedieu et al., 2025), so that an imagined step is one forward pass.
+An observation is encoded as one token per map cell and one token for its other values ("numbers",
+such as item counts). The network predicts each category of the next observation at the same token.
+A token attends to all tokens of this step and of earlier steps of the episode: attention is causal
+by blocks (block teacher forcing; Dedieu et al., 2025), so that an imagined step is one forward
+pass.
 
-A cell's token includes its eight neighbours, on which most changes depend. The end is predicted
-from the last token, which also contains a summary of the whole episode. The reward is predicted
-from that token, the summary, and the numbers before and after the step: whether a piece of wood is
-rewarded depends on the inventory growing by one, and on events long before. Legal actions are
-predicted from the observation alone, as masks are functions of the state.
+A cell's token includes its eight neighbours, on which most changes depend. The last token also
+contains a summary of the whole episode (`History`); termination is predicted from it. The reward is
+predicted from this token, the summary, and the numbers before and after the step: whether a piece
+of wood is rewarded depends on the inventory growing by one, and on events long before. Legal
+actions are predicted from the observation alone, as masks are functions of the state.
 """
 
 import functools
@@ -31,29 +32,29 @@ EXPANSION = 4  # ratio of the widths of the two dense layers of a block
 
 
 class Prediction(NamedTuple):
-    """Predictions of one step, or of each of several."""
+    """Predictions of one step, or of successive steps."""
 
-    cells: Float32[Array, "*steps cells channels categories"]  # logits of the next observation
-    rest: Float32[Array, "*steps numbers categories"]
-    end: Float32[Array, "*steps"]  # logit of the end of the task
+    cells: Float32[Array, "*steps cells channels categories"]  # logits of the next map cells
+    rest: Float32[Array, "*steps numbers categories"]  # logits of the next numbers
+    end: Float32[Array, "*steps"]  # logit of termination
     token: Float[Array, "*steps width"]  # input of `reward`
 
 
 class History(NamedTuple):
-    """Categories and rewards of an episode so far."""
+    """Summary of an episode so far: categories that occurred, and rewards."""
 
-    shown: Bool[Array, "*batch categories"]  # by channel of the cells, then by number
-    gained: Float32[Array, "*batch actions"]  # sums of rewards by action
+    shown: Bool[Array, "*batch categories"]  # whether it occurred: cell channels, then numbers
+    gained: Float32[Array, "*batch actions"]  # sum of the rewards of each action
 
     @classmethod
     def begin(cls, vocabulary: Vocabulary, num_actions: int, obs: PyTree[Array]) -> "History":
-        """Return the history of an episode that begins at an observation."""
+        """Return the history of an episode whose first observation is `obs`."""
         return cls(categories(vocabulary, obs), jnp.zeros(num_actions, jnp.float32))
 
     def later(
         self, vocabulary: Vocabulary, action: Array, reward: Array, obs: PyTree[Array]
     ) -> "History":
-        """Return the history after one more step, which led to an observation."""
+        """Return the history after one more step, whose next observation is `obs`."""
         gained = self.gained.at[action].add(reward)
         return History(self.shown | categories(vocabulary, obs), gained)
 
@@ -66,16 +67,16 @@ def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " cate
 
 
 class WorldTransformer(nn.Module):
-    """Dyna's model for the steps of one environment; `vmap` it."""
+    """Dyna's model of one environment; `vmap` it for a batch."""
 
     vocabulary: Vocabulary
     num_actions: int
     context: int  # steps that each layer attends to, including the current one
     width: int  # features of a token
-    num_heads: int  # of attention
-    depth: int  # layers
-    atoms: int  # of rewards on either side of 0
-    dtype: Any = jnp.float32  # of the activations
+    num_heads: int  # number of attention heads
+    depth: int  # number of layers
+    atoms: int  # number of reward atoms on either side of 0
+    dtype: Any = jnp.float32  # dtype of the activations
 
     def setup(self) -> None:
         """Create the layers."""
@@ -84,7 +85,7 @@ class WorldTransformer(nn.Module):
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
         self.before = dense(self.width)
-        if self.vocabulary.rest:  # a layer cannot be empty
+        if self.vocabulary.rest:  # a dense layer needs at least one input and output
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
         places = (rows * columns + 1, self.width)
@@ -107,14 +108,14 @@ class WorldTransformer(nn.Module):
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
         """Predict successive steps, at most `context`; also return logits of the legal actions.
 
-        Steps after one that is `over` do not attend to it or to earlier ones.
+        `over` marks the last steps of episodes; later steps do not attend to them or before them.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        if self.is_initializing():  # so that its weights exist
+        if self.is_initializing():  # creates the weights of `reward`
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
 
@@ -126,7 +127,7 @@ class WorldTransformer(nn.Module):
         history: History,
         action: Int32[Array, ""],
     ) -> tuple[PyTree[Array], Prediction]:
-        """Predict one step; also return the recurrent state after it."""
+        """Predict one step; also return the cache of keys and values after it."""
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
@@ -141,7 +142,7 @@ class WorldTransformer(nn.Module):
         return memory, jax.tree.map(lambda leaf: leaf[0], self.heads(tokens))
 
     def begin(self) -> PyTree[Array]:
-        """Return the initial recurrent state: an empty cache of keys and values of each layer."""
+        """Return the initial recurrent state: an empty cache of each layer's keys and values."""
         rows, columns = self.vocabulary.map
         shape = (self.depth, self.context - 1, rows * columns + 1, 2, self.width)
         return {"pairs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
@@ -149,7 +150,7 @@ class WorldTransformer(nn.Module):
     def tokens(
         self, cells: Array, rest: Array, history: History, action: Array
     ) -> Float[Array, "steps tokens width"]:
-        """Return tokens of successive steps: cells row by row, then one of numbers and history."""
+        """Return tokens of successive steps: cells row by row, then one for numbers and history."""
         around = self.around(self.neighbours(cells))
         numbers = self.before(jnp.concatenate(self.so_far(history), axis=-1))[:, None]
         if self.vocabulary.rest:
@@ -165,7 +166,7 @@ class WorldTransformer(nn.Module):
         return found.reshape(len(cells), -1, found.shape[-1])
 
     def embedded(self, cells: Int32[Array, "*map channels"]) -> Float[Array, "*map features"]:
-        """Return features of each cell alone."""
+        """Return features of each cell, without its neighbours."""
         rows = cells.reshape(-1, cells.shape[-1])
         features = self.cell(one_hot(rows, self.vocabulary.cells, self.dtype))
         return features.reshape(*cells.shape[:-1], -1)
@@ -194,7 +195,7 @@ class WorldTransformer(nn.Module):
         next_rest: Int32[Array, "*steps numbers"],
         terminated: Bool[Array, "*steps"],
     ) -> Float32[Array, "*steps atoms"]:
-        """Return reward logits of steps, see two_hot.py; `next_rest` is ignored after an end."""
+        """Return reward logits, see two_hot.py; `next_rest` is ignored where `terminated`."""
         before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
         after = jnp.where(terminated[..., None], 0, after)
         hidden, earned = self.earns
@@ -207,7 +208,7 @@ class WorldTransformer(nn.Module):
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
     def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
-        """Return a logit of each action being legal at this observation."""
+        """Return, for each action, the logit that it is legal at this observation."""
         numbers = one_hot(rest, self.vocabulary.rest, self.dtype)
         hidden, legal = self.legal
         known = jnp.concatenate([self.embedded(cells).reshape(-1), numbers])
@@ -246,7 +247,7 @@ class Layer(nn.Module):
 
 
 def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
-    """Normalise tokens to mean 0 and variance 1 in float32; the next layer has the scales."""
+    """Normalise tokens to mean 0 and variance 1 in float32; the next dense layer scales them."""
     return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
 
@@ -258,8 +259,8 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps in `seen`.
 
-    The last `steps` of the known steps have queries. `age` is added to the scores of a
-    step, by how many steps ago it was.
+    Queries belong to the last `steps` of the known steps. `age` is a learned bias that is added to
+    the score of a step according to how many steps ago it was.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -291,7 +292,7 @@ def most(sizes: tuple[int, ...]) -> int:
 def one_hot(
     numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
 ) -> Shaped[Array, "*batch features"]:
-    """Return the concatenated one-hot vectors of numbers with these numbers of categories."""
+    """Return the concatenated one-hot vectors of numbers; `sizes` are their category counts."""
     parts = [
         jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)
     ] or [jnp.zeros((*numbers.shape[:-1], 0), dtype)]
@@ -301,7 +302,7 @@ def one_hot(
 def possible(
     logits: Float[Array, "*batch features"], sizes: tuple[int, ...]
 ) -> Float32[Array, "*batch parts categories"]:
-    """Split logits by number, with `NEVER` beyond the categories that a number has."""
+    """Split logits by number; entries beyond a number's count of categories are `NEVER`."""
     logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
     there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)
     return jnp.where(there, logits, NEVER)

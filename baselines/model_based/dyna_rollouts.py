@@ -26,7 +26,7 @@ class Start(NamedTuple):
     """Steps of a real rollout (*batch, ...), at which imagined episodes begin."""
 
     obs: PyTree[Array]
-    memory: PyTree[Array]  # recurrent state of the policy before obs
+    memory: PyTree[Array]  # recurrent state of the policy before `obs`
     history: History
 
 
@@ -34,13 +34,13 @@ class Imagined(NamedTuple):
     """State of imagined episodes, in place of a `VectorState`."""
 
     memory: PyTree[Array]  # recurrent state of the model
-    start: Start  # where the episode began
+    start: Start  # real step at which the episode began
 
 
 def learn_from_imagination(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from `imagined_rollouts`, or from none during the warm-up."""
+    """Train the policy on `imagined_rollouts` imagined rollouts, or on none in the warm-up."""
     settings = learner.settings
     zeros = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
     if not settings.imagined_rollouts:
@@ -60,7 +60,8 @@ def learn_from_imagination(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
+    # `vmap` instead of a select that computes both sides.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)
@@ -72,10 +73,10 @@ def learn_from_imagination(
 def imagine(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, PyTree[Array], Rollout]:
-    """Return a rollout in the model, as `ppo_rnn.learn` takes it.
+    """Collect a rollout in the model.
 
-    Returns the runner at its end, the policy's recurrent state before its first step, and the
-    rollout.
+    Returns the arguments of `ppo_rnn.learn`: the runner after it, the policy's recurrent state
+    before its first step, and the rollout.
     """
     key_begin, key_act = jax.random.split(key)
     runner = begin(learner, runner, starts, key_begin)
@@ -124,7 +125,7 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
 
 
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
-    """Return the predicted legal actions; None if the environment allows all in any state."""
+    """Return the predicted legal actions; None if all actions are always legal."""
     env = learner.env.env
     if not has_illegal(env):
         return None
@@ -134,7 +135,7 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 
 
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
-    """Sample a step from the model; an episode that ends shows its first observation again."""
+    """Sample a step from the model; an episode that ends restarts at its first observation."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     predict: Any = functools.partial(model.apply, runner.model.weights, method="next")

@@ -19,7 +19,7 @@ def search(
     mask: Mask,
     gumbel_scale: float,
 ) -> Any:
-    """Return mctx's policy output for a batch of roots.
+    """Search from a batch of roots; return mctx's `PolicyOutput`.
 
     `gumbel_scale=0` makes the action deterministic. `mask` holds the legal actions at the roots,
     and `expand` is mctx's `recurrent_fn`. `settings` has `simulations`, `considered`, `value_scale`

@@ -1,33 +1,35 @@
 """MuZero (Schrittwieser et al., 2020): planning in a learned model of latent states.
 
 A network maps an observation to a latent state, predicts the next latent state and the reward of an
-action, and the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022, through
-mctx) searches in this model alone, so that plans use the agent's observations only. Run it with
-`jaxenvs train ID --algo muzero`. Legal actions are known at the root of a search only.
+action, and predicts the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022,
+through mctx) searches in this model and never in the environment, so plans use the agent's
+observations only. Run it with `jaxenvs train ID --algo muzero`. Legal actions are known only at the
+root of a search.
 
-The replay buffer stores each step with its search policy. Windows of `unroll_steps` + 1 steps,
-sampled uniformly or by the error of their first value, train the network (muzero_loss.py):
+The replay buffer stores each step with its search policy. The network is trained (muzero_loss.py)
+on windows of `unroll_steps` + 1 steps, sampled uniformly or by the value error of their first step:
 
 - TD targets bootstrap from the target network's current value after a one-step lookahead, as values
-  stored while acting belong to worse policies. For the share `reanalysed` of the windows,
-  searches with the target network compute new policies.
+  stored while acting belong to worse policies. For a fraction `reanalysed` of the windows, searches
+  with the target network compute new policies.
 - `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
   al., 2021).
 - `reconstruction`: the latent states of a board should predict its cells (Anand et al., 2022).
-- `value_consistency`: this share of the value loss of predicted latent states has the network's own
-  value of the true observation as target (value equivalence; Grimm et al., 2020) in place of the
-  observed return, which is noisy in stochastic environments. Afterstates keep the return.
+- `value_consistency`: weight, in the value loss of predicted latent states, of a second target: the
+  network's own value of the true observation (value equivalence; Grimm et al., 2020). The observed
+  return, which is noisy in stochastic environments, has the remaining weight. Values of afterstates
+  are trained on the return only.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022): the model has afterstates, from
-which one of `codes` chance outcomes leads to the next state, and the search weights the outcomes by
-their predicted probabilities (PUCT at decision nodes, as in the paper). An encoder assigns the
-outcome, with a straight-through gradient.
+which one of `codes` chance outcomes leads to the next state. The search weights the outcomes by
+their predicted probabilities (PUCT at decision nodes, as in the paper). In training, an encoder
+assigns the outcome, with a straight-through gradient.
 
 Deliberate differences: bootstrapped values come from a one-step lookahead, not from a search;
 layers and latent states are normalised (muzero_network.py); several environments fill the replay
-buffer; a truncated episode is bootstrapped from its true successor; after a terminal state, the
+buffer; a truncated episode is bootstrapped from its final observation; after a terminal state, the
 value target is 0 and there is no policy target; the chance encoder reads the afterstate and the
-next latent state instead of observations, and a loss balances its use of the codes.
+next latent state instead of observations, and a loss makes it use all codes equally often.
 """
 
 import dataclasses
@@ -54,8 +56,8 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-MAXVISIT_INIT = 50.0  # default of mctx: it scales values before the first visit of a search
-MIN_SPAN = 1e-6  # least range of values that are rescaled to 0 to 1
+MAXVISIT_INIT = 50.0  # mctx's default, which scales values before the first visit of a search
+MIN_SPAN = 1e-6  # smallest divisor when values are rescaled to the range 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,19 +77,19 @@ class Settings(Replay):
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions sampled at the root
     value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
-    rescale: bool = True  # whether the values of a node are rescaled to 0 to 1
+    rescale: bool = True  # whether the action values of a node are rescaled to the range 0 to 1
     latent: Count = 64  # size of a latent state
-    atoms: Count = 100  # atoms of rewards and values on either side of 0, see two_hot.py
-    spacing: float = 0.2  # spacing of the atoms; well below the squeezed smallest reward
+    atoms: Count = 100  # number of reward and value atoms on either side of 0, see two_hot.py
+    spacing: float = 0.2  # distance between atoms; well below h(smallest reward), see two_hot.py
     value_weight: float = 0.25  # coefficient of the value loss
     lookahead: bool = True  # whether value targets use a one-step lookahead in the model
-    epsilon_start: float = 0.0  # initial share of random actions
-    epsilon_end: float = 0.0  # final share of random actions
+    epsilon_start: float = 0.0  # initial probability of a random action
+    epsilon_end: float = 0.0  # final probability of a random action
     entropy: float = 0.0  # coefficient of the entropy bonus, over legal actions
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
-    value_consistency: Share = 0.0  # share of the true state's value in the model's targets
-    reanalysed: Share = 0.25  # share of windows whose policies are searched again
+    value_consistency: Share = 0.0  # weight of the true observation's value in value targets
+    reanalysed: Share = 0.25  # fraction of the windows whose policies are searched again
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # gradient steps between updates of the target network
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -105,12 +107,12 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of a sampled window in error messages."""
+        """Phrase for a sample in error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Steps of a window, including the rewards of the last n-step value."""
+        """Number of steps of a window, including the rewards of the last n-step return."""
         return self.unroll_steps + self.n_step
 
 
@@ -118,13 +120,13 @@ support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
-    """Return the network for an environment, a `BoardNetwork` if `lines` of a board are read."""
+    """Return the network: a `BoardNetwork` for square boards if `lines` is set."""
     is_alone = given.get("lines") and is_board(env.features[0])
     return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as `q_learning.begin`, with room for the search policy of each slot."""
+    """Start as `q_learning.begin`, with an array for the search policy of each replay slot."""
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
@@ -205,7 +207,7 @@ def sample_windows(
         return None, windows_at(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
-    # Draws are sorted by environment, and `reanalyse` takes the first.
+    # Shuffle: draws are sorted by environment, and `reanalyse` takes the first ones.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
@@ -215,7 +217,7 @@ def sample_windows(
 def windows_at(
     settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
 ) -> Window:
-    """Read the windows that begin in slots `first` of environments."""
+    """Read the windows that begin in slot `first` of environment `env`."""
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
@@ -238,9 +240,9 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policies of the first windows by results of searches with the target network.
+    """Replace the policies of the first windows by those of new searches with the target network.
 
-    The setting `reanalysed` is their share.
+    The setting `reanalysed` is the fraction of windows that are replaced.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -254,7 +256,7 @@ def reanalyse(
 def bootstrap_values(
     learner: Learner[Settings], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """Return the target network's values of the states after each moment's n-step rewards."""
+    """Return the target network's value of the state after the n-step rewards of each moment."""
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
     def at_slots(early: Array, later: Array) -> Array:
@@ -302,7 +304,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Join the axes of windows and moments."""
+    """Merge the axes of windows and moments into one."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
@@ -325,7 +327,7 @@ def decide(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return atoms that contain the rewards and returns of a `supports.Paid`."""
+    """Return settings of atoms whose range contains the observed rewards and returns, `paid`."""
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 

@@ -1,9 +1,9 @@
 """Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
-With `consistency`, predicted latent states should be similar to encodings of the true observations,
-standardised over the batch, as otherwise a constant latent state would be the optimum. With
-`reconstruction`, they should predict the cells of a board. A "moment" is an unroll step k of a
-window, from 0 for its first observation.
+With `consistency`, predicted latent states should be similar to encodings of the true observations.
+The encodings are standardised over the batch, as otherwise a constant latent state would be
+optimal. With `reconstruction`, predicted latent states should predict the cells of a board. A
+"moment" is an unroll step k of a window: 0 for its first observation.
 """
 
 import functools
@@ -22,14 +22,14 @@ from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
 
-HALF = 0.5  # scale of the gradient at the start of the dynamics function
-TINY = 1e-6  # added to variances and to shares
+HALF = 0.5  # scale of the gradient through the latent state that enters the dynamics function
+TINY = 1e-6  # added to variances, and to frequencies before the logarithm
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer, complete for the first `unroll_steps` + 1."""
+    """Successive slots of the replay buffer; the first `unroll_steps` + 1 have all fields."""
 
     obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
     mask: Mask  # (batch, unroll_steps + 1, actions)
@@ -37,7 +37,7 @@ class Window(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch moments actions"]  # of a search
+    policy: Float32[Array, "batch moments actions"]  # improved policy of a search
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step
     weight: Float32[Array, " batch"]  # importance weight
     ahead: PyTree[Array]  # (batch, n_step, ...), observations after `obs`
@@ -45,17 +45,17 @@ class Window(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Targets of each moment of a window; the reward of the first moment is never learned."""
+    """Targets of each moment of a window; the reward of the first moment has no loss."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # of the previous step
+    reward: Float32[Array, "batch moments"]  # reward of the step that leads to the moment
     policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # False after a truncation
-    is_open: Bool[Array, "batch moments"]  # before any end: there is an observation and a policy
+    is_known: Bool[Array, "batch moments"]  # False after a truncation: value and reward unknown
+    is_open: Bool[Array, "batch moments"]  # True until the episode ends: has an obs and a policy
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
-    """Return the slots after the n-step rewards of moments; fewer than n steps after an end."""
+    """Return the slot after the n-step rewards of each moment, or after the episode's end."""
 
     def slot(moment: int) -> Int32[Array, " batch"]:
         ahead = slice(moment, moment + n_step)
@@ -81,7 +81,7 @@ def targets(
     chex.assert_shape(values, window.policy.shape[:2], custom_message="values are [batch, moments]")
     value, reward, known, opened = [], [], [], []
     is_open = window.is_step
-    is_over = jnp.zeros_like(is_open)  # after a terminal state
+    is_over = jnp.zeros_like(is_open)  # whether the episode has terminated
     for moment in range(window.policy.shape[1]):
         ahead = slice(moment, moment + n_step)
         ends = (window.terminated[:, ahead], window.truncated[:, ahead])
@@ -89,7 +89,7 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # of the step from here
+        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # reward of this step
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
     zero = jnp.zeros_like(reward[0])
@@ -108,11 +108,11 @@ class Moment(NamedTuple):
     obs: PyTree[Array]
     mask: Mask
     action: Int32[Array, " batch"]
-    goals: Targets  # of this moment alone
+    goals: Targets  # targets of this moment, without the axis of moments
 
 
 def loss_names(settings: Any) -> tuple[str, ...]:
-    """Return the names of the parts of the loss."""
+    """Return the names of the parts of the loss that the settings use."""
     consistency = ("consistency_loss",) if settings.consistency else ()
     reconstruction = ("observation_loss",) if settings.reconstruction else ()
     chance = CHANCE_LOSSES if settings.codes else ()
@@ -122,7 +122,7 @@ def loss_names(settings: Any) -> tuple[str, ...]:
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
     """Return the loss of policies, values, rewards and latent states over the moments of windows.
 
-    `error` holds the error of the first value of each window, for its priority.
+    `error` in the metrics is the value error at the first moment of each window, for its priority.
     """
     settings, last = learner.settings, learner.settings.unroll_steps
     whole = Moment(window.obs, window.mask, window.action, goals)
@@ -153,7 +153,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
 
 
 def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
-    """Return the share of moments whose value or reward target lies beyond the atoms."""
+    """Return the fraction of moments whose value or reward target lies beyond the atoms."""
     atoms = learner.settings.atoms, learner.settings.spacing
     is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
     known = goals.is_known.astype(jnp.float32)
@@ -167,11 +167,11 @@ def prediction_losses(
     now: Moment,
     truth: Float32[Array, "batch latent"] | None = None,
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
-    """Return the policy and value losses of latent states, and the policies' entropy.
+    """Return the policy loss, the value loss and the entropy of the policy in latent states.
 
     Also return the absolute errors of the values. `truth` holds the latent states of the true
-    observations: with `value_consistency`, that share of the value loss has their values, without
-    gradient, as targets until the episode ends.
+    observations. Until the episode ends, their values (without gradient) are a second target of the
+    value loss, with weight `value_consistency`.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -202,13 +202,13 @@ def transition_losses(
     Float32[Array, "batch latent"],
     dict[str, Float32[Array, " batch"]],
 ]:
-    """Predict the latent states of a moment from the latent states of the moment before.
+    """Predict the latent states of a moment from those of the moment before.
 
-    Returns them, the latent states of the true observations, and the losses of latent states,
-    rewards and chance outcomes.
+    Returns the predicted latent states, the latent states of the true observations, and the losses
+    of latent states, rewards and chance outcomes.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # The reward of a truncated step is known, its continuation is not.
+    # `is_known` of the moment before: a truncated step's reward is known, what follows it is not.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)
@@ -239,11 +239,11 @@ def chance_codes(
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
     """Return one-hot chance codes, and the losses of their prediction and of the encoder.
 
-    The code is the most likely one of the encoder, with the gradient of its `probabilities`
-    (straight-through). Where the outcome is not observed, it is the most likely one of the
-    prediction `logits`. The encoder's loss is the squared distance of the probabilities from the
-    code, plus a penalty for uneven use of the codes over the batch, with the gradient of each
-    item's share.
+    The code is the most likely one in the encoder's `probabilities`, with their gradient
+    (straight-through). Where the outcome is not observed, it is the most likely one in the
+    predicted `logits`. The encoder's loss is the squared distance of the probabilities from the
+    code, plus a penalty for uneven use of the codes over the batch. The penalty's gradient treats
+    the batch's mean use of each code as a constant.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)
@@ -261,7 +261,7 @@ def chance_codes(
 def standardise(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
-    """Scale each number to mean 0 and standard deviation 1 over the chosen rows."""
+    """Scale each component to mean 0 and standard deviation 1 over the batch items in `rows`."""
     mean = masked_mean(learner, x, rows)
     variance = masked_mean(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
@@ -270,7 +270,7 @@ def standardise(
 def masked_mean(
     learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
-    """Return the mean of the chosen rows over the batches of all devices."""
+    """Return the mean over the batch items in `rows`, over the batches of all devices."""
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
     return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 

@@ -3,10 +3,11 @@
 Layers and latent states are normalised: latent states have mean 0 and standard deviation 1.
 
 With `lines`, the latent state of a square board is a vector per cell (`BoardNetwork`). The dynamics
-update all rows with shared weights and all columns with others, and the heads, whose layers are
-`hidden`, read rows and columns with shared weights. A single vector for the whole board would have
-to learn the effect of a move on each line separately. With `codes`, afterstates are boards too, but
-the layers that predict chance outcomes and values read such a board as one vector.
+update all rows with one set of weights and all columns with another. The heads, with layers of
+widths `hidden`, read rows and columns with shared weights. A single latent vector for the whole
+board would have to learn the effect of a move on each line separately. With `codes`, afterstates
+are boards too, but the layers that predict their chance outcomes and values read a board as one
+vector.
 """
 
 import functools
@@ -31,9 +32,9 @@ class MuZeroNetwork(Network):
     """Representation, dynamics and prediction networks for vector latent states."""
 
     latent: int = 64  # size of a latent state
-    atoms: int = 100  # of rewards and values on either side of 0, see two_hot.py
-    spacing: float = 0.2  # of the atoms
-    codes: int = 0  # chance outcomes; 0: a deterministic model
+    atoms: int = 100  # number of reward and value atoms on either side of 0, see two_hot.py
+    spacing: float = 0.2  # distance between atoms
+    codes: int = 0  # number of chance outcomes; 0: a deterministic model
     activation: str = "relu"
 
     def setup(self) -> None:
@@ -81,13 +82,13 @@ class MuZeroNetwork(Network):
         return logits, self.number(value)
 
     def number(self, logits: Float[Array, "*batch atoms"]) -> Float32[Array, "*batch"]:
-        """Return the mean of a distribution of rewards or values, see two_hot.py."""
+        """Return the reward or value that the logits of a distribution predict: two_hot.py."""
         return two_hot.mean(logits, self.spacing)
 
     def cross_entropy(
         self, logits: Float[Array, "*batch atoms"], number: Float[Array, "*batch"]
     ) -> Float32[Array, "*batch"]:
-        """Return the cross-entropy of predicted distributions with the two-hot codes of numbers."""
+        """Return the cross-entropy of `logits` with the two-hot encoding of rewards or values."""
         return two_hot.cross_entropy(logits, number, self.spacing)
 
     def of_batch(self, weights: PyTree[Array], method: str, *given: PyTree[Array]) -> Any:
@@ -112,7 +113,7 @@ class MuZeroNetwork(Network):
     def afterstate(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> Float32[Array, " latent"]:
-        """Return the afterstate of an action, before its chance outcome."""
+        """Return the afterstate: the latent state after an action, before its chance outcome."""
         return self.change(self.dynamics, latent, self.one_hot(action))[0]
 
     def one_hot(self, action: Int32[Array, ""]) -> Float32[Array, " actions"]:
@@ -129,8 +130,11 @@ class MuZeroNetwork(Network):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
-        """Apply an action or a chance code to a latent state; also return features of both."""
-        cause = cause * np.float32(np.sqrt(self.latent))  # as long a vector as a latent state
+        """Apply `cause`, an action or a chance code, to a latent state.
+
+        Also return the features from which the reward is predicted.
+        """
+        cause = cause * np.float32(np.sqrt(self.latent))  # scale a one-hot to a latent state's norm
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))
@@ -139,14 +143,14 @@ class MuZeroNetwork(Network):
     def predict_afterstate(
         self, after: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " codes"], Float32[Array, " atoms"]]:
-        """Return logits of the chance codes and the value logits of an afterstate."""
+        """Return the chance code logits and the value logits of an afterstate."""
         features = self.activate(standard(self.outlook(after.astype(self.dtype))))
         return self.likely(features), self.after_value(features)
 
     def encode_chance(
         self, after: Float32[Array, " latent"], next_latent: Float32[Array, " latent"]
     ) -> Float32[Array, " codes"]:
-        """Return probabilities of the chance codes between an afterstate and the next state."""
+        """Return the probability of each code being the outcome between the two latent states."""
         features = jnp.concatenate([after, next_latent]).astype(self.dtype)
         return jax.nn.softmax(self.code(self.activate(standard(self.compare(features)))))
 
@@ -162,16 +166,16 @@ class MuZeroNetwork(Network):
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only the losses of a predicted latent state use."""
+        """Create the layers that only auxiliary losses use, by applying them once."""
         self.predict_projection(latent)
 
     def project(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Return the projection in which two latent states of one moment should agree."""
+        """Return the projection that the consistency loss compares."""
         first, second = self.projections
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict the projection of the true latent state from a predicted one."""
+        """Predict the projection of the true observation's latent state from a predicted one."""
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)
@@ -198,7 +202,7 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def board(self) -> spaces.Box:
-        """The observation space."""
+        """Observation space, as a `Box`."""
         return cast("spaces.Box", self.observation_space)
 
     @property
@@ -208,11 +212,11 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def categories(self) -> int:
-        """Number of values of a cell."""
+        """Number of possible values of a cell."""
         return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def create_encoder(self) -> None:
-        """Create the layers, which read the lines of latent states, not observations."""
+        """Create the layers: one encodes cells, the others read lines of latent states."""
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
         self.category = dense(self.categories, 1.0)
@@ -231,23 +235,26 @@ class BoardNetwork(MuZeroNetwork):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " features"]]:
-        """Apply an action or a chance code to a latent state; also return features of both."""
+        """Apply `cause`, an action or a chance code, to a latent state.
+
+        Also return the features from which the reward is predicted.
+        """
         change, features = layers(latent.astype(self.dtype), cause.astype(self.dtype))
         return standard(latent + change.astype(jnp.float32)), features
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only the losses of a predicted latent state use."""
+        """Create the layers that only auxiliary losses use, by applying them once."""
         self.predict_projection(latent)
         self.cell_logits(latent)
 
     def cell_logits(self, latent: Float32[Array, " latent"]) -> Float32[Array, "cells categories"]:
-        """Return logits of the value of each cell."""
+        """Return the logits of each cell's value, as an index from the lowest value."""
         return self.category(latent.reshape(self.side**2, -1))
 
     def reconstruction_loss(
         self, latent: Float32[Array, " latent"], obs: PyTree[Array]
     ) -> Float32[Array, ""]:
-        """Return the cross-entropy of the cells of an observation, averaged over cells."""
+        """Return the mean cross-entropy of the predicted cells with those of an observation."""
         low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low
         is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)
@@ -263,13 +270,13 @@ class BoardNetwork(MuZeroNetwork):
 
 
 class LineMoves(nn.Module):
-    """Change of the cells of a board by an action or a chance code: by rows, and by columns.
+    """Change of a board's cells by an action or a chance code: a sum over rows and over columns.
 
-    Each action or code has its own weights for the features of a row and of a column.
+    Each action or code has its own weights for row features and for column features.
     """
 
-    side: int  # cells of a row
-    width: int  # features of a line
+    side: int  # number of cells of a row
+    width: int  # number of features of a line
     activate: Callable[[Array], Array]
     dtype: Any
 
@@ -277,7 +284,7 @@ class LineMoves(nn.Module):
     def __call__(
         self, latent: Float[Array, " latent"], cause: Float[Array, " causes"]
     ) -> tuple[Float[Array, " latent"], Float[Array, " features"]]:
-        """Return the change of each number, and features of all rows and columns."""
+        """Return the change of the latent state, and features of all rows and columns."""
         cells, size = latent.reshape(self.side, self.side, -1), len(cause)
         across = jnp.split(lines(cells), 2)
         found, changes = [], []

@@ -1,6 +1,6 @@
-"""Search of MuZero: plans from observations in the learned model alone, through mctx.
+"""Search of MuZero in the learned model, from observations, through mctx.
 
-Legal actions are known at the root only.
+Legal actions are known only at the root.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jaxenvs.core.masking import Mask, legal
 from ..core.learner import Learner
 from . import gumbel
 
-DIRICHLET = 0.25  # share of Dirichlet noise in the root policy of Stochastic MuZero
+DIRICHLET = 0.25  # weight of Dirichlet noise in the root policy of Stochastic MuZero
 
 
 class Plan(NamedTuple):
@@ -36,8 +36,8 @@ def plan(
 ) -> Plan:
     """Search from each observation in the model; `gumbel_scale=0` makes the action deterministic.
 
-    `mask` holds the legal actions at the root. `dirichlet` is the share of noise in the root policy
-    of Stochastic MuZero.
+    `mask` holds the legal actions at the root. `dirichlet` is the weight of Dirichlet noise in the
+    root policy of Stochastic MuZero.
     """
     import mctx
 
@@ -76,8 +76,8 @@ def stochastic_plan(
 ) -> Plan:
     """Search with chance nodes between actions (Stochastic MuZero).
 
-    `predict` returns the policy and value of latent states. Actions are drawn by visit counts with
-    this `temperature`; 0 takes the most visited one.
+    `predict` returns the policy and value of latent states. Actions are drawn in proportion to
+    visit counts to the power 1 / `temperature`; 0 takes the most visited one.
     """
     import mctx
 

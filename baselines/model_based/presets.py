@@ -20,8 +20,8 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# A model of about the size of Dedieu et al. (2025); not their table of settings. Neither tuned nor
-# run: no GPU was available.
+# The model has about the size of that of Dedieu et al. (2025), but other settings are not theirs.
+# Neither tuned nor run: no GPU was available.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,
@@ -47,14 +47,14 @@ DYNA = (
         "dyna",
         *RECURRENT,
         (CRAFT_CLASSIC_IDS, OPEN_WORLD_BY_DYNA),
-        # The model's rewards: up to 4,500, and the smallest is 1.2 after the transform.
+        # Rewards that the model predicts reach 4,500; the smallest is 1.2 after the transform h.
         (r"Puzzle-2048-v\d+", {"atoms": 70, "spacing": 1.0}),
     ),
     *rows("dyna", (r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_DYNA), name="gpu"),
 )
 
-# Rewards are 1, or a tenth for health. One trial each of 60 k steps: rescaled values earned 2.8
-# instead of 3.3, and `value_consistency` 3.0.
+# Rewards are 1, or a tenth for health. In single runs of 60,000 steps the return was 3.3, with
+# rescaled values 2.8, with `value_consistency` 3.0.
 OPEN_WORLD = {
     "total_steps": 300_000,
     "gamma": 0.95,
@@ -83,9 +83,9 @@ BALANCE = {
     "chunk": 4,
 }
 
-# Few environment steps. Random actions find the first rewards, because a search in a model that has
-# seen none avoids them; each reward is replayed often (`importance` starts at 0). Values between 0
-# and 1 need narrowly spaced atoms.
+# Settings for few environment steps. Random actions find the first rewards, because a search in a
+# model trained without rewards does not lead to them. Each reward is replayed often (`importance`
+# starts at 0). Values between 0 and 1 need narrowly spaced atoms.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -105,7 +105,8 @@ RARE_REWARD = {
     "spacing": 0.05,
 }
 
-# One random episode in a hundred solves the puzzle: more environments, and a lower replay ratio.
+# One random episode in a hundred solves the puzzle, so there are more environments and a lower
+# replay ratio.
 SMALL_PUZZLE = {
     **RARE_REWARD,
     "total_steps": 600_000,
@@ -120,13 +121,13 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Values are hundreds, and the smallest reward is 1.2 after the transform. In trials of one seed
-# plans were better without a model of chance. Values are not rescaled: stretched to 0 to 1, their
-# early differences are noise, which one of three policies never unlearned. All policies are
-# reanalysed, because those found while acting are out of date for most of a run. The latent state
-# has 16 numbers for each cell of the board, and imagined states predict what the cells show. A
-# vector of 128 for all cells, or a latent state that must only agree with the true one, predicted
-# moves less well.
+# Values are hundreds, and the smallest reward is 1.2 after the transform h. In runs with one seed,
+# plans were better without a model of chance outcomes. Values are not rescaled: early in training
+# their differences are noise, which rescaling to the range 0 to 1 amplifies, and one of three
+# policies never unlearned it. All policies are reanalysed, because those found while acting are out
+# of date for most of a run. The latent state has 16 numbers for each cell of the board, and
+# predicted states are trained to reconstruct the cells. A latent vector of 128 for the whole board,
+# or training with the consistency loss alone, predicted moves less well.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

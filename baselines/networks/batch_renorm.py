@@ -1,13 +1,13 @@
 """Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the batch's mean and standard deviation, corrected towards
-running statistics within limits; the running statistics move slowly towards the batch's. At
+In training, features are normalised by the batch's mean and standard deviation. Corrections, which
+are limited, move the result towards that of running statistics, which follow the batch's slowly. At
 inference the running statistics replace the batch's. For the first `WARM_UP` gradient steps, while
 the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy, 2015), as in
 CrossQ (Bhatt et al., 2024). Items with weight 0 do not count, and a batch spans all devices.
 
-Sums over a batch, also those in the gradient, are matrix products: on a CPU a sum over rows that
-XLA fuses with its operand takes up to ten times as long.
+Sums over a batch, also those in the gradient, are matrix products: on a CPU, a reduction over the
+batch that XLA fuses with its operand takes up to ten times as long.
 """
 
 from typing import Any, NamedTuple
@@ -19,16 +19,16 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core.devices import DEVICES, Devices
 
-STATISTICS = "batch_stats"  # collection of weights that are not trained by gradients
+STATISTICS = "batch_stats"  # Flax collection of the running statistics, which have no gradient
 MOMENTUM = 0.99  # decay of the running statistics per gradient step
 WARM_UP = 100_000  # gradient steps without corrections
-SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: r as a factor, d in running deviations
+SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: factor r; shift d, in running deviations
 SMALLEST = 1e-3  # added to variances
-BATCH = "batch"  # vmap axis of items
+BATCH = "batch"  # name of the `vmap` axis of items
 
 
 class Whole(NamedTuple):
-    """Batch of an item under `vmap`."""
+    """Batch that an item belongs to, under `vmap` over the items."""
 
     weight: Float32[Array, " batch"]  # weights of all items on this device
     total: Float32[Array, ""]  # sum of the weights on all devices
@@ -41,12 +41,15 @@ class Whole(NamedTuple):
         return (jax.lax.psum(here, DEVICES) if self.devices.count > 1 else here) / self.total
 
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """Return a shared vector for this item, as a matrix product."""
+        """Return `shared`, computed as a product with `one`.
+
+        The gradient then sums over the batch in a matrix product.
+        """
         return product(self.one[None], shared[None])
 
 
 def product(a: Array, b: Array) -> Array:
-    """Return a matrix product in full float32, which accelerators round by default."""
+    """Return a matrix product in full float32; by default, accelerators use fewer bits."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -108,7 +111,7 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # Derived from `weight`, so that under `vmap` over networks each has a separate array of ones.
+    # Derive the ones from `weight`, so that under `vmap` over networks each has a separate array.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -1,7 +1,7 @@
 """Encoders from compact observations to the features that networks read.
 
-They use matrix products only, which inside a scan on a CPU are several times faster than
-convolutions.
+Convolutions are computed as matrix products, which XLA runs several times faster than convolutions
+inside a scan on a CPU.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,28 +18,29 @@ from jaxenvs.core.platforms import by_platform
 
 from .layers import dense
 
-PIXELS = 255  # highest value of a picture; integers with a smaller range are categories
-MISSION = "mission"  # part of a Dict with the mission: word ids, padded with 0
-WORD, SENTENCE = 8, 32  # features of a word and of the whole sentence
+PIXELS = 255  # highest value of a picture's pixels; integers with a smaller range are categories
+MISSION = "mission"  # key of the mission in a Dict observation: word ids, padded with 0
+WORD, SENTENCE = 8, 32  # number of features of a word and of a whole mission
 
 
 class Encoder(nn.Module):
     """Encoder from one observation of any space to float features.
 
-    The mission of a Dict is encoded as a part and also conditions the encoding of a map: it scales
-    and shifts the features of all cells alike (FiLM; Perez et al., 2018).
+    In a Dict with a mission, the encoded mission is one part of the features. It also conditions
+    the encoding of a map: it scales and shifts the features of all cells alike (FiLM; Perez et al.,
+    2018).
 
-    Each layer of `conv` is a convolution whose stride equals its kernel size: it encodes squares of
-    a map, the last ones padded with zeros.
+    Each layer of `conv` is a convolution whose stride equals its kernel size: it encodes separate
+    squares of a map, padded with zeros at the far borders.
 
-    With `lines` each row and each column of a square board is encoded with the same weights.
+    With `lines`, all rows and columns of a square board are encoded with the same weights.
     """
 
     space: spaces.Space
-    embed: int  # features per cell of a map; 0: one-hots
+    embed: int  # features per cell of a map; 0: one-hot vectors
     dtype: Any = jnp.float32  # dtype of the features
     conv: tuple[int, ...] = ()  # side and features of each layer; (): embed cells instead
-    lines: int = 0  # features of each row and column of a square board; 0: one-hots
+    lines: int = 0  # features of each row and column of a square board; 0: one-hot vectors
 
     @nn.compact
     def __call__(
@@ -63,7 +64,7 @@ class Encoder(nn.Module):
         if is_map(self.space, self.embed or len(self.conv)):
             for side, width in zip(self.conv[::2], self.conv[1::2], strict=True):
                 features = nn.relu(dense(width, np.sqrt(2), self.dtype)(squares(features, side)))
-            if not self.conv:  # the same small embedding for every cell
+            if not self.conv:  # embed every cell with the same weights
                 features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
             if mission is not None:
                 tuned = nn.Dense(2 * features.shape[-1], dtype=self.dtype)(mission)
@@ -77,7 +78,7 @@ class Encoder(nn.Module):
 def squares(
     cells: Float[Array, "height width features"], side: int
 ) -> Float[Array, "rows columns all"]:
-    """Concatenate the cells of each square of a map, which is padded with zeros."""
+    """Divide a map, padded with zeros, into squares; concatenate the cells of each square."""
     height, width, count = cells.shape
     rows, columns = -(-height // side), -(-width // side)
     room = (0, rows * side - height), (0, columns * side - width), (0, 0)
@@ -86,13 +87,13 @@ def squares(
 
 
 def lines(cells: Float[Array, "side side *features"]) -> Float[Array, "lines all"]:
-    """Concatenate the cells of each row, from the left, then of each column, from the top."""
+    """Return all rows, each from the left, then all columns, each from the top, as vectors."""
     both = jnp.concatenate([cells, cells.swapaxes(0, 1)])
     return both.reshape(len(both), -1)
 
 
 class Sentence(nn.Module):
-    """Encoder of a mission: a dense layer over the word vectors at their places."""
+    """Encoder of a mission: word embeddings, concatenated, then a dense layer."""
 
     words: int  # size of the vocabulary
     dtype: Any = jnp.float32  # dtype of the features
@@ -105,7 +106,7 @@ class Sentence(nn.Module):
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:
-    """Return whether a space is a map whose cells are embedded."""
+    """Return whether a space is a map (3 axes) and its cells are embedded: `embed` is not 0."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
@@ -119,7 +120,7 @@ def is_board(space: spaces.Space) -> bool:
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Yield the path of each part of a space with its space, or its part of an observation."""
+    """Yield (path, part) for each leaf of a space, or of `obs` if it is given."""
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
             yield from leaves(part, None if obs is None else obs[name], (*path, name))
@@ -132,9 +133,9 @@ def embedded(
 ) -> Float[Array, " width"]:
     """Apply a linear layer to the linear embeddings of all cells of a map.
 
-    On accelerators the two matrices are multiplied first: more arithmetic, but neither embeddings
-    nor their gradients are stored. If cells are categories, exactly one category of the first cell
-    is present, so the bias is added to its rows of the product.
+    On accelerators the two weight matrices are multiplied first: more arithmetic, but neither
+    embeddings nor their gradients are stored. If cells are categories, exactly one category of the
+    first cell is present, so the bias is added to that cell's rows of the product matrix.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -156,7 +157,7 @@ def embedded(
 
 
 def cell_categories(space: spaces.Box) -> int:
-    """Return the number of categories in a map's first channel; 0 if it has numbers or bits."""
+    """Return the number of categories of a map's first channel; 0 if the map is not categories."""
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
         return 0
@@ -166,9 +167,9 @@ def cell_categories(space: spaces.Box) -> int:
 def expand(
     space: spaces.Space, obs: Array, dtype: Any = jnp.float32
 ) -> Float[Array, "*cells features"]:
-    """Return one-hots of categories, concatenated over a map's channels; other numbers as floats.
+    """Return categories as one-hot vectors, concatenated over a map's channels.
 
-    Raises `ValueError` for a space other than a Box.
+    Other numbers become floats. Raises `ValueError` for a space other than a Box.
     """
     if not isinstance(space, spaces.Box):
         raise ValueError(f"no encoding for observations of {space}")

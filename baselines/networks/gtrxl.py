@@ -1,10 +1,11 @@
 """GTrXL: a transformer over the steps of an episode, with gates (Parisotto et al., 2020).
 
-Each layer attends from a step to itself and to the `memory` steps before it, with the relative
+In each layer, a step attends to itself and to the `memory` steps before it, with the relative
 positions of Transformer-XL (Dai et al., 2019). Attention and the two dense layers after it read
 normalised features; their output passes a ReLU and a GRU-type gate, which is initialised near the
-identity. The memory holds each layer's inputs at the latest steps. Gradients do not flow into it,
-and it is cleared at the end of an episode. A whole sequence gives the same results as single steps.
+identity. The recurrent state stores each layer's inputs at the latest steps. Gradients do not flow
+into it, and it is cleared at the end of an episode. `unroll` computes a sequence at once, with the
+same results as step by step.
 """
 
 import functools
@@ -22,17 +23,17 @@ from .spatial import Sight
 
 NEVER = -1e30  # score of a masked step
 LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of positions
-KEEP = 2.0  # initial bias of gates towards their old input
+KEEP = 2.0  # initial bias of gates towards their first input, the residual stream
 EXPANSION = 2  # width of the first of two dense layers relative to the second
 
 
 class GTrXL(Recurrent):
     """MLP for each observation, then a transformer with policy and value heads."""
 
-    memory: int = 64  # steps that each layer looks back
+    memory: int = 64  # number of earlier steps that each layer attends to
     width: int = 64  # features of a step
-    num_heads: int = 4  # of attention
-    depth: int = 2  # layers of the transformer
+    num_heads: int = 4  # number of attention heads
+    depth: int = 2  # number of transformer layers
 
     def setup(self) -> None:
         """Create the layers here, because methods apply some of them separately."""
@@ -68,7 +69,8 @@ class GTrXL(Recurrent):
     ) -> tuple[Float[Array, "steps width"], Float[Array, "depth steps width"]]:
         """Return the last layer's output at successive steps, and the inputs of all layers.
 
-        `memory` is the state before the first step; steps after a `done` do not attend to it.
+        `memory` is the recurrent state before the first step; steps after a `done` attend neither
+        to it nor to the steps before the `done`.
         """
         memory = jax.lax.stop_gradient(memory)
         seen, inputs = visible(memory["length"], done, self.memory), []
@@ -78,7 +80,7 @@ class GTrXL(Recurrent):
         return features, jnp.stack(inputs)
 
     def begin(self) -> dict[str, Array]:
-        """Return the memory at the start of an episode."""
+        """Return the recurrent state at the start of an episode."""
         shape = (self.depth, self.memory, self.width)
         return {"inputs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
 
@@ -180,7 +182,7 @@ class Attention(nn.Module):
 
 
 class Gate(nn.Module):
-    """GRU gate; it initially keeps its old input."""
+    """GRU gate that combines `had` and `new`; initially it returns nearly `had`."""
 
     width: int
     dtype: Any
@@ -204,9 +206,9 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return the attention mask from each step to the `reach` steps in memory and the new steps.
+    """Return whether each new step attends to each of `reach` stored steps and the new steps.
 
-    Only the last `length` steps in memory belong to the current episode.
+    Only the last `length` stored steps belong to the current episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
@@ -220,9 +222,10 @@ def visible(
 def shifted(
     scores: Float[Array, "steps distances"],
 ) -> Float[Array, "steps distances+steps-1"]:
-    """Convert scores by step and distance (largest first) to scores by step and attended step.
+    """Convert scores of (step, distance) to scores of (step, attended step).
 
-    Row `t` moves `t` places to the right, by one reshape of all rows (Dai et al., 2019).
+    Distances are in descending order. Row `t` shifts `t` places to the right, which padding and one
+    reshape do for all rows (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)
@@ -231,7 +234,7 @@ def shifted(
 
 
 def positions(reach: int, width: int) -> Float32[np.ndarray, "{reach}+1 {width}"]:
-    """Return sines and cosines of the distances from `reach` down to 0."""
+    """Return sinusoidal encodings of the distances from `reach` down to 0."""
     waves = LONGEST ** -np.linspace(0.0, 1.0, width // 2, endpoint=False)
     angles = np.arange(reach, -1, -1)[:, None] * waves
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

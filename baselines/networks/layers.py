@@ -29,10 +29,10 @@ def dense(
 
 
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
-    """Return orthogonal weights times `scale`, or LeCun normal ones if outputs outnumber inputs.
+    """Return an initialiser: orthogonal, or LeCun normal if there are more outputs than inputs.
 
-    Orthogonal weights would then have variance 1 / outputs instead of 1 / inputs, and a few inputs
-    would hardly change the layer's output.
+    Orthogonal weights are multiplied by `scale`. With more outputs than inputs they would have
+    variance 1 / outputs instead of 1 / inputs, and a few inputs would hardly change the output.
     """
 
     def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
@@ -50,7 +50,7 @@ def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> 
 
 
 def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
-    """Apply several linear layers to the same features, with one product on accelerators."""
+    """Apply several linear layers to the same features, as one matrix product on accelerators."""
 
     def in_turn(features: Array, *kernels: Array) -> Array:
         return jnp.concatenate([product(features, kernel) for kernel in kernels])
@@ -66,5 +66,5 @@ def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Ar
 
 
 def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
-    """Return the product of features and a kernel of their dtype, accumulated in float32."""
+    """Return features @ kernel, both of one dtype, accumulated and returned in float32."""
     return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)

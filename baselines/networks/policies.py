@@ -28,12 +28,12 @@ class Network(nn.Module):
     observation_space: spaces.Space
     num_actions: int  # outputs of the policy: logits, or means and deviations for a Box
     hidden: Sequence[int]  # width of each layer
-    embed: int  # features per cell of a map or picture; 0: one-hots
-    read: Callable[[Any], Any] = identity  # function from an observation to `observation_space`
+    embed: int  # features per cell of a map or picture; 0: one-hot vectors
+    read: Callable[[Any], Any] = identity  # converts an observation to one of `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
-    lines: int = 0  # features of each row and column of a square board, see `Encoder`
+    lines: int = 0  # features of each row and of each column of a square board, see `Encoder`
     neighbours: int = 0  # features of a cell's 3 x 3 neighbourhood, for spatial networks only
 
     @property
@@ -48,7 +48,7 @@ class Network(nn.Module):
 
     @classmethod
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network for an `Env`, or for Ray's description of a Gymnasium environment.
+        """Return the network for an `Env`, or for a Gymnasium environment (ray/gym_envs.py).
 
         Raises `ValueError` for an unsupported action space.
         """
@@ -72,16 +72,16 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Parts of an observation that `lines` encodes."""
+        """Spaces of the parts of an observation that `lines` encodes."""
         return [part for _, part in leaves(self.observation_space) if is_board(part)]
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Parts of an observation that `conv` encodes."""
+        """Spaces of the parts of an observation that `conv` encodes."""
         return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
-        """Return the encoder from an observation of a space to features."""
+        """Return the encoder that maps an observation in `space` to features."""
         return Encoder(space, self.embed, self.dtype, tuple(self.conv), self.lines, name=name)
 
     def begin(self) -> Any:
@@ -154,8 +154,8 @@ class ActorCritic(Network):
 class Recurrent(Network):
     """MLP and GRU (Cho et al., 2014) with policy and value heads.
 
-    Other recurrent networks, whose state is any pytree of arrays, override its parts: `features`,
-    `in_order`, `recall`, `heads` and `begin`.
+    Other recurrent networks override its methods `features`, `in_order`, `recall`, `heads` and
+    `begin`; their recurrent state may be any pytree of arrays.
     """
 
     memory: int = 128  # size of the GRU's state
@@ -181,11 +181,11 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
-        with jax.numpy_dtype_promotion("standard"):  # flax mixes float32 memory with bfloat16
+        with jax.numpy_dtype_promotion("standard"):  # Flax adds a float32 state to bfloat16 terms
             return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Return logits and value from the memory, which already includes the features `seen`."""
+        """Return logits and value from the recurrent state after the features `seen`."""
         return self.policy(memory), self.critic(memory)[0]
 
     def begin(self) -> Any:
@@ -211,8 +211,8 @@ class Recurrent(Network):
         """Return the outputs of `heads` for successive observations of one environment.
 
         `memory` is the recurrent state before the first of them; it is reset after each `done`.
-        Only `recall` runs sequentially, and XLA removes features that it does not need from the
-        loop. `given` are further inputs of `heads` (steps, ...).
+        Only `recall` runs sequentially; from the scan XLA drops the features that `recall` does not
+        use. `given` are further inputs of `heads` (steps, ...).
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
@@ -225,9 +225,9 @@ class Recurrent(Network):
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Return the last recurrent state, the one after each step, and the features of `heads`.
+        """Return the last recurrent state, the state after each step, and the inputs of `heads`.
 
-        Arguments as in `unroll`.
+        The arguments are those of `unroll`.
         """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
@@ -242,9 +242,10 @@ class Recurrent(Network):
         return last, memories, features
 
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
-        """Return the inputs of `recall` and `heads` for successive observations: their features.
+        """Return the inputs of `recall` and `heads` for successive observations.
 
-        `apply` calls methods with the weights.
+        Here they are the features `seen` themselves. Subclasses that need earlier steps may call
+        other methods by `apply(*inputs, method=name)`, which holds the weights.
         """
         return seen
 
@@ -253,7 +254,7 @@ class Recurrent(Network):
 class Separate:
     """Separate actor and critic networks of the same class.
 
-    Each also has the other's head, whose weights are never trained.
+    Each has both heads; the actor's value head and the critic's policy head are never trained.
     """
 
     network: Any
@@ -269,12 +270,12 @@ class Separate:
         return self.network.read
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the weights of both: every collection has the parts `actor` and `critic`."""
+        """Return the weights of both networks: every Flax collection has `actor` and `critic`."""
         actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
         return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
 
     def begin(self) -> tuple[Any, Any]:
-        """Return the recurrent states of both at the start of an episode."""
+        """Return the recurrent states of actor and critic at the start of an episode."""
         return self.network.begin(), self.network.begin()
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
@@ -321,7 +322,7 @@ def load_network(name: str) -> type[Network]:
 
 
 def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
-    """Raise `ValueError` unless a user's network has the outputs that learners need."""
+    """Raise `ValueError` unless a user's network has the output shapes that learners need."""
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)
     memory = jax.eval_shape(network.begin)

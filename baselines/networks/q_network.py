@@ -1,12 +1,13 @@
 """Q-networks, epsilon-greedy exploration and the trained policy of the value-based learners.
 
-The network is the encoder of encoders.py and an MLP with LayerNorm before each ReLU, without which
-PQN diverges (Gallici et al., 2024); DQN uses it by default, though it does not need it. Recurrent
-PQN can use the layers of spatial.py instead, which are normalised in another order. With `dueling`
-heads (Wang et al., 2016) the action values are the sum of a value and zero-mean advantages.
+The network is the encoder of encoders.py followed by an MLP with LayerNorm before each ReLU. PQN
+diverges without LayerNorm (Gallici et al., 2024); DQN does not need it, but uses it by default.
+Recurrent PQN can use the layers of spatial.py instead, which are normalised in another order. With
+`dueling` heads (Wang et al., 2016) the action values are the sum of a value and zero-mean
+advantages.
 
-A trained policy takes the best action, or with probability `EVALUATION_EPSILON` a random one: a
-feed-forward policy can be caught in a loop, which a single other action breaks. Both are legal.
+A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
+legal one: a feed-forward policy can repeat a cycle of states, which a single other action breaks.
 """
 
 import functools
@@ -28,18 +29,18 @@ from .layers import dense, normalise, orthogonal_if_wide
 from .policies import Network, Recurrent
 
 EVALUATION_EPSILON = 0.02  # probability of a random action of a trained policy
-NOISE = 0.5  # initial noise scale of a noisy layer, times the square root of its inputs
+NOISE = 0.5  # initial noise scale of a noisy layer, before division by the square root of inputs
 
 
 class QNetwork(Network):
     """Q-network for one observation; `jax.vmap` it for a batch.
 
-    Outputs a value for each action, or the parameters of its return distribution, see `outputs` and
-    `mean`.
+    Outputs a value for each action. In distributional subclasses it outputs an array of shape
+    `outputs` for each action, from which `mean` returns the values.
     """
 
     dueling: bool = False
-    noisy: bool = False  # whether last layer and heads are noisy, if the rng "noise" is given
+    noisy: bool = False  # whether last layer and heads are noisy; needs the Flax rng "noise"
     layer_norm: bool = True  # whether layers are normalised
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
@@ -49,7 +50,7 @@ class QNetwork(Network):
         return ()
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return the action values of the network's outputs."""
+        """Return the action values that the network's outputs `answer` represent."""
         return answer
 
     @nn.compact
@@ -57,14 +58,14 @@ class QNetwork(Network):
         return self.heads(self.features(obs))
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """Return the output of all layers but the last and the heads."""
+        """Return the output of the layers before the last layer and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
             features = self.activated(self.dense(width, np.sqrt(2), self.dtype)(features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
-        """Return the outputs for features, (*batch, actions, *outputs)."""
+        """Return the outputs (*batch, actions, *outputs), computed from the features."""
         layer = Noisy if self.noisy else self.dense
         for width in self.hidden[-1:]:
             features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
@@ -78,18 +79,18 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """Return a layer; without LayerNorm its initial weights suit the number of inputs."""
+        """Return a layer; without LayerNorm, `orthogonal_if_wide` chooses its initial weights."""
         if self.layer_norm:
             return products.dense(width, scale, dtype)
         return products.dense(width, scale, dtype, initial=orthogonal_if_wide)
 
     def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
-        """Apply the activation, after LayerNorm if there is one."""
+        """Apply LayerNorm, if the network has it, and then the activation."""
         return nn.relu(normalise(nn.LayerNorm(), features) if self.layer_norm else features)
 
     @property
     def body(self) -> set[str]:
-        """Names of the weights of `features`."""
+        """Names of the Flax modules that `features` uses."""
         layers = range(len(self.hidden) - 1)
         kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
         names = (f"{kind}_{i}" for i in layers for kind in kinds)
@@ -98,20 +99,20 @@ class QNetwork(Network):
     def values(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
     ) -> tuple[Any, Float32[Array, " actions"]]:
-        """Return the (empty) memory and the values of all actions."""
+        """Return the recurrent state (here empty) and the values of all actions."""
         outputs: Any = self.apply(weights, obs)
         return memory, self.mean(outputs)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the (empty) memory, logits of the trained policy, and the best legal value."""
+        """Return an empty recurrent state, the trained policy's logits and the best legal value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
 
 class RecurrentQ(Recurrent):
-    """Normalised layers and a GRU with a head for the values of all actions."""
+    """Recurrent Q-network: dense layers with LayerNorm, a GRU, and a head of action values."""
 
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
@@ -208,7 +209,7 @@ class ExplorationDraws(NamedTuple):
     """Random draws of epsilon-greedy exploration, made before action values are known."""
 
     whether: Bool[Array, "*steps envs"]  # whether the action is random
-    action: Array  # (*steps, envs) random actions, or Gumbel noise of each if some may be illegal
+    action: Array  # (*steps, envs) random actions; if some may be illegal, (..., actions) Gumbels
 
 
 def exploration_draws(
@@ -218,7 +219,7 @@ def exploration_draws(
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     all_legal: bool,
 ) -> ExplorationDraws:
-    """Make the draws of `epsilon_greedy`; `epsilon` is a number, or one for each environment."""
+    """Make the draws of `epsilon_greedy`; `epsilon` is a scalar, or one rate per environment."""
     key_whether, key_action = jax.random.split(key)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
     if all_legal:
@@ -250,7 +251,7 @@ def explore(
 ) -> Int32[Array, " envs"]:
     """Return epsilon-greedy actions: the best legal one, or a random one with probability epsilon.
 
-    `epsilon` is a number, or one for each environment.
+    `epsilon` is a scalar, or one rate per environment.
     """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     envs, actions = values.shape
@@ -260,9 +261,10 @@ def explore(
 
 
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
-    """Return the epsilons of vectorised environments (Horgan et al., 2018).
+    """Return separate epsilons for vectorised environments (Horgan et al., 2018).
 
-    `place` is 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
+    `place` rises from 0 for the first environment, which has `epsilon`, to 1 for the last, which
+    explores least.
     """
     return epsilon ** (1.0 + power * place)
 
@@ -272,7 +274,7 @@ def of_actions(
 ) -> Float32[Array, "..."]:
     """Select the outputs of the actions taken.
 
-    `values` are (*batch, actions, *outputs), the result (*batch, *outputs).
+    `values` are (*batch, actions, *outputs); the result is (*batch, *outputs).
     """
     chex.assert_shape(
         action, values.shape[: action.ndim], custom_message="one action for each vector of values"

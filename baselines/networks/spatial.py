@@ -1,11 +1,12 @@
 """Recurrent networks with a convolution over the cells of a map.
 
 The 3 x 3 convolution shares its weights between cells, so a tree learned in one cell is recognised
-in all others. It is a matrix product, which inside a scan on a CPU is several times faster than
-`nn.Conv`. Later layers use LayerNorm (Ba et al., 2016): the first after the layer, the others,
-which are residual, before it. With a GRU (`Spatial`) each head (policy and value, or action values
-in `SpatialQ`) has a layer that reads both the current features and the memory (Dedieu et al.,
-2025), so the GRU need not carry the present. For a transformer see gtrxl.py.
+in all others. It is computed as a matrix product, which XLA runs several times faster than
+`nn.Conv` inside a scan on a CPU. The layers after it use LayerNorm (Ba et al., 2016): the first
+layer is followed by it, the others, which are residual, are preceded by it. With a GRU (`Spatial`)
+each head (policy and value, or action values in `SpatialQ`) has a layer that reads both the current
+features and the recurrent state (Dedieu et al., 2025), so the GRU need not carry the present. The
+version with a transformer is in gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ class Seen(NamedTuple):
     """Features of one observation."""
 
     features: Float[Array, "*steps features"]
-    gates: Float[Array, "*steps gates"]  # the observation's part of the GRU's gates
+    gates: Float[Array, "*steps gates"]  # contribution of the observation to the GRU's gates
 
 
 class Sight(Recurrent):
@@ -39,7 +40,7 @@ class Sight(Recurrent):
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` if it observes no map of categories, or if layers differ in width.
+        Raises `ValueError` if it observes no map of categories, or if `hidden` widths differ.
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)
@@ -140,7 +141,7 @@ class Spatial(Sight):
         return self.policy(policy), self.critic(value)[0]
 
     def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
-        """Return the input of the heads: current features and memory."""
+        """Return the input of the heads: current features and normalised recurrent state."""
         return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
 
 
@@ -164,7 +165,7 @@ class SpatialQ(Spatial, RecurrentQ):
 def neighbourhoods(
     cells: Float[Array, "rows columns features"],
 ) -> Float[Array, "rows-2 columns-2 9*features"]:
-    """Return the features of each inner cell's 3 x 3 neighbourhood, row by row."""
+    """Return the concatenated features of each inner cell's 3 x 3 neighbourhood, row by row."""
     rows, columns = (size - SIDE + 1 for size in cells.shape[:2])
     corners = [(i, j) for i in range(SIDE) for j in range(SIDE)]
     return jnp.concatenate([cells[i : i + rows, j : j + columns] for i, j in corners], axis=-1)

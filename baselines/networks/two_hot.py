@@ -1,9 +1,10 @@
 """Two-hot encoding: numbers as distributions over equally spaced atoms, for a cross-entropy loss.
 
-The transform h of Pohlen et al. (2018) squeezes a number first, so a few atoms suffice for values
-of any scale; the result is divided between its two neighbouring atoms (Schrittwieser et al., 2020).
-Numbers that differ by much less than the spacing are hard to distinguish: with a spacing of 1, a
-reward of 0.6 is encoded like 0 with slightly more mass on the atom 1.
+First the transform h of Pohlen et al. (2018) squeezes a number, so that a few atoms suffice for
+values of any scale. The result is encoded as probabilities of the two atoms next to it, whose mean
+it is (Schrittwieser et al., 2020). Numbers that differ by much less than the spacing are hard to
+distinguish: with a spacing of 1, a reward of 0.6 is encoded like 0 with slightly more probability
+on the atom 1.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 SLOPE = 1e-3  # smallest slope of h, which makes it invertible
-ROUNDING = 1e-3  # tolerance beyond the outermost atom, in spacings, for float32 rounding
+ROUNDING = 1e-3  # tolerance for rounding beyond the outermost atom, in units of the spacing
 
 
 def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
@@ -36,7 +37,7 @@ def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 
 
 def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Array, "*batch"]:
-    """Return whether numbers lie beyond the outermost atoms, `top` on either side of 0."""
+    """Return whether numbers lie beyond the outermost of `top` atoms on either side of 0."""
     return jnp.abs(squeezed(value.astype(jnp.float32))) > (top + ROUNDING) * spacing
 
 
@@ -48,13 +49,13 @@ def reach(settings: Any) -> str:
 
 
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
-    """Return settings whose atoms cover numbers of the size `largest`.
+    """Return changed settings whose atoms cover numbers up to the size `largest`.
 
-    The spacing grows, but stays small enough to resolve rewards of the size `least`; beyond that
-    the number of atoms grows.
+    The spacing grows as far as rewards of the size `least` can still be resolved; if that does not
+    suffice, the number of atoms grows too.
     """
     end = float(squeezed(jnp.float32(largest)))
-    if end <= settings.atoms * settings.spacing:  # values exceed the support, not observed returns
+    if end <= settings.atoms * settings.spacing:  # values, not observed returns, exceed the atoms
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
     spacing = min(end / settings.atoms, widest)
@@ -67,9 +68,9 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
 def two_hot(
     value: Float[Array, "*batch"], top: int, spacing: float
 ) -> Float32[Array, "*batch atoms"]:
-    """Return the probabilities of `top` atoms on either side of 0.
+    """Return the probabilities of `top` atoms on either side of 0, and one at 0.
 
-    Their mean is the transformed value, clipped to the outermost atoms.
+    Their mean is h(value), clipped to the outermost atoms.
     """
     place = jnp.clip(squeezed(value.astype(jnp.float32)) / spacing, -top, top)[..., None]
     atoms = np.arange(-top, top + 1, dtype=np.float32)
@@ -77,7 +78,7 @@ def two_hot(
 
 
 def mean(logits: Float[Array, "*batch atoms"], spacing: float) -> Float32[Array, "*batch"]:
-    """Return the number that a distribution over atoms represents."""
+    """Return the number that a distribution over atoms encodes: h^-1 of its mean."""
     top = logits.shape[-1] // 2
     atoms = np.arange(-top, top + 1, dtype=np.float32)
     place = (jax.nn.softmax(logits.astype(jnp.float32)) * atoms).sum(axis=-1)
@@ -87,7 +88,7 @@ def mean(logits: Float[Array, "*batch atoms"], spacing: float) -> Float32[Array,
 def cross_entropy(
     logits: Float[Array, "*batch atoms"], value: Float[Array, "*batch"], spacing: float
 ) -> Float32[Array, "*batch"]:
-    """Return the cross-entropy of predicted distributions to the two-hot encoding of numbers."""
+    """Return the cross-entropy of predicted distributions with the two-hot encoding of `value`."""
     chex.assert_shape(value, logits.shape[:-1], custom_message="a number for each distribution")
     target = two_hot(value, logits.shape[-1] // 2, spacing)
     return -(target * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(axis=-1)

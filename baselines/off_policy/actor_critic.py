@@ -1,8 +1,8 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities refer to actions rescaled to -1 to 1, so
-that entropies do not depend on the units of the actions. The networks are in
+on batches from the replay buffer. Log-probabilities refer to actions rescaled to the range -1 to 1,
+so that entropies do not depend on the units of the actions. The networks are in
 actor_critic_networks.py.
 """
 
@@ -35,7 +35,7 @@ class Replaying(Common):
     """Hyperparameters shared by the off-policy actor-critic learners."""
 
     num_envs: int = 1  # environments stepped in parallel
-    rollout_steps: int = 100  # steps of each environment per update, a line of the log
+    rollout_steps: int = 100  # steps of each environment per update; an update writes a log record
     replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
     learning_rate: Swept[float] = 3e-4  # learning rate of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to 0
@@ -43,11 +43,11 @@ class Replaying(Common):
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
     critic_hidden: tuple[int, ...] = ()  # widths of the critics' layers, if different
     activation: Activation = "relu"  # activation function
-    layer_norm: bool = False  # whether the critics have layer normalisation (DroQ has)
+    layer_norm: bool = False  # whether the critics have layer normalisation (DroQ: yes)
     dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
     capacity: int = 1_000_000  # steps in the replay buffer, of all environments together
     warm_up: int = 1_000  # random steps of all environments before the first gradient step
-    batch_size: Count = 256  # steps per gradient step, on all devices together
+    batch_size: Count = 256  # transitions per gradient step, on all devices together
     critics: Count = 2  # critics in the ensemble; the target uses their minimum
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of the target networks; 1: copy
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
@@ -72,48 +72,48 @@ class Replaying(Common):
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps per update."""
+        """Number of gradient steps per update."""
         return self.rollout_steps * self.replays
 
     @property
     def warm_up_rounds(self) -> int:
-        """Iterations until `warm_up` steps are made; the last one learns."""
+        """Number of iterations until `warm_up` steps are made; gradient steps start in the last."""
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return whole updates by an optimiser's step count, see `Checked.updates_of`."""
+        """Return the updates completed after an optimiser's step count (`Checked.updates_of`)."""
         cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
         return (cold * self.replays + gradient_steps * every) // self.gradient_steps
 
 
 class Learned(NamedTuple):
-    """The part of the training state that gradient steps change; () where a learner has none."""
+    """Fields of the runner that gradient steps change; () for those that a learner lacks."""
 
-    weights: PyTree[Array]  # of the actor
-    critic: PyTree[Array]  # with a first axis of critics
+    weights: PyTree[Array]  # actor
+    critic: PyTree[Array]  # ensemble of critics, stacked along the first axis
     target: PyTree[Array]  # target networks of the critics, and of the actor in TD3
     temperature: PyTree[Array]  # logarithm of the entropy coefficient alpha
-    optimiser: dict[str, PyTree[Array]]  # state of the optimiser of each of them
+    optimiser: dict[str, PyTree[Array]]  # optimiser states of "weights", "critic", "temperature"
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return this part of a runner."""
+        """Return these fields of a runner."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 
-LEARNED = "learned"  # 1 in iterations with gradient steps, else 0
-TURNS = "turns"  # share of the gradient steps that updated the actor
-OF_TURNS = ("actor_loss", "entropy")  # metrics of those gradient steps alone
-Explore = Callable[[Learner[Any], Array, Array], Array]  # actions for the actor's outputs and noise
-Draw = Callable[[Learner[Any], Array], Any]  # the randomness of a gradient step, from a key
+LEARNED = "learned"  # metric: 1 in iterations with gradient steps, else 0
+TURNS = "turns"  # metric: fraction of the gradient steps that updated the actor
+OF_TURNS = ("actor_loss", "entropy")  # metrics that exist only where the actor was updated
+Explore = Callable[[Learner[Any], Array, Array], Array]  # (learner, outputs, noise) -> actions
+Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random draws of a gradient step
 Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
 
 
 class Noise(NamedTuple):
-    """Randomness of the policy and of dropout for a batch of observations."""
+    """Random draws of the policy and of dropout for a batch of observations."""
 
-    noise: Float32[Array, "*batch numbers"]  # standard normal
-    key: Array  # of the critics' dropout
+    noise: Float32[Array, "*batch numbers"]  # standard normal noise of the policy
+    key: Array  # key of the critics' dropout
 
 
 def begin(
@@ -129,7 +129,7 @@ def begin(
     space = learner.env.env.action_space
     network, count = critic_of(learner, values), learner.settings.critics
     action = space.sample(key_critics)
-    # One after another in one program: orthogonal initialisation compiles badly under `vmap`.
+    # `lax.map` instead of `vmap`, under which orthogonal initialisation is slow to compile.
     keys = jax.random.split(key_critics, count)
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     fields["optimiser"] = {
@@ -153,13 +153,13 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; also return the metrics of this update.
 
-    `gradient_step` receives a batch and the result of `draw` for a key.
+    `gradient_step(learner, learned, batch, draws)` gets the result of `draw(learner, key)`.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # Counted to the end of the warm-up only: the iterations of all updates may exceed int32.
+    # The count stops soon after the warm-up, as all iterations of a long run may exceed int32.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -171,7 +171,7 @@ def update(
         slots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
         return slots, draw(learner, key_step)
 
-    # Drawn before the loop: within an iteration, every draw would be a loop.
+    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw in it to a loop.
     key_random, key_action, key_step = jax.random.split(key_act, (count, 3)).swapaxes(0, 1)
     to_act = key_random, jax.vmap(noise)(key_action), key_step
     keys = jax.random.split(key_learn, (count, settings.replays, 2))
@@ -204,10 +204,11 @@ def act_and_learn(
     runner: Runner,
     now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """Make one iteration; `now` holds its number and its random draws for acting and learning."""
+    """Make one iteration; `now` holds its index and its random draws for acting and learning."""
     settings, (number, to_act, to_learn) = learner.settings, now
-    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
-    number = jax.lax.pmax(number, SEEDS)  # of iterations before this one
+    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
+    # `vmap` instead of a select that computes both sides.
+    number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
     runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
     shape = learner.env.env.action_space.shape
 
@@ -231,7 +232,7 @@ def maybe(
     function: Callable[[Learned], tuple[Learned, dict[str, Array]]],
     learned: Learned,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Apply `function` where the condition holds; else change nothing and return zero losses."""
+    """Apply `function` if the condition holds; else change nothing and return zero losses."""
     _, shapes = jax.eval_shape(function, learned)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return jax.lax.cond(condition, function, lambda same: (same, zeros), learned)
@@ -246,8 +247,8 @@ def act(
 ) -> tuple[Runner, Rollout]:
     """Make one step of every environment and store it.
 
-    Actions are uniform if `at_random`, during the warm-up. `draws` are the key of uniform actions,
-    the noise of other actions, and the key of the step.
+    If `at_random` (during the warm-up), actions are uniform. `draws` holds the key of uniform
+    actions, the noise of the policy's actions, and the key of the step.
     """
     key_random, noise, key_step = draws
 
@@ -267,7 +268,7 @@ def act(
 
 
 def batch_size(learner: Learner[Any]) -> int:
-    """Return the steps of a batch on each device."""
+    """Return the number of transitions in the batch of one device."""
     return learner.settings.batch_size // learner.devices.count
 
 
@@ -287,30 +288,33 @@ def sample_policy(learner: Learner[Any], outputs: Array, noise: Array) -> Array:
 def sample_actions(
     learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Sample actions of the policy in a batch of observations; also return log pi(a|s)."""
+    """Sample the policy's actions for a batch of observations; also return log pi(a|s)."""
     return actions_and_log_probs(learner, rollouts.predict(learner, weights, obs), noise)
 
 
 def actions_and_log_probs(
     learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return the actions for the actor's outputs and noise, and log pi(a|s)."""
+    """Return the actions that the actor's outputs and the noise give, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)
 
 
 def log_half_range(policy: TanhGaussian) -> float:
-    """Return the change of log-probabilities when actions are rescaled to -1 to 1."""
+    """Return the sum of log(half the range) over action dimensions.
+
+    Added to a log-probability, it refers to actions rescaled to the range -1 to 1.
+    """
     return float(np.log(policy.half).sum())
 
 
 def descend(
     learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step on a field of `learned`: `loss(learner, field, *given)`.
+    """Take a gradient step on the field `name` of `learned`, on `loss(learner, field, *given)`.
 
-    If the loss returns `STATISTICS`, they replace the field's batch statistics.
+    If the metrics of the loss contain `STATISTICS`, they replace the field's batch statistics.
     """
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
@@ -344,7 +348,7 @@ def delayed(
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)
-    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    # `pmax` makes the condition a scalar, so that `cond` stays a branch, see `act_and_learn`.
     made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)
@@ -352,7 +356,7 @@ def delayed(
 
 
 def polyak(learner: Learner[Any], target: PyTree[Array], weights: PyTree[Array]) -> PyTree[Array]:
-    """Move the target networks by the share `target_rate` (tau) towards the weights."""
+    """Move the target networks towards the weights: Polyak averaging with tau = `target_rate`."""
     return optax.incremental_update(weights, target, learner.settings.target_rate)
 
 

@@ -22,15 +22,15 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-DROPOUT = 2**20  # folded into a key that is also split; far from the small counters of a split
-NO_NOISE = -20.0  # a deterministic actor's outputs for the scale, which give the smallest one
+DROPOUT = 2**20  # folded into a key that is also split: large, as `split` uses small counters
+NO_NOISE = -20.0  # scale outputs of a deterministic actor, which give the smallest scale
 
 
 class Actor(Network):
     """Policy network of one observation; `vmap` it."""
 
-    has_chance: bool = True  # whether it outputs scales; a deterministic actor has a constant one
-    renormalised: bool = False  # whether its layers have batch renormalisation, see batch_renorm.py
+    has_chance: bool = True  # whether scales are outputs; False: deterministic, a constant scale
+    renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
 
     @nn.compact
     def __call__(
@@ -58,17 +58,17 @@ class Actor(Network):
 class Critic(nn.Module):
     """Q-network of one observation and one action; `vmap` it.
 
-    Dropout acts only if the key "dropout" is given.
+    Dropout acts only if the Flax rng "dropout" is given.
     """
 
-    actor: Network  # which has the observation space and the encoder's settings
+    actor: Network  # actor, for its observation space and the encoder's settings
     low: tuple[float, ...]  # bounds of the actions
     high: tuple[float, ...]
     hidden: tuple[int, ...]  # width of each layer
     layer_norm: bool = False
     dropout: float = 0.0
-    renormalised: bool = False  # see batch_renorm.py
-    values: int = 1  # outputs: 1, or quantiles of the return
+    renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
+    values: int = 1  # number of outputs: 1, or the number of quantiles of the return
 
     @nn.compact
     def __call__(
@@ -113,10 +113,10 @@ def network(
 
 
 def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
-    """Return the network of each critic, with `values` outputs."""
+    """Return the network of one critic, with `values` outputs."""
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
-    # Without a parent: a module made within another's `init` would become its submodule.
+    # `parent=None`: Flax would make a module created in another's `init` its submodule.
     actor, settings = learner.network.clone(parent=None), learner.settings
     return Critic(
         actor,
@@ -141,7 +141,8 @@ def critic_values(
 ) -> Float32[Array, "critics batch values"]:
     """Return the `count` outputs of each critic for a batch of observations and actions.
 
-    With dropout, each item and critic has a separate mask drawn from `key`; None disables dropout.
+    With dropout, each item and critic has a separate mask, drawn from `key`; without a key there is
+    no dropout.
     """
     network = critic_of(learner, count)
 

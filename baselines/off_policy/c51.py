@@ -4,9 +4,9 @@ The network outputs the probabilities of `atoms` evenly spaced returns from `v_m
 target distribution is projected onto these atoms, and the loss is the cross-entropy. Run it with
 `jaxenvs train ID --algo c51`.
 
-Returns beyond the bounds are clipped: `clipped_targets` in the log is their share, and a warning
-names bounds that fit (run/supports.py). All settings of dqn.py but Munchausen apply. As in Rainbow,
-the priority of a step is its Kullback-Leibler divergence.
+Returns beyond the bounds are clipped: `clipped_targets` in the log is the fraction of such targets,
+and a warning names bounds that fit (run/supports.py). All settings of dqn.py but Munchausen apply.
+As in Rainbow, the priority of a step is its Kullback-Leibler divergence.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ class Settings(dqn.Settings):
 
 
 class Categorical(QNetwork):
-    """Network that outputs the logits of the atoms of each action's return."""
+    """Network that outputs, for each action, logits of a distribution over the atoms."""
 
     atoms: int = 51
     v_min: float = -10.0
@@ -61,16 +61,16 @@ class Categorical(QNetwork):
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """One logit per atom."""
+        """Shape of the output for one action: one logit per atom."""
         return (self.atoms,)
 
     @property
     def support(self) -> np.ndarray:
-        """Return the atoms z_i."""
+        """Values z_i of the atoms."""
         return np.linspace(self.v_min, self.v_max, self.atoms, dtype=np.float32)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return Q(s, a), the means of the distributions."""
+        """Return Q(s, a), the mean of each action's distribution."""
         return jax.nn.softmax(answer) @ self.support
 
 
@@ -78,10 +78,10 @@ class Target(NamedTuple):
     """Target distributions of the sampled actions."""
 
     mass: Float32[Array, "batch atoms"]  # probabilities m_i of the atoms
-    clipped: Float32[Array, " batch"]  # 1 if the mean lies beyond the atoms, else 0
+    clipped: Float32[Array, " batch"]  # 1 if the target's mean lies beyond the atoms, else 0
 
 
-ROUNDING = 1e-3  # share of an atom's spacing by which float32 may exceed the outermost atom
+ROUNDING = 1e-3  # tolerance for rounding beyond the outermost atom, in units of the spacing
 check = replay_checks.check
 init = q_learning.init
 network = Categorical.of
@@ -99,7 +99,7 @@ def td_target(
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support
     mass, edge = jax.nn.softmax(logits), ROUNDING * (support[1] - support[0])
-    # The wide distributions of a new network exceed any bounds; their means do not.
+    # Test the mean only: a new network's wide distributions exceed any bounds, their means do not.
     mean = (mass * values).sum(axis=1)
     is_beyond = (mean < support[0] - edge) | (mean > support[-1] + edge)
     return Target(
@@ -154,9 +154,9 @@ def support(settings: Settings) -> str:
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return bounds that contain the returns of a `supports.Paid`."""
+    """Return settings of bounds that contain the observed returns, `paid`."""
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}
     found |= {"v_max": high} if high > settings.v_max else {}
-    # If the bounds contain all observed returns, the network overestimates them.
+    # If the bounds already contain all observed returns, the network overestimates: double them.
     return found or {"v_min": 2.0 * settings.v_min, "v_max": 2.0 * settings.v_max}

@@ -1,11 +1,12 @@
 """CrossQ (Bhatt et al., 2024): SAC with batch renormalisation and without target networks.
 
-Sampled steps and their successors pass the critics in one batch, so that both are normalised with
-the same statistics (batch_renorm.py), and the critics' own outputs for the successors make the TD
-targets. Everything else is as in sac.py. Run it with `jaxenvs train ID --algo crossq`.
+The critics process the sampled observations and the next observations in one batch, so that both
+are normalised with the same statistics (batch_renorm.py). The outputs for the next observations
+give the TD targets, without a target network. Everything else is as in sac.py. Run it with
+`jaxenvs train ID --algo crossq`.
 
-Actor and critics keep running statistics for acting, for evaluation, and for the critics in the
-actor's loss. The actor and the temperature are updated in every third gradient step.
+Actor and critics keep running statistics, which are used in acting, in evaluations, and by the
+critics in the actor's loss. The actor and the temperature are updated in every third gradient step.
 """
 
 import dataclasses
@@ -37,7 +38,7 @@ class Settings(sac.Settings):
     momentum: float = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
-    target_rate: float = 1.0  # 1 always: there are no target networks
+    target_rate: float = 1.0  # always 1: there are no target networks
 
     swept = tuple(name for name in sac.Settings.swept if name != "target_rate")
 
@@ -81,9 +82,10 @@ def critic_loss(
     entropy_cost: Float32[Array, " batch"],
     key: Array | None = None,
 ) -> Loss:
-    """Return half the squared TD error, summed over the critics, and their batch statistics.
+    """Return half the squared TD error, summed over the critics.
 
-    `entropy_cost` is alpha log pi(a'|s') of `next_action`.
+    The metrics include their batch statistics. `entropy_cost` is alpha log pi(a'|s') of
+    `next_action`.
     """
     both = jax.tree.map(
         lambda *parts: jnp.concatenate(parts),
@@ -107,14 +109,15 @@ def joint_values(
     action: Array,
     key: Array | None = None,
 ) -> tuple[Float32[Array, "critics batch"], PyTree[Array]]:
-    """Return each critic's values of a training batch, and its batch statistics afterwards."""
+    """Return each critic's values for a training batch, and its updated batch statistics."""
     network = actor_critic_networks.critic_of(learner)
 
     def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    # A separate array per critic: XLA multiplies by shared weights in transposed copies.
+    # Tile the importance weights, a copy per critic: if critics shared them, XLA would multiply by
+    # them in transposed copies of the activations.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     rngs = actor_critic_networks.dropout_keys(learner, critic, key)
     values, statistics = jax.vmap(one)(critic, rngs, weights)

@@ -1,20 +1,20 @@
 """DQN (Mnih et al., 2015) with double Q-learning, dueling heads and n-step returns.
 
-The network learns Q(s, a) by regression on TD targets from a replay buffer, so that each step is
-used many times: the learner for few environment steps. Run it with `jaxenvs train ID --algo dqn`;
+The network learns Q(s, a) by regression on TD targets from a replay buffer. Each step is used many
+times, so DQN suits runs with few environment steps. Run it with `jaxenvs train ID --algo dqn`;
 environment, agent, replay buffer and gradient steps are one compiled program (q_learning.py).
 
 In the n-step target, the online network chooses the action and the target network evaluates it
 (double DQN; van Hasselt et al., 2016); value and advantage heads follow Wang et al. (2016).
 Settings add prioritised replay (priorities.py), noisy layers (q_network.py), the augmented rewards
-and soft targets of Munchausen DQN (Vieillard et al., 2020), and resets: of the last layers
-(Nikishin et al., 2022), with the other layers interpolated towards their initial weights (D'Oro et
-al., 2023), which allow a high replay ratio.
+and soft targets of Munchausen DQN (Vieillard et al., 2020), and resets. A reset sets the last
+layers to their initial weights (Nikishin et al., 2022) and moves the other layers towards theirs
+(D'Oro et al., 2023), which allows a high replay ratio.
 
 Deliberate differences: several environments fill the replay buffer; a truncated episode is
-bootstrapped from its true successor; layers are normalised by default; `n_step` > 1 has no
-off-policy correction, and the Munchausen reward of its first action alone; resets return to the
-run's own initial weights, not to new ones. Where the environment has illegal actions, the greedy
+bootstrapped from its final observation; layers are normalised by default; `n_step` > 1 has no
+off-policy correction, and only its first action has a Munchausen reward; resets return to the run's
+initial weights, not to newly drawn ones. Where the environment has illegal actions, the greedy
 action is the best legal one, in acting and in targets.
 """
 
@@ -50,10 +50,10 @@ class Settings(QLearning):
 
     layer_norm: bool = True  # whether layers have layer normalisation
     noisy: bool = False  # whether noisy layers explore; set epsilon_start=0 with them
-    munchausen: Share = 0.0  # weight alpha of the log-probability as a reward, 0.9; 0: off
+    munchausen: Share = 0.0  # weight alpha of the log-probability as a reward, such as 0.9; 0: off
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    reset_keep: Share = 0.5  # share of the other layers' weights that a reset keeps
+    reset_keep: Share = 0.5  # weight of the other layers' trained, not initial, weights at a reset
 
     def check(self) -> None:
         super().check()
@@ -90,10 +90,10 @@ def next_values(
     key: Array | None,
     *given: Array,
 ) -> Float32[Array, "batch ..."]:
-    """Return the target network's output for the greedy action in the successors.
+    """Return the target network's output for the greedy action at the next observations.
 
-    With Munchausen, return its mean under the soft policy, minus the scaled log-probability.
-    `given` are further arguments of the network.
+    With Munchausen, return the mean over actions under the soft policy of the output minus tau log
+    pi. `given` are further arguments of the network.
     """
     key_value, key_best = split_key(key)
     answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
@@ -111,7 +111,10 @@ def greedy_action(
     batch: Batch,
     key: Array | None,
 ) -> Int32[Array, " batch"]:
-    """Return the best legal actions in the successors, by the online network if `double`."""
+    """Return the best legal actions at the next observations.
+
+    The online network evaluates them if `double`, else the target network.
+    """
     chooser = weights if learner.settings.double else target
     values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))
     return legal(values, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
@@ -139,14 +142,14 @@ def soft_policy(
 
 
 def split_key(key: Array | None) -> tuple[Any, Any]:
-    """Split a key into two; None into None and None."""
+    """Split a key into two; return (None, None) for None."""
     return (None, None) if key is None else tuple(jax.random.split(key))
 
 
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the Huber loss of Q(s, a) of the sampled actions; `error` holds their TD errors."""
+    """Return the Huber loss of Q(s, a) for the sampled actions; `error` holds their TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(

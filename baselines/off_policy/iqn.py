@@ -1,8 +1,8 @@
-"""IQN (Dabney et al., 2018): DQN that learns the quantile function of each return.
+"""IQN (Dabney et al., 2018): DQN that learns the quantile function of each action's return.
 
-The network receives fractions tau and outputs the quantiles there: it multiplies the features of
-the observation with a cosine embedding of tau. The loss draws tau uniformly at random. Run it with
-`jaxenvs train ID --algo iqn`; all settings of dqn.py apply, Munchausen included.
+The network receives fractions tau and outputs the quantiles at tau: it multiplies the features of
+the observation by a cosine embedding of tau. In training, fractions are drawn uniformly at random.
+Run it with `jaxenvs train ID --algo iqn`; all settings of dqn.py apply, Munchausen included.
 
 Deliberate difference: the greedy action uses the mean over evenly spaced fractions, not random
 ones, so that a policy is a function of the observation.
@@ -28,14 +28,14 @@ from ..networks.q_network import QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
-FRACTIONS = 32  # evenly spaced fractions that a policy averages over
+FRACTIONS = 32  # number of evenly spaced fractions that a policy averages over
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    fractions: Count = 8  # random fractions tau per step, for values and for targets
+    fractions: Count = 8  # random fractions tau per transition, for values and for targets each
     cosines: Count = 64  # number of cosine features of a fraction
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
@@ -64,12 +64,12 @@ class Implicit(QNetwork):
         return self.heads(features * nn.relu(layer(embedding))).T
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return Q(s, a), the means over the fractions."""
+        """Return Q(s, a), the mean over the fractions."""
         return answer.mean(axis=-1)
 
     @property
     def body(self) -> set[str]:
-        """Names of the weights before the last layer."""
+        """Names of the Flax modules before the last layer."""
         return {*super().body, "Cosines"}
 
 
@@ -99,7 +99,7 @@ def td_target(
 
 
 def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
-    """Return the quantile Huber loss at random fractions; `error` holds it per item."""
+    """Return the quantile Huber loss at random fractions; `error` holds the loss of each item."""
     fractions = draw_fractions(learner, batch, key)
     answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
     value = q_network.of_actions(answer, batch.action)
@@ -109,7 +109,7 @@ def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Ar
 def draw_fractions(
     learner: Learner[Settings], batch: Batch, key: Array
 ) -> Float32[Array, "batch fractions"]:
-    """Draw fractions tau of each sampled step uniformly from 0 to 1."""
+    """Draw fractions tau for each sampled step, uniformly from 0 to 1."""
     shape = (len(batch.action), learner.settings.fractions)
     return jax.random.uniform(jax.random.fold_in(key, 0), shape, jnp.float32)
 

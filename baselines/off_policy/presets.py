@@ -7,7 +7,7 @@ from ..core.preset import CARTPOLE, CRAFT, MAZES, MEMORY, PENDULUM, Preset, rows
 
 DQN_FAMILY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow")
 
-# Few environment steps: a replay ratio of 8, and prioritised replay.
+# Settings for few environment steps: a replay ratio of 8, and prioritised replay.
 FEW_STEPS = {
     "num_envs": 16,
     "rollout_steps": 8,
@@ -28,7 +28,7 @@ OPEN_WORLD = {
     "epsilon_share": 0.1,
 }
 
-# Each environment explores less than the one before.
+# R2D2's settings: each environment explores less than the one before (`epsilon_power`).
 SEQUENCES = {
     "num_envs": 32,
     "rollout_steps": 16,
@@ -49,7 +49,7 @@ BALANCE_BY_SEQUENCES = {
     "memory": 64,
 }
 
-# A small network and few steps, so that a run takes a tenth of the time.
+# Small networks and few steps, so that a run takes a tenth of the time that the defaults take.
 TORQUE = {"total_steps": 10_000, "learning_rate": 1e-3, "hidden": (64, 64), "chunk": 5}
 
 
@@ -61,7 +61,7 @@ def dqn_family(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
 
 
 def support(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
-    """Return presets for the learners whose atoms must cover the discounted returns."""
+    """Return presets of C51 and Rainbow, whose atoms must cover the discounted returns."""
     return rows("c51 rainbow", (ids, {"v_min": least, "v_max": largest, **more}))
 
 
@@ -75,7 +75,7 @@ DQN = (
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
     *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement pays up to 8
-    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # -1 forever, discounted
+    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # -1 per step, discounted
     *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # 1 for each of 90 cells
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),
     *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # a tour is shorter than 10 diagonals

@@ -1,8 +1,8 @@
-"""Training loop of the learners of action values from a replay buffer: DQN and its relatives.
+"""Training loop of Q-learning from a replay buffer: DQN and its relatives.
 
 In an update, every environment makes `rollout_steps` epsilon-greedy steps, which the replay buffer
-stores; then the learner takes `gradient_steps` gradient steps. DQN, C51, QR-DQN and IQN differ in
-their network, TD target and loss alone. R2D2 and MuZero use parts of the loop.
+stores; then the learner takes `gradient_steps` gradient steps. DQN, C51, QR-DQN and IQN differ only
+in network, TD target and loss. R2D2 and MuZero use parts of the loop.
 """
 
 import functools
@@ -25,38 +25,38 @@ from ..core.rollouts import Rollout, Runner
 from ..networks import q_network
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss returns
-LAST_RESET = 0.7  # share of the run after which nothing is reset, so that it ends trained
+LAST_RESET = 0.7  # fraction of the run after which layers are not reset, so that they end trained
 
 
 class Learned(NamedTuple):
-    """The part of the training state that gradient steps change."""
+    """Fields of the runner that gradient steps change, and sums of priorities."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]
+    target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     priorities: PyTree[Array]
-    sums: PyTree[Array] = ()  # of the priorities
+    sums: PyTree[Array] = ()  # sums of priorities, see core/priorities.py
 
 
 class Draws(NamedTuple):
-    """The randomness of one gradient step."""
+    """Random draws of one gradient step."""
 
-    key: Array  # of prioritised sampling
+    key: Array  # key of prioritised sampling
     key_target: Array
     key_loss: Array
-    slots: Any  # environments and slots, int32 (batch,), of uniform sampling
+    slots: Any  # uniform sampling: (environments, slots), int32 (batch,) each; else ()
 
 
 class Objective(NamedTuple):
-    """The two functions in which the learners differ."""
+    """TD target and loss of a learner: the two functions in which the learners differ."""
 
     td_target: Callable[..., Any]  # (learner, weights, target weights, batch, key)
-    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key), with an `error` per item
-    names: tuple[str, ...] = LOSSES  # of the metrics of the loss, without `error`
+    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); returns also `error`
+    names: tuple[str, ...] = LOSSES  # names of the loss's metrics, without `error`
 
 
 def init(learner: Learner[Any], key: Array) -> Runner:
-    """Start with initial weights, and the initial weights to reset to if `reset_every` is set."""
+    """Start as `begin`; if `reset_every` is set, also store the initial weights."""
     runner = begin(learner, key)
     kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
     return runner._replace(first=kept)
@@ -89,7 +89,7 @@ def update(
 
 
 def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
-    """Return the unchanged runner and Q(s, a) of all actions in its observations."""
+    """Return the unchanged runner, and Q(s, a) of all actions for its observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
@@ -101,8 +101,8 @@ def collect(
 ) -> tuple[Any, Array, dict[str, Array]]:
     """Make `rollout_steps` steps in every environment and store them in the replay buffer.
 
-    `action_values(learner, runner, key)` also returns the runner, whose recurrent state it may
-    change. Returns the runner, a key to learn with, and metrics.
+    `action_values(learner, runner, key)` returns the runner, whose recurrent state it may change,
+    and the values. `collect` returns the runner, a key to learn with, and metrics.
     """
     settings = learner.settings
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
@@ -128,7 +128,8 @@ def collect(
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    # Drawn before the loop: on a CPU every draw is a loop, which takes longer than a small network.
+    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw in it to a loop,
+    # which takes longer than a small network.
     draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
     runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
@@ -142,7 +143,7 @@ def collect(
 def epsilons(
     learner: Learner[Any], updates: Int32[Array, ""]
 ) -> Float32[Array, ""] | Float32[Array, " envs"]:
-    """Return the exploration rate: one number, or with `epsilon_power` one per environment."""
+    """Return the exploration rate: a scalar, or with `epsilon_power` one rate per environment."""
     settings, envs = learner.settings, learner.env.num_envs
     epsilon = settings.epsilon(updates)
     if not settings.epsilon_power:
@@ -166,7 +167,8 @@ def learn_when_ready(
     runner, and the result of `draw(key)`; its metrics have these `names`.
     """
     settings = learner.settings
-    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
+    # `vmap` instead of a select that computes both sides.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
@@ -249,15 +251,15 @@ def descend(
 
 
 def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[Array]:
-    """Move the target network by the share `rate` towards the weights."""
+    """Move the target network towards the weights: Polyak averaging with tau = `rate`."""
     return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
 
 
 def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
     """Every `reset_every` gradient steps, return the last layers to their initial weights.
 
-    The other layers keep the share `reset_keep` of their weights (shrink and perturb), and the
-    optimiser keeps nothing but its step counts.
+    The other layers become `reset_keep` times their weights plus the rest times their initial
+    weights (shrink and perturb). Of the optimiser state, only step counts remain.
     """
     settings = learner.settings
     if not settings.reset_every:

@@ -1,8 +1,9 @@
-"""QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each return.
+"""QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each action's return.
 
-The network outputs `quantiles` values of each action's return, at evenly spaced probabilities, and
-minimises the quantile Huber loss between each of them and each target quantile. Unlike C51 it needs
-no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all settings of dqn.py apply.
+For each action the network outputs `quantiles` quantiles of the return, at evenly spaced
+probabilities. It minimises the quantile Huber loss between each of them and each target quantile.
+Unlike C51 it needs no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all
+settings of dqn.py apply.
 
 With Munchausen, targets are averaged over actions quantile by quantile, as in its authors' code.
 The priority of a step is its loss.
@@ -41,7 +42,7 @@ class Settings(dqn.Settings):
 
 
 def check_kappa(kappa: float) -> None:
-    """Raise `ValueError` unless the quantile Huber loss is defined."""
+    """Raise `ValueError` unless `kappa` is positive, as the quantile Huber loss requires."""
     if not kappa > 0.0:
         raise ValueError(f"kappa={kappa} must be above 0: the error at which the loss gets linear")
 
@@ -53,11 +54,11 @@ class Quantiles(QNetwork):
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """One value per quantile."""
+        """Shape of the output for one action: one value per quantile."""
         return (self.quantiles,)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return Q(s, a), the means of the quantiles."""
+        """Return Q(s, a), the mean of the quantiles of each action."""
         return answer.mean(axis=-1)
 
 
@@ -86,14 +87,14 @@ def td_target(
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the quantile Huber loss of the sampled actions; `error` holds it per item."""
+    """Return the quantile Huber loss of the sampled actions; `error` holds that of each item."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)
 
 
 def midpoints(count: int) -> Float32[Array, " count"]:
-    """Return the midpoints of `count` equal parts of 0 to 1, the paper's quantile midpoints."""
+    """Return the paper's quantile midpoints: those of `count` equal parts of the range 0 to 1."""
     return (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
 
 
@@ -104,9 +105,9 @@ def mean_loss(
     batch: Batch,
     kappa: float,
 ) -> Loss:
-    """Return the weighted mean of the loss of quantiles.
+    """Return the mean of the quantile Huber loss, weighted by importance.
 
-    `fraction` holds their probabilities tau, [quantiles] or [batch, quantiles].
+    `fraction` holds the probabilities tau of the quantiles, [quantiles] or [batch, quantiles].
     """
     error = quantile_huber(value, fraction, target, kappa)
     chex.assert_equal_shape([batch.weight, error], custom_message="weight and error, [batch]")
@@ -137,10 +138,10 @@ def loss_and_gradient(
     share: Float32[Array, "batch targets"] | None,
     kappa: float,
 ) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
-    """Return the loss and its derivative by `value`.
+    """Return the loss and its derivative with respect to `value`.
 
-    Sums are matrix products: on a CPU they take half as long as sums that XLA fuses with their
-    operands.
+    Sums over targets are matrix products: on a CPU they take half as long as reductions, which XLA
+    would fuse with the elementwise operations.
     """
     chex.assert_rank([value, target], 2, custom_message="value and target are [batch, ...]")
     each = jnp.full(target.shape[1], 1.0 / (target.shape[1] * kappa), value.dtype)

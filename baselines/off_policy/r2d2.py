@@ -1,17 +1,17 @@
 """R2D2 (Kapturowski et al., 2019): recurrent Q-learning from replayed sequences.
 
-It is DQN (dqn.py: double, dueling, n-step, prioritised) with a GRU, and samples sequences of
-successive steps of one environment. The recurrent state before a sequence is stored with it, and
-the first `burn_in` steps only refresh that state, without a gradient. Run it with
+R2D2 is DQN (dqn.py: double, dueling, n-step, prioritised) with a GRU. It samples sequences of
+successive steps of one environment. The replay buffer stores the recurrent state before each
+sequence, and the first `burn_in` steps only refresh that state, without a gradient. Run it with
 `jaxenvs train ID --algo r2d2`.
 
-The network learns values on the scale h(x) of Pohlen et al. (2018), so that rewards of any size can
-be learned. The burn-in runs once with the online and once with the target network.
+The network's outputs are values on the scale h(x) of Pohlen et al. (2018), which suits rewards of
+any size. The burn-in runs once with the online network and once with the target network.
 
 Deliberate differences: sequences continue over the ends of episodes, where the recurrent state is
-reset as in acting; a truncated episode is bootstrapped from its true successor, with the recurrent
-state of that moment; several environments fill the replay buffer. Where the environment has illegal
-actions, the greedy action is the best legal one.
+reset as in acting; a truncated episode is bootstrapped from its final observation, with the
+recurrent state of that step; several environments fill the replay buffer. Where the environment has
+illegal actions, the greedy action is the best legal one.
 """
 
 import dataclasses
@@ -51,10 +51,10 @@ class Settings(Memory, QLearning):
     importance: float = 0.6  # initial exponent of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
     burn_in: int = 8  # steps of a sequence that only refresh the recurrent state
-    sequence: Count = 16  # steps of a sequence that are learned from, after the burn-in
+    sequence: Count = 16  # steps of a sequence, after the burn-in, that have a loss
     period: Count = 8  # steps between the starts of sequences; below `sequence` they overlap
-    largest_share: Share = 0.9  # weight eta of the largest TD error in a priority, next to the mean
-    squeeze: bool = True  # whether values are learned on the scale h(x), about a square root
+    largest_share: Share = 0.9  # eta: priority = eta * largest TD error + (1 - eta) * mean TD error
+    squeeze: bool = True  # whether outputs are values on the scale h(x), about a square root
 
     def check(self) -> None:
         if self.period > self.sequence > 0:
@@ -71,27 +71,27 @@ class Settings(Memory, QLearning):
 
     @property
     def window(self) -> str:
-        """Return the name of a sample, for messages."""
+        """Phrase for a sample in error messages."""
         return f"a sequence with burn_in={self.burn_in} and n_step={self.n_step}"
 
     @property
     def length(self) -> int:
-        """Observations of a sequence, including those only used to bootstrap."""
+        """Number of observations of a sequence, including those only used to bootstrap."""
         return self.burn_in + self.sequence + self.n_step
 
     @property
     def reach(self) -> int:
-        """Steps from the first slot of a sequence to its last one."""
+        """Distance in slots from a sequence's first slot to its last."""
         return self.length - 1
 
     @property
     def spacing(self) -> int:
-        """Slots between the beginnings of sequences."""
+        """Number of slots between the starts of sequences."""
         return self.period
 
     @property
     def least_slots(self) -> int:
-        """Least number of slots in which a sequence always fits."""
+        """Smallest number of slots that always contain a complete sequence."""
         return -(-(self.reach + self.period) // self.period) * self.period
 
 
@@ -105,7 +105,7 @@ class Sequences(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # False: only the true successor of a truncated episode
+    is_step: Bool[Array, "batch slots"]  # False: slot of a truncated episode's final observation
     weight: Float32[Array, " batch"]
 
 
@@ -143,7 +143,7 @@ network = Network.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as `q_learning.begin`, with a ring of recurrent states and priorities of sequences."""
+    """Start as `q_learning.begin`, with ring buffers of recurrent states and priorities."""
     settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period
 
@@ -166,13 +166,14 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
     """Return the runner after one more observation, and the values of all actions.
 
-    Recurrent states at the beginnings of sequences are also stored.
+    The recurrent states of environments that are at the start of a sequence are also stored.
     """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # The next slot holds a true successor, or the next step writes its recurrent state again.
+    # If this step truncates, the next slot holds the final observation and needs this state;
+    # otherwise the next step overwrites it with the same state.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 
@@ -182,7 +183,7 @@ def store_memory(
 ) -> PyTree[Array]:
     """Store the recurrent state before slot `count` of each environment if a sequence begins there.
 
-    `count` counts all slots since the start of the run.
+    `count` is the number of slots written since the start of the run.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 
@@ -219,7 +220,7 @@ def sequences_at(
     env: Int32[Array, " batch"],
     number: Int32[Array, " batch"],
 ) -> Sequences:
-    """Read the sequences with these numbers from the replay buffer of each environment."""
+    """Read sequence `number` of environment `env`, for each item of the batch."""
     chex.assert_equal_shape([env, number], custom_message="env and number, [batch]")
     ahead = jnp.arange(settings.length, dtype=jnp.int32)
     slots = buffer.reward.shape[1]
@@ -238,9 +239,9 @@ def sequences_at(
 def unroll(
     learner: Learner[Settings], weights: PyTree[Array], sequences: Sequences
 ) -> Float32[Array, "batch steps actions"]:
-    """Return the values of all actions in the observations after the burn-in."""
+    """Return the values of all actions for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
-    # A truncated episode ends after its true successor, whose slot is no step.
+    # Reset after the final observation of a truncated episode, whose slot has `is_step` False.
     done = sequences.terminated | ~sequences.is_step
 
     def values(memory: PyTree[Array], *rows: PyTree[Array]) -> Array:
@@ -259,7 +260,7 @@ def loss(
     sequences: Sequences,
     target_values: Float32[Array, "batch steps actions"],
 ) -> Loss:
-    """Return the mean squared TD error of sequences; `error` holds the priority error of each.
+    """Return half the mean squared TD error; `error` holds each sequence's error for its priority.
 
     `target_values` are the outputs of the target network.
     """
@@ -273,7 +274,7 @@ def loss(
     error = is_step * jnp.abs(target - chosen)
     squares = 0.5 * jnp.square(error).sum(axis=1) / steps
     loss = (sequences.weight * squares).mean()
-    eta = settings.largest_share  # weight of the maximum error; the mean has the rest
+    eta = settings.largest_share  # weight of the maximum error; the mean has weight 1 - eta
     error = eta * error.max(axis=1) + (1.0 - eta) * error.sum(axis=1) / steps
     _, stretched = scales(settings)
     return loss, {"q_loss": loss, "q": stretched(chosen).mean(), "error": error}
@@ -285,10 +286,10 @@ def td_target(
     values: Float32[Array, "batch steps actions"],
     target_values: Float32[Array, "batch steps actions"],
 ) -> Float32[Array, "batch learned"]:
-    """Return the n-step TD targets h(reward + discount * h^-1(value)) of the learned steps.
+    """Return the n-step TD targets h(reward + discount * h^-1(value)) of steps with a loss.
 
-    `values` are of the online network, which chooses the actions if `double`, `target_values` of
-    the target network.
+    `values` are the outputs of the online network, which chooses the actions if `double`;
+    `target_values` are those of the target network.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
@@ -310,5 +311,5 @@ def td_target(
 
 
 def scales(settings: Settings) -> tuple[Any, Any]:
-    """Return the functions h and h^-1 between values and the network's outputs."""
+    """Return h, from values to the network's outputs, and its inverse."""
     return (two_hot.squeezed, two_hot.stretched) if settings.squeeze else (identity, identity)

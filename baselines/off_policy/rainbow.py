@@ -15,8 +15,8 @@ class Settings(c51.Settings):
 
     priority: float = 0.5  # exponent of the divergence in sampling probabilities; 0: uniform
     noisy: bool = True  # whether noisy layers explore; random actions are off by default
-    epsilon_start: float = 0.0  # initial share of random actions
-    epsilon_end: float = 0.0  # final share of random actions
+    epsilon_start: float = 0.0  # initial probability of a random action
+    epsilon_end: float = 0.0  # final probability of a random action
 
 
 check = c51.check

@@ -6,8 +6,8 @@ policy's entropy is below -`negentropy` per action dimension. Run it with
 `jaxenvs train ID --algo sac`; environment, agent and gradient steps are one compiled program.
 
 With `--layer-norm --dropout 0.01 --replays 20 --actor-every 20` it is DroQ (Hiraoka et al., 2022),
-except that the actor follows the minimum of the critics, not their mean. Deliberate difference: a
-truncated episode is bootstrapped from its true successor.
+except that the actor maximises the minimum of the critics, not their mean. Deliberate difference: a
+truncated episode is bootstrapped from its final observation.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class Settings(actor_critic.Replaying):
 
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
-    # Minus the target entropy, in nats per action dimension, of actions rescaled to -1 to 1.
+    # Negative of the target entropy, in nats per dimension of actions rescaled to -1 to 1.
     negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
@@ -55,15 +55,15 @@ class Settings(actor_critic.Replaying):
 
 
 class Draws(NamedTuple):
-    """The randomness of one gradient step."""
+    """Random draws of one gradient step."""
 
-    key: Array  # of dropout in the critics' loss
-    next: Noise  # of the TD target
-    now: Noise  # of the actor's loss
+    key: Array  # key of dropout in the critics' loss
+    next: Noise  # draws for the TD target
+    now: Noise  # draws for the actor's loss
 
 
 class Objective(NamedTuple):
-    """The functions in which SAC and TQC differ."""
+    """TD target and losses of a learner: the functions in which SAC and TQC differ."""
 
     td_target: Callable[..., Any]  # (learner, learned, batch, noise)
     critic_loss: Callable[..., Loss]  # (learner, critic, batch, TD target, key)
@@ -83,7 +83,7 @@ def init(learner: Learner[Any], key: Array, values: int = 1) -> Runner:
 
 
 def draw(learner: Learner[Any], key: Array) -> Draws:
-    """Draw the randomness of a gradient step."""
+    """Make the random draws of a gradient step."""
     return Draws(key, *(actor_critic.draw_noise(learner, each) for each in jax.random.split(key)))
 
 
@@ -106,7 +106,7 @@ def update_actor(
     batch: Batch,
     noise: Noise,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step of the actor and of the temperature, if it is their turn."""
+    """Update actor and temperature, in every `actor_every`-th gradient step of the critics."""
     step = functools.partial(actor_critic.descend, learner)
 
     def both(learned: Learned) -> tuple[Learned, dict[str, Array]]:
@@ -121,7 +121,7 @@ def update_actor(
 def td_target(
     learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
-    """Return r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s')), a' sampled from the policy."""
+    """Return r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s')) with a' sampled from pi."""
     action, log_prob = actor_critic.sample_actions(
         learner, learned.weights, batch.next_obs, noise.noise
     )
@@ -134,7 +134,7 @@ def td_target(
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
-    """Return the mean of alpha log pi(a|s) - min_i Q_i(s, a), a sampled from the policy."""
+    """Return the mean of alpha log pi(a|s) - min_i Q_i(s, a) with a sampled from pi."""
     action, log_prob = actor_critic.sample_actions(learner, weights, batch.obs, noise.noise)
     given = (learned.critic, batch.obs, action)
     value = critic_values(learner, *given, key=noise.key)[..., 0]
@@ -147,7 +147,7 @@ def soft_loss(
     value: Float32[Array, " batch"],
     log_prob: Float32[Array, " batch"],
 ) -> Loss:
-    """Return the actor's loss for the values and log-probabilities of its actions."""
+    """Return the actor's loss, given values and log-probabilities of its actions."""
     temperature = jnp.exp(learned.temperature)
     loss = (batch.weight * (temperature * log_prob - value)).mean()
     entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)

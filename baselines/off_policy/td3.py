@@ -1,11 +1,12 @@
 """TD3 (Fujimoto et al., 2018): a deterministic actor and two critics, from a replay buffer.
 
 Exploration adds noise to the actions, and TD targets add clipped noise to the target actor's
-(target policy smoothing). The actor is updated in every `actor_every`-th gradient step by the first
-critic, and so are the target networks (delayed updates). Run it with `jaxenvs train ID --algo td3`.
+actions (target policy smoothing). In every `actor_every`-th gradient step, the actor is updated to
+maximise the first critic, and the target networks move (delayed updates). Run it with
+`jaxenvs train ID --algo td3`.
 
-Deliberate differences: a truncated episode is bootstrapped from its true successor, and a trained
-policy's actions keep a standard deviation of a thousandth, before tanh.
+Deliberate differences: a truncated episode is bootstrapped from its final observation, and sampled
+actions of a trained policy have noise with a standard deviation of a thousandth before tanh.
 """
 
 import dataclasses
@@ -33,18 +34,18 @@ class Settings(actor_critic.Replaying):
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
     noise: Swept[float] = 0.1  # std of exploration noise, in half ranges of the actions
-    target_noise: Swept[float] = 0.2  # std of the noise in targets, in half ranges
-    target_noise_limit: Swept[Unlimited] = 0.5  # limit of the noise in targets, in half ranges
+    target_noise: Swept[float] = 0.2  # std of noise in TD targets, in half ranges of the actions
+    target_noise_limit: Swept[Unlimited] = 0.5  # limit of this noise, in half ranges of the actions
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 
 class Draws(NamedTuple):
-    """The randomness of one gradient step."""
+    """Random draws of one gradient step."""
 
-    next: Noise  # of the TD target
-    key: Array  # of dropout in the losses
+    next: Noise  # draws for the TD target
+    key: Array  # key of dropout in the losses
 
 
 check = replay_checks.check
@@ -52,7 +53,7 @@ network = functools.partial(actor_critic_networks.network, has_chance=False)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, equal target networks of actor and critics, an empty buffer."""
+    """Start with initial weights, equal target networks and an empty replay buffer."""
     runner = actor_critic.begin(learner, key)
     target = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
     return runner._replace(target=target)
@@ -73,7 +74,7 @@ def noisy(
 ) -> Array:
     """Add noise of standard deviation `scale`, clipped to `limit`, and clip to the bounds.
 
-    Both are in units of half the range of the actions.
+    `scale` and `limit` are in units of half the range of the actions.
     """
     policy: Any = learner.policy
     noise = jnp.clip(scale * noise.reshape(action.shape), -limit, limit)
@@ -82,7 +83,7 @@ def noisy(
 
 
 def draw(learner: Learner[Settings], key: Array) -> Draws:
-    """Draw the randomness of a gradient step."""
+    """Make the random draws of a gradient step."""
     key_now = jax.random.fold_in(key, actor_critic_networks.DROPOUT + 1)
     return Draws(actor_critic.draw_noise(learner, key), key_now)
 
@@ -109,7 +110,7 @@ def gradient_step(
 def td_target(
     learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
-    """Return r + gamma min_i Q_i(s', a'), a' the target actor's action with clipped noise."""
+    """Return r + gamma min_i Q_i(s', a'), where a' is the target actor's action plus noise."""
     settings, target = learner.settings, learned.target
     action = best_action(learner, target["weights"], batch.next_obs)
     limits = (settings.target_noise, settings.target_noise_limit)
@@ -128,7 +129,7 @@ def best_action(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
 ) -> Loss:
-    """Return the mean of -Q_1(s, a), a the actor's action."""
+    """Return the mean of -Q_1(s, a), where a is the actor's action."""
     action = best_action(learner, weights, batch.obs)
     first = jax.tree.map(lambda leaf: leaf[:1], learned.critic)
     value = critic_values(learner, first, batch.obs, action, key=key)[0, :, 0]

@@ -1,7 +1,7 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
-The TD target pools the quantiles of all critics without the `dropped` highest of each, which
-controls overestimation in finer steps than the minimum of two critics; the actor follows the mean
+The TD target pools the quantiles of all critics and drops the highest, `dropped` per critic. This
+controls overestimation in finer steps than the minimum of two critics. The actor maximises the mean
 of all quantiles. Everything else is as in sac.py. Run it with `jaxenvs train ID --algo tqc`.
 """
 
@@ -29,8 +29,8 @@ from .qr_dqn import midpoints, quantile_huber
 class Settings(sac.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    quantiles: Count = 25  # quantiles of each critic
-    dropped: int = 2  # highest quantiles of each critic that the target drops
+    quantiles: Count = 25  # number of quantiles of each critic
+    dropped: int = 2  # number of highest quantiles, per critic, that the TD target drops
 
     def check(self) -> None:
         super().check()
@@ -53,7 +53,7 @@ class Target(NamedTuple):
     """TD targets: the quantiles of all critics together."""
 
     value: Float32[Array, "batch quantiles"]
-    share: Float32[Array, "batch quantiles"]  # weight, 1 on average; 0: dropped
+    share: Float32[Array, "batch quantiles"]  # weight in the loss, 1 on average; 0: dropped
 
 
 def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise) -> Target:
@@ -71,12 +71,14 @@ def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise:
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
     """Pool the quantiles of all critics; the critics * `dropped` highest get weight 0.
 
-    `top_k` finds them: sorting all quantiles took a third of a gradient step on a CPU.
+    `top_k` finds them: with a sort of all quantiles, a third of a gradient step on a CPU was
+    sorting.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)
     _, highest = jax.lax.top_k(pool, critics * dropped)
-    # Written in place: XLA would compute a mask again for each pair of quantiles in the loss.
+    # Scatter zeros instead of multiplying by a mask: XLA would fuse the mask into the loss and
+    # recompute it for each pair of quantiles.
     left_out = jnp.arange(batch, dtype=jnp.int32)[:, None], highest
     share = jnp.full_like(pool, count / (count - dropped)).at[left_out].set(0.0)
     return Target(pool.at[left_out].set(0.0), share)
@@ -89,7 +91,7 @@ def critic_loss(
     target: Target,
     key: Array | None = None,
 ) -> Loss:
-    """Return the quantile Huber loss, summed over the critics."""
+    """Return the quantile Huber loss, weighted by importance and summed over the critics."""
     count = learner.settings.quantiles
     quantiles = critic_values(learner, critic, batch.obs, batch.action, count, key)
     errors = jax.vmap(quantile_errors, in_axes=(0, None))(quantiles, target)
@@ -100,7 +102,7 @@ def critic_loss(
 def quantile_errors(
     quantiles: Float32[Array, "batch quantiles"], target: Target
 ) -> Float32[Array, " batch"]:
-    """Return the mean quantile Huber loss (Dabney et al., 2018) of one critic."""
+    """Return one critic's quantile Huber loss (Dabney et al., 2018), averaged over quantiles."""
     count = quantiles.shape[-1]
     return quantile_huber(quantiles, midpoints(count), target.value, 1.0, target.share) / count
 

@@ -21,9 +21,10 @@ def check_hidden(env: Any) -> None:
 
 
 def shows_task(env: Any) -> bool:
-    """Return whether an observation depends on the goal or the rules, by tracing.
+    """Return whether an environment's observation depends on its goal or rules.
 
-    `vmap` over rulesets with `out_axes=None` raises if the observation depends on the ruleset.
+    It is traced, not computed: `vmap` over rulesets with `out_axes=None` raises if the observation
+    depends on the ruleset.
     """
     params = env.default_params
     batch = jax.tree.map(

@@ -5,11 +5,13 @@ with `jaxenvs train ID`. It keeps the implementation details of Huang et al. (20
 environments: orthogonal weights, Adam with epsilon 1e-5, gradients clipped by their global norm, a
 learning rate annealed to zero, advantages normalised per minibatch.
 
-Deliberate differences: a truncated episode is bootstrapped from its true successor; the value loss
-is clipped only if `value_clip` is given; observations are stored as the environment returns them.
-With sparse rewards, `advantage_floor` keeps normalisation from scaling errors of the value function
-up to the size of a success: without it, rollouts without reward undo exploration. Continuous
-actions are sampled from a Gaussian and squashed by tanh (core/distributions.py) instead of clipped.
+Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
+loss is clipped only if `value_clip` is given; observations are stored as the environment returns
+them. Continuous actions are sampled from a Gaussian and squashed by tanh (core/distributions.py)
+instead of clipped. Advantages are divided by their standard deviation, or by `advantage_floor` if
+that is larger. In a rollout without reward, advantages are only errors of the value function;
+without the floor, normalisation would scale them up to the size of a success, and the resulting
+updates would undo exploration.
 """
 
 import dataclasses
@@ -38,14 +40,14 @@ class Settings(Scaling):
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
     clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
     entropy: Swept[float] = 0.01  # coefficient of the entropy bonus
-    advantage_floor: Swept[float] = 1e-8  # least standard deviation that advantages are divided by
+    advantage_floor: Swept[float] = 1e-8  # lower bound of the std that advantages are divided by
     bonus: float = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
     value_clip: float = 0.0  # clipping range of the value loss; 0: unclipped
     activation: Activation = "tanh"  # activation function
     separate: bool = False  # whether actor and critic are separate networks
-    network: str = ""  # your own network, as module:name
-    target_scaling: float = 0.0  # rate of the running scale of value targets, such as 0.05; 0: off
+    network: str = ""  # your network class, as module:name
+    target_scaling: float = 0.0  # update rate of the scale of value targets, such as 0.05; 0: off
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
@@ -62,7 +64,7 @@ network = ActorCritic.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, newly reset environments and an untrained bonus."""
+    """Start with initial weights, newly reset environments and an untrained exploration bonus."""
     return Runner(**rollouts.begin(learner, key))
 
 
@@ -88,7 +90,7 @@ def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """Return the rollout, its advantages (GAE) and its value targets.
 
-    `runner` is the training state at the rollout's end.
+    `runner` is the training state after the rollout.
     """
     settings = learner.settings
     *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask
@@ -97,12 +99,12 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 
 
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
-    """Return the runner and `targets`, scaled if `target_scaling` is set."""
+    """Return the runner and the result of `targets`, scaled if `target_scaling` is set."""
     return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Return the logits and values of the observations of a minibatch."""
+    """Return the logits and values for the observations of a minibatch."""
     logits, value = rollouts.predict(learner, weights, rollout.obs)
     return legal(logits, rollout.mask), value
 
@@ -110,7 +112,7 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
 def learn(
     learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
 ) -> tuple[Any, dict[str, Array]]:
-    """Take `epochs` x `minibatches` gradient steps on a batch of `targets`."""
+    """Take `epochs` x `minibatches` gradient steps on a batch, the result of `targets` as items."""
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
     return minibatches.descend(learner, loss, runner, batch, orders, scales)
@@ -134,10 +136,10 @@ def loss(
     std: Array,
     unroll: Callable[..., tuple[Array, Array]] = unroll,
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the clipped policy loss plus value loss and entropy bonus of a minibatch.
+    """Return the loss of a minibatch: clipped policy loss, value loss and entropy bonus.
 
-    `mean` (one number, or one per item) and `std` normalise the advantages; they are computed over
-    all devices.
+    `mean` (a scalar, or one value per item) and `std` normalise the advantages; they are computed
+    over all devices.
     """
     settings, policy = learner.settings, learner.policy
     outputs, value = unroll(learner, weights, rollout)
@@ -156,7 +158,7 @@ def loss(
         "policy_loss": -jnp.minimum(ratio * advantage, near * advantage),
         "value_loss": 0.5 * value_errors(value, rollout.value, target, settings.value_clip),
         "entropy": policy.entropy(outputs),
-        "kl": ratio - 1 - log_ratio,  # Schulman's estimate, never negative
+        "kl": ratio - 1 - log_ratio,  # Schulman's estimator of the KL divergence, never negative
         "clipped": (near != ratio).astype(jnp.float32),
     }
     means = jnp.stack([each.reshape(-1) for each in losses.values()]).mean(axis=1)
@@ -167,7 +169,7 @@ def loss(
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
     """Return the squared errors of the values; `before` are the values in the rollout.
 
-    With a `limit`, a value that has moved that far towards its target has no gradient.
+    With a `limit`, a value that has moved by `limit` or more towards its target has no gradient.
     """
     errors = jnp.square(value - target)
     if not limit:

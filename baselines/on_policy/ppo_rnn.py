@@ -1,11 +1,11 @@
 """Recurrent PPO: PPO with a GRU (Cho et al., 2014) over the observations of an episode.
 
-It is PPO (ppo.py) whose minibatches are whole sequences: a rollout stores the recurrent state
-before its first step, and every gradient step unrolls the network from there with its weights,
-resetting the state at episode ends. Run it with `jaxenvs train ID --algo ppo-rnn`.
+It is PPO (ppo.py) with minibatches of whole sequences: a rollout stores the recurrent state before
+its first step, and every gradient step unrolls the network from there with the current weights,
+resetting the recurrent state at episode ends. Run it with `jaxenvs train ID --algo ppo-rnn`.
 
 Deliberate difference from common practice: a truncated episode is bootstrapped with the value of
-its true successor and the recurrent state of that moment.
+its final observation, computed with the recurrent state of that step.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class Settings(Memory, ppo.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: int = 128  # size of the GRU's state
-    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
+    neighbours: int = 0  # features of each cell's 3 x 3 neighbourhood (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -59,12 +59,12 @@ def check_one_map(settings: Any) -> None:
 
 
 def network(env: Env, **given: Any) -> Recurrent:
-    """Return the network for an environment, `Spatial` if `neighbours` is not 0."""
+    """Return the network for an environment: `Spatial` if `neighbours` is not 0."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the environment as a policy with these settings observes it."""
+    """Return the environment with the observations of a policy that has these settings."""
     return PreviousStep(env=env) if settings.get("previous") else env
 
 
@@ -80,7 +80,7 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return this update's metrics.
 
-    `counted` maps the rollout to the one whose episodes the metrics count.
+    `counted` converts the rollout for the episode metrics, such as to leave out environments.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
@@ -99,7 +99,7 @@ def learn(
 ) -> tuple[Runner, dict[str, Array]]:
     """Learn from a rollout; `memory` is the recurrent state before its first step.
 
-    `runner` is the training state at the rollout's end.
+    `runner` is the training state after the rollout.
     """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
@@ -108,7 +108,7 @@ def learn(
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Return the logits and values of sequences, unrolled from their first recurrent state."""
+    """Return the logits and values of sequences, unrolled from their stored recurrent states."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

@@ -1,9 +1,9 @@
-"""PPO with a gated transformer, GTrXL (Parisotto et al., 2020), as memory.
+"""PPO with a gated transformer, GTrXL (Parisotto et al., 2020), over the steps of an episode.
 
-It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py: a rollout stores each layer's memory
-before its first step, and each gradient step attends to it and to the rollout's steps at once. Run
-it with `jaxenvs train ID --algo ppo-trxl`. Deliberate difference from the paper, which trains with
-V-MPO: PPO.
+It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py. A rollout stores the recurrent state
+(each layer's inputs at earlier steps) before its first step; each gradient step processes all steps
+of the rollout at once, which attend to it and to each other. Run it with
+`jaxenvs train ID --algo ppo-trxl`. Deliberate difference: the learner is PPO, in the paper V-MPO.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ from . import ppo, ppo_rnn
 class Settings(Memory, ppo.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    memory: Count = 64  # earlier steps of the episode that each layer attends to
+    memory: Count = 64  # number of earlier steps of the episode that each layer attends to
     width: Count = 64  # features of a step in the transformer
-    num_heads: Count = 4  # attention heads; they divide the width
-    depth: Count = 2  # layers of the transformer
-    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
+    num_heads: Count = 4  # number of attention heads, among which the width is divided
+    depth: Count = 2  # number of transformer layers
+    neighbours: int = 0  # features of each cell's 3 x 3 neighbourhood (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -43,7 +43,7 @@ class Settings(Memory, ppo.Settings):
 
 
 def network(env: Env, **given: Any) -> GTrXL:
-    """Return the network for an environment, a spatial one if `neighbours` is not 0."""
+    """Return the network for an environment: `SpatialGTrXL` if `neighbours` is not 0."""
     kind: Any = SpatialGTrXL if given.get("neighbours") else GTrXL
     return kind.of(env, **given)
 

@@ -1,11 +1,11 @@
 """PQN (Gallici et al., 2024): Q-learning on rollouts, without a replay buffer or target network.
 
-It is PPO's loop (ppo.py) around a Q-network with LayerNorm and epsilon-greedy actions. The targets
-are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before its gradient
-steps, without a gradient. Run it with `jaxenvs train ID --algo pqn`.
+The training loop is PPO's (ppo.py), with a Q-network with LayerNorm and epsilon-greedy actions. The
+targets are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before its
+gradient steps, without a gradient. Run it with `jaxenvs train ID --algo pqn`.
 
-Deliberate difference: a truncated episode is bootstrapped with the best value of its true
-successor. Where the environment has illegal actions, exploration and maxima leave them out.
+Deliberate difference: a truncated episode is bootstrapped with the best value of its final
+observation. Where the environment has illegal actions, exploration and maxima leave them out.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class Settings(Exploration, Scaling):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: Swept[float] = 0.65  # lambda of the returns: 0 one step, 1 the whole episode
+    gae_lambda: Swept[float] = 0.65  # lambda of the lambda-returns: 0 one-step, 1 Monte Carlo
     max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
     optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
 
@@ -51,7 +51,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
-    """Return Q(s, a) of all actions in the observations of a minibatch."""
+    """Return Q(s, a) of all actions for the observations of a minibatch."""
     return rollouts.predict(learner, weights, rollout.obs)
 
 
@@ -63,8 +63,8 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return this update's metrics.
 
-    `items` makes the items that minibatches are drawn from; `unroll` returns Q(s, a) for a
-    minibatch.
+    `items` converts the rollout to the items of minibatches (steps or sequences); `unroll` returns
+    Q(s, a) for a minibatch.
     """
     settings, memory = learner.settings, runner.memory
     epsilon = settings.epsilon(settings.updates_of(minibatches.step_count(runner.optimiser)))
@@ -95,7 +95,7 @@ def loss(
     target: Array,
     unroll: Callable[..., Array] = unroll,
 ) -> Loss:
-    """Return half the mean squared error of Q(s, a) of a minibatch."""
+    """Return half the mean squared error of Q(s, a) for a minibatch."""
     value = q_network.of_actions(unroll(learner, weights, rollout), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
     loss = 0.5 * jnp.square(value - target).mean()

@@ -1,12 +1,11 @@
 """Recurrent PQN: Q-learning on rollouts with a GRU (Gallici et al., 2024; Cho et al., 2014).
 
-It is PQN (pqn.py) whose minibatches are whole sequences, as in recurrent PPO (ppo_rnn.py): a
-rollout stores the recurrent state before its first step, and every gradient step unrolls the
-network from there, resetting the state at episode ends. Run it with
-`jaxenvs train ID --algo pqn-rnn`.
+It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py): a rollout
+stores the recurrent state before its first step, and every gradient step unrolls the network from
+there, resetting the recurrent state at episode ends. Run it with `jaxenvs train ID --algo pqn-rnn`.
 
-Deliberate difference from the authors' code: no steps of the previous rollout are unrolled again to
-refresh the recurrent state.
+Deliberate difference from the authors' code: the recurrent state is not refreshed by unrolling
+steps of the previous rollout again.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ class Settings(Memory, pqn.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
     memory: Count = 128  # size of the GRU's state
-    neighbours: int = 0  # features of a cell and its eight neighbours (spatial.py); 0: off
+    neighbours: int = 0  # features of each cell's 3 x 3 neighbourhood (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -42,7 +41,7 @@ class Settings(Memory, pqn.Settings):
 
 
 def network(env: Env, **given: Any) -> RecurrentQ:
-    """Return the network for an environment, `SpatialQ` if `neighbours` is not 0."""
+    """Return the network for an environment: `SpatialQ` if `neighbours` is not 0."""
     kind: Any = SpatialQ if given.get("neighbours") else RecurrentQ
     return kind.of(env, **given)
 
@@ -58,7 +57,7 @@ def update(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Arr
 def unroll(
     learner: Learner, weights: PyTree, rollout: Rollout
 ) -> Float32[Array, "envs steps actions"]:
-    """Return Q(s, a) of all actions in sequences, unrolled from their first recurrent state."""
+    """Return Q(s, a) of all actions for sequences, unrolled from their stored recurrent states."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

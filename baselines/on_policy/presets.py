@@ -13,15 +13,16 @@ from ..core.preset import (
     steps,
 )
 
-# Rewards at the goal only: most early rollouts contain none, see `advantage_floor` in ppo.py.
+# Tasks with a reward at the goal only: most early rollouts contain none (see `advantage_floor` in
+# ppo.py).
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# The same for learners of action values: a reward must propagate back over many steps.
+# The same tasks for learners of action values: a reward must propagate back over many steps.
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 
-# A key and a door, or a long path, between the agent and its only reward: hundreds of steps for an
-# untrained policy.
+# A key and a door, or a long path, separate the agent from its only reward, which an untrained
+# policy needs hundreds of steps to reach.
 FAR_REWARD = {
     "rollout_steps": 256,
     "learning_rate": 5e-4,
@@ -29,9 +30,10 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
-# The same task with smaller and more frequent updates: each costs a fifth of those above.
+# The same tasks with smaller and more frequent updates: each costs a fifth of one of FAR_REWARD.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# A quarter of the steps between updates, so the policy learns from its first success sooner.
+# A quarter of SHORT_UPDATES' steps between updates, so the policy learns sooner from its first
+# success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -42,7 +44,8 @@ FAR = (
 # The network reads the mission (see `reads_mission`) and needs features to find what it names.
 MISSION = {"embed": 16}
 
-# Random play finds nothing: small updates, and a reward for states that are new in the episode.
+# Random play finds no reward: updates are small, and states that are new in the episode get a
+# bonus.
 NOVELTY = {
     "num_envs": 32,
     "rollout_steps": 128,
@@ -52,15 +55,15 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# The object to remember is behind the agent: looking back must be rewarded before the memory can
-# use it. A small memory learns sooner than one of 128.
+# The object to remember is behind the agent: a bonus must teach it to look back before a recurrent
+# network can use what it sees. A small recurrent state learns sooner than one of 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
 # The transformer needs a larger bonus to look back: with 0.1 it walked straight to the fork (two
 # seeds).
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
-# An open world: much to gather and to make, and rewards all along. A short run can only learn to
-# reach the next reward, so the future is discounted strongly.
+# Craft's open world gives rewards all along, for gathering and making many things. A short run can
+# only learn to reach the next reward, so later rewards are discounted strongly.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,
@@ -69,7 +72,7 @@ OPEN_WORLD = {
     "hidden": (256, 256),
 }
 
-# With a memory and the spatial network, which reads item counts as categories.
+# A recurrent network and the spatial network (spatial.py), which reads item counts as categories.
 OPEN_WORLD_BY_SIGHT = {
     "num_envs": 48,
     "rollout_steps": 96,
@@ -81,7 +84,7 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# The same for learners of action values.
+# The same tasks for learners of action values.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
     "gamma": 0.925,
@@ -92,8 +95,8 @@ OPEN_WORLD_BY_VALUES = {
 }
 
 # GPUs prefer many environments, few large minibatches and small activations. Fewer gradient steps
-# per environment step need more steps. Not tuned: no GPU was available. A call of the compiled
-# program lasts about a tenth of a second, so launching it costs little.
+# per environment step need more steps. Not tuned: no GPU was available. With `chunk`, a call of the
+# compiled program lasts about a tenth of a second, so that launching it costs little in comparison.
 GPU = {
     "total_steps": 100_000_000,
     "num_envs": 8192,
@@ -106,7 +109,7 @@ GPU = {
     "chunk": 16,
 }
 
-# The same with enough steps for the deepest achievements.
+# GPU settings with enough steps for Craft's deepest achievements.
 OPEN_WORLD_GPU = {
     **GPU,
     "total_steps": 1_000_000_000,
@@ -132,8 +135,8 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "value_weight": 0.5,
 }
 
-# A reward at every step, so values are near a hundred. Actor and critic share the network and the
-# clipped gradient, in which a value loss of that size would leave the policy almost nothing.
+# Every step has a reward, so values are near a hundred. Actor and critic share the network and the
+# gradient clipping: a value loss of that size would leave almost no gradient to the policy.
 BALANCE = {
     "total_steps": 250_000,
     "num_envs": 16,
@@ -144,7 +147,7 @@ BALANCE = {
     "chunk": 8,
 }
 
-# A cost at every step until the end, which random play seldom reaches.
+# Every step has a cost until the goal, which random play seldom reaches.
 SWING_UP = {
     "total_steps": 500_000,
     "num_envs": 16,
@@ -157,7 +160,7 @@ SWING_UP = {
     "chunk": 8,
 }
 
-# 200 steps, each with a cost; values near a thousand are scaled.
+# An episode has 200 steps, each with a cost. Values are near a thousand, so rewards are scaled.
 TORQUE = {
     "total_steps": 250_000,
     "num_envs": 8,
@@ -182,7 +185,7 @@ FORCE = {
     "chunk": 4,
 }
 
-# A reward for the solved board only. The network reads tiles as one-hots of each cell.
+# Only the solved board has a reward. The network reads each cell's tile as a one-hot vector.
 SMALL_PUZZLE = {
     "total_steps": 200_000,
     "rollout_steps": 32,
@@ -301,7 +304,7 @@ PPO = (
     ),
 )
 
-# Rows of every recurrent PPO, also of Dyna.
+# Presets of every recurrent PPO, including Dyna.
 RECURRENT = (
     (MAZES, RARE_REWARD),
     (MEMORY, {"entropy": 0.01, "total_steps": 1_000_000}),

@@ -1,21 +1,21 @@
 """RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that meta-learns to solve new tasks.
 
-A trial is a number of steps or episodes under one task. The recurrent state is reset where a trial
-begins, not where an episode does, and the whole trial is one return: the end of an episode within
-it neither truncates nor bootstraps. The network also sees the previous action and reward, so that
-it can infer the task and improve in later episodes. Run it with
+A trial is a number of steps or episodes under one task. The recurrent state is reset at the start
+of a trial, not of an episode, and returns are computed over the whole trial: the end of an episode
+inside it cuts no return and needs no bootstrap value. The network also sees the previous action and
+reward, so that it can infer the task and improve in later episodes. Run it with
 `jaxenvs train XLand-R1-9x9-v0 --algo rl2`.
 
-All this follows from environments whose episodes are trials (`Env.trials`); the rest is recurrent
-PPO (ppo_rnn.py). Deliberate difference from common practice: environments start at different times
-of their trials, so that no batch consists of first episodes only.
+`Env.trials` returns an environment in which one episode is a whole trial, so the learner is
+recurrent PPO (ppo_rnn.py) unchanged. Deliberate difference from common practice: environments start
+at different times of their trials, so that no batch consists of first episodes only.
 
-Two settings use the true task in training, never in the evaluation; with both at 0 it is plain RL².
-`task_loss` trains the recurrent state to predict the goal and the object that the agent holds
-(Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the share of
+Two settings use the true task in training, never in the evaluation; with both at 0 this is plain
+RL². `task_loss` trains the recurrent state to predict the goal and the object that the agent holds
+(Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the fraction of
 environments whose policy receives the true goal in place of its prediction: they soon learn to
-reach a goal, with weights that all environments share. It falls to 0 over the run, and metrics
-leave these environments out.
+reach a goal, and all environments use the same weights. The fraction falls to 0 over the run, and
+metrics leave these environments out.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ from . import ppo, ppo_rnn
 from .hidden_tasks import check_hidden
 from .task_memory import GOAL_SIZE, Belief, TaskMemory
 
-UNFIT = {  # reset sources that do not suit trials
+UNFIT = {  # reset sources that trials cannot use, and why
     "pool": "levels of a pool belong to one task, trials have many",
     "stock": "every step of a stock reads all params, and those of trials are all tasks",
 }
@@ -56,13 +56,13 @@ class Settings(ppo_rnn.Settings):
 
     memory: int = 256  # size of the GRU's state
     task_set: str = ""  # set of tasks, such as trivial-21k
-    held_out: float = 0.1  # share of the tasks that is kept for the evaluation
+    held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
     trial_steps: int = 1024  # steps of a trial; 0: only trial_episodes ends it
-    trial_episodes: int = 0  # most episodes of a trial; 0: unlimited
-    previous: bool = True  # True always: the network sees the previous action and reward
+    trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
+    previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
     task_loss: float = 0.0  # coefficient of the loss of beliefs about the task; 0: off
-    told: float = 0.0  # initial share of environments whose policy receives the true goal
+    told: float = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
         super().check()
@@ -98,13 +98,13 @@ network = TaskMemory.of
 
 
 def training_env(env: Env, settings: Settings) -> Env:
-    """Return the training trials, with the previous action and reward in the observation."""
+    """Return the environment of training trials, which also observes the previous step."""
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 
 
 def check_tasks(env: Env, settings: Settings) -> None:
-    """Raise `ValueError` without a set of tasks, or if the observation shows the task."""
+    """Raise `ValueError` if `task_set` is no task set of `env`, or observations show the task."""
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
         raise ValueError(f"{env.name} has no sets of tasks; rl2 needs some, such as those of XLand")
@@ -114,7 +114,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` for too few held-out tasks, or for tasks that cannot be predicted."""
+    """Raise `ValueError` for too few held-out tasks, or if the network cannot predict tasks."""
     settings, trials = learner.settings, learner.env.env.env
     held_out = tested(trials.env, settings).num_tasks
     if held_out < episodes:
@@ -130,7 +130,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
 
 
 def params(learner: Learner[Settings]) -> Any:
-    """Return the params that hold the training tasks."""
+    """Return the environment params, which contain the training tasks."""
     return learner.env.default_params
 
 
@@ -147,9 +147,9 @@ def tested(env: Env, settings: Settings) -> Any:
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the held-out trials as a policy with these settings observes them.
+    """Return the environment of held-out trials that a policy trained with `settings` plays.
 
-    Raises `ValueError` for an observation that shows the task, which older versions allowed.
+    Raises `ValueError` if the observation shows the task, which older versions allowed.
     """
     check_hidden(env)
     return PreviousStep(env=tested(env, Settings(**settings)))
@@ -166,7 +166,7 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-LATE = 0x1A7E  # folded into a run's key, for the starting times of the first trials
+LATE = 0x1A7E  # folded into a run's key to draw the starting times of the first trials
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -197,7 +197,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
-    """Return the true task of one environment, see `TaskMemory.labels`."""
+    """Return labels of the true task of one environment, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
     shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
@@ -226,7 +226,7 @@ def loss(
 
 
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
-    """Return the mean cross-entropy of beliefs, summed over their parts."""
+    """Return the cross-entropy of the beliefs: mean over the batch, sum over the task's parts."""
 
     def entropy(logits: Array, label: Array) -> Array:
         is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
@@ -237,7 +237,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 
 
 def uninformed(rollout: Rollout) -> Rollout:
-    """Return the rollout without the ends of trials whose policy received the true goal."""
+    """Clear the done flags of trials whose policy received the true goal, for the metrics."""
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
         terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
@@ -245,7 +245,7 @@ def uninformed(rollout: Rollout) -> Rollout:
 
 
 class Trial(NamedTuple):
-    """Results of one trial under each task."""
+    """Results of one trial per task."""
 
     returns: Float32[Array, "*seeds tasks episodes"]
     solved: Bool[Array, "*seeds tasks episodes"]
@@ -274,7 +274,7 @@ def play(
     params: Any,
     greedy: bool = False,
 ) -> Trial:
-    """Play one trial under each of the first `count` tasks of the params."""
+    """Play one trial under each of the first `count` tasks in `params`."""
     env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
     policy = Policy.of(env, network, weights)
     key_level, key_reset, key_play = jax.random.split(key, 3)
@@ -309,18 +309,18 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` keys; each is independent of `count`."""
+    """Return `count` keys; key i is the same whatever the `count`."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the content of eval.json for a `Trial` of NumPy arrays.
 
-    It has statistics of all agents together, and of each agent after its label.
+    It has statistics of all agents together and, under `per_seed`, of each agent.
     """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
-        "episodes": trial.returns.shape[1],  # trials of each seed, a learner's episodes
+        "episodes": trial.returns.shape[1],  # trials per seed: to the learner each is an episode
         **_facts(together),
         "per_seed": [
             {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
@@ -330,9 +330,9 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Return statistics over all episodes, over trials, and by episode of a trial.
+    """Return statistics over all episodes, over trials, and by the episode's index in its trial.
 
-    `rise` is the return of the last episode minus the first, with its standard error over tasks.
+    `rise` is the return of a trial's last episode minus the first one's: mean and standard error.
     """
 
     def rounded(numbers: np.ndarray) -> Any:

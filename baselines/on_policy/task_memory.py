@@ -1,16 +1,16 @@
-"""Network of RL²: a GRU, a memory of the latest reward, and a belief about the task.
+"""Network of RL²: a GRU, a copy of its state at the latest reward, and a belief about the task.
 
-A task relates kinds of cells, which lie elsewhere in every episode. Each kind of cell has an
-embedding, and weighted sums of embeddings over the view (such as the cell ahead) bypass the layers
-before the GRU, which would mix them; the GRU also receives the sums of the previous step. A part of
-the state changes only with a reward, when it copies a summary of the state just before: it does not
-decay, and gradients pass through it unchanged. The GRU's update gates start with time scales from
-one step to 256 (Tallec and Ollivier, 2018).
+A task relates kinds of cells, whose places differ in every episode. Each kind of cell has an
+embedding. Weighted sums of embeddings over the view (such as the cell ahead) bypass the layers
+before the GRU, which would mix them; the GRU also receives the sums of the previous step. One part
+of the recurrent state changes only with a reward: it then copies a summary of the state just
+before. It does not decay, and gradients pass through it unchanged. The GRU's update gates start
+with time scales from one step to 256 (Tallec and Ollivier, 2018).
 
-Where the observation has a map of few kinds of cells, the state also predicts beliefs:
+If the observation has a map of few kinds of cells, the recurrent state also predicts beliefs:
 probabilities of each goal and of the object that the agent holds. The policy receives, for each
 cell in view and for the held object, the probability that the goal names it, so that it can go
-there wherever it lies. Only their own loss trains beliefs, see `rl2.loss`: the policy's gradient
+there wherever it lies. Only a separate loss trains beliefs, see `rl2.loss`: the policy's gradient
 does not pass through them.
 """
 
@@ -29,11 +29,11 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # most kinds of cells with an embedding each
-LONGEST = 256.0  # steps, the longest initial time scale
+LARGEST = 4096  # largest number of kinds of cells that get embeddings
+LONGEST = 256.0  # longest initial time scale of the GRU, in steps
 PLACES = 4  # number of weighted sums over the view
-GOAL_KINDS = 15  # see `jaxenvs.xland.Goal`
-GOAL_SIZE = 3  # numbers of a goal: its kind, and the kinds of the two cells that it names
+GOAL_KINDS = 15  # number of kinds of goals, see `jaxenvs.xland.Goal`
+GOAL_SIZE = 3  # length of an encoded goal: its kind, and the kinds of the two cells that it names
 
 
 class Seen(NamedTuple):
@@ -41,17 +41,17 @@ class Seen(NamedTuple):
 
     features: Float[Array, "*steps features"]
     places: Float[Array, "*steps sums"]  # weighted sums of the cells' embeddings
-    note: Float[Array, "*steps kept"]  # contribution to the summary
+    note: Float[Array, "*steps kept"]  # contribution of the observation to the summary
     codes: Int32[Array, "*steps cells"]  # kinds of the cells of the first map
-    facing: Float[Array, "*steps directions"]  # one-hot, empty if no direction is observed
+    facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
 
 
 class Belief(NamedTuple):
     """Logits of the belief about the task."""
 
-    kind: Float32[Array, "*steps kinds"]  # of the goal
-    cells: Float32[Array, "*steps 3 kinds"]  # two that the goal names, one held
+    kind: Float32[Array, "*steps kinds"]  # kind of the goal
+    cells: Float32[Array, "*steps 3 kinds"]  # kinds of the two cells the goal names, and the held
 
 
 class TaskMemory(Recurrent):
@@ -60,7 +60,7 @@ class TaskMemory(Recurrent):
     memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers: the GRU takes observations in order, others many at once."""
+        """Create the layers; the GRU's are separate, as it alone runs sequentially."""
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
@@ -88,17 +88,17 @@ class TaskMemory(Recurrent):
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Parts of an observation that `conv` reads: not maps whose cells have embeddings."""
+        """Spaces of the parts that `conv` reads: maps, except those whose cells have embeddings."""
         return [space for space in super().convolved if not kinds(space)]
 
     @property
     def kept(self) -> int:
-        """Size of the part that is kept from the latest reward."""
+        """Size of the part of the state that is kept from the latest reward."""
         return self.memory // 2
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Values of each channel of the map that beliefs refer to; () without one."""
+        """Number of values of each channel of the map that beliefs refer to; () without a map."""
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
     @property
@@ -147,11 +147,11 @@ class TaskMemory(Recurrent):
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """Return the GRU's inputs: features, and weighted sums of this and the last step."""
+        """Return the GRU's input for its gates, from features and this and the last step's sums."""
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
-        """Return the features and the GRU's inputs of all steps at once."""
+        """Return the features, and the GRU's inputs of all steps, computed together."""
         first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
         before = jnp.concatenate([first[None], before])
@@ -174,7 +174,7 @@ class TaskMemory(Recurrent):
     def heads(
         self, memory: Array, seen: tuple[Seen, Array], *given: Array
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
-        """Return logits, value and belief; a given goal other than 0 replaces the belief."""
+        """Return logits, value and belief; if a true goal is given (not 0), the policy uses it."""
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
         known, belief = [memory, now.features], None
@@ -192,9 +192,9 @@ class TaskMemory(Recurrent):
         return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
 
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
-        """Return probabilities that the goal names each cell in view and the held object.
+        """Return the probabilities that the goal names each cell in view and the held object.
 
-        Also return probabilities of the kinds of goals, by direction and alone.
+        Also return the probability of each kind of goal, times the one-hot direction and alone.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
@@ -211,22 +211,22 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the state with given goals; 0 where the agent must infer its goal."""
+        """Return the recurrent state with these goals; 0 where the agent must infer its goal."""
         return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 
     def labels(
         self, goal: UInt8[Array, "*rows 5"], pocket: UInt8[Array, "*rows 2"]
     ) -> Int32[Array, "*rows 4"]:
-        """Return the targets of beliefs: kinds of the goal, of the cells it names, of the held one.
+        """Return the targets of beliefs: kind of the goal, of its two cells, of the held object.
 
-        A goal that names places is encoded as one that names the cells of the same numbers.
+        A goal that names positions is treated as if these numbers were kinds of cells.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """Return one number per cell of a map from all of its channels; maps become vectors."""
+    """Return each cell's kind, one number for all its channels; maps become vectors."""
     code = jnp.zeros(obs.shape[:-1], jnp.int32)
     for channel, count in enumerate(kinds):
         code = code * count + jnp.minimum(obs[..., channel].astype(jnp.int32), count - 1)
@@ -234,7 +234,10 @@ def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
 
 
 def kinds(space: spaces.Space) -> tuple[int, ...]:
-    """Return the values of each channel of a map of small integers; () for other spaces."""
+    """Return the number of values of each channel of a map of small integers.
+
+    Returns () for other spaces.
+    """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return ()
     if not np.issubdtype(space.dtype, np.integer) or int(space.low.min()) < 0:
@@ -244,7 +247,10 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
 
 
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
-    """Return biases of a GRU whose update gates have time scales from 1 to `LONGEST` steps."""
+    """Return initial biases of the GRU's gates.
+
+    They give its update gates time scales from 1 to `LONGEST` steps.
+    """
     count = shape[0] // 3
     keep = jax.random.uniform(key, (count,), dtype, 0.0, math.log(LONGEST))
     return jnp.concatenate([keep, jnp.zeros(shape[0] - count, dtype)])

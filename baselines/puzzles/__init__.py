@@ -1,1 +1,1 @@
-"""Learners of a cost-to-go for puzzles: DAVI, and a learned world model."""
+"""Learners of a cost-to-go heuristic for puzzles: DAVI, and Q-learning in a learned model."""

@@ -34,7 +34,7 @@ class CostToGo(nn.Module):
         features = nn.relu(nn.Dense(self.width)(Encoder(self.observation_space, 0)(obs)))
         for _ in range(self.blocks):
             inner = nn.relu(nn.Dense(self.width)(features))
-            # Each block begins as the identity.
+            # Initial weights of 0 make each block start as the identity.
             change = nn.Dense(self.width, kernel_init=nn.initializers.zeros)(inner)
             features = nn.relu(features + change)
         return nn.Dense(self.actions)(features) if self.actions else nn.Dense(1)(features)[0]
@@ -56,9 +56,9 @@ def costs_of_actions(
 ) -> ActionCosts:
     """Return the Q-learning targets: `cost` + min over next actions of the predicted costs.
 
-    `guesses` are the predicted costs of the next actions, of which `able` are legal; where none is,
-    the target is unknown. Predictions below 0 count as 0. The cost-to-go is 0 where the action
-    solves the puzzle (`solved`).
+    `guesses` are the predicted costs of the next actions, and `able` tells which of these are
+    legal; if none is, the target is unknown. Predictions below 0 count as 0. The cost-to-go is 0
+    where the action solves the puzzle (`solved`).
     """
     best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
     whole = cost + jnp.where(solved, 0.0, best)
@@ -75,10 +75,10 @@ def squared_error(guesses: Float32[Array, "*actions"], targets: ActionCosts) -> 
 def update_target(
     settings: Any, target: PyTree[Array], weights: PyTree[Array], age: Array, loss: Array
 ) -> tuple[PyTree[Array], Int32[Array, ""], Bool[Array, ""]]:
-    """Copy the weights to the target network if the loss is low or the copy is old.
+    """Copy the weights to the target network if the loss is low or the last copy is old.
 
-    The settings are `target_loss` and `target_every`. Returns the target network, its age in
-    updates, and whether it changed.
+    The settings `target_loss` and `target_every` are the limits. Returns the target network, the
+    number of updates since the last copy, and whether it was copied now.
     """
     age = age + 1
     change = (loss < settings.target_loss) | (age >= settings.target_every)
@@ -93,7 +93,9 @@ def play_greedily(
     move: Callable[[PuzzleLevel, Any, Any], tuple[Any, Any]],
     length: int,
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Make up to `length` moves from each level; return whether it is solved, and its moves.
+    """Make up to `length` moves from each level.
+
+    Return whether each was solved, and the number of moves.
 
     `move(level, state, board)` returns the next state of the solver and the next board.
     """
@@ -118,7 +120,7 @@ def play_greedily(
 def descent_metrics(
     solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]
 ) -> dict[str, Any]:
-    """Return the metrics of greedy descent: an episode per board, of return 1 if solved."""
+    """Return the metrics of greedy descent; each board is an episode, with return 1 if solved."""
     return {
         "episodes": jnp.int32(len(solved)),
         "return_sum": solved.sum(dtype=jnp.float32),
@@ -129,7 +131,7 @@ def descent_metrics(
 def results_by_seed(
     weights: PyTree[Array], agents: Agents, evaluate: Callable[[Any, Array], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the results of `evaluate(weights, key)` for each seed, after its number."""
+    """Return, for each seed, a dict of the seed and the results of `evaluate(weights, key)`."""
     return [
         {"seed": seed, **evaluate(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)}
         for i, (seed, key) in enumerate(zip(agents.seeds, agents.keys, strict=True))
@@ -139,7 +141,7 @@ def results_by_seed(
 def solved_share(
     solved: Bool[Array | np.ndarray, " boards"], moves: Int32[Array | np.ndarray, " boards"]
 ) -> dict[str, Any]:
-    """Return the share of solved boards, and the mean number of moves to solve them."""
+    """Return the fraction of solved boards, and the mean number of moves on those."""
     rate = round(float(solved.mean()), 6)
     return {
         "success_rate": rate,

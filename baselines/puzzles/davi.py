@@ -1,17 +1,19 @@
 """DAVI: a cost-to-go network by approximate value iteration (Agostinelli et al., 2019, DeepCubeA).
 
-Random walks lead away from the goal. The target of each board on them is the minimum over its
-neighbours of cost + cost-to-go, by a target network, and 0 at the goal. Run it with
-`jaxenvs train ID --algo davi`; `load_heuristic` returns the heuristic for A* and beam search.
+Training boards come from random walks that start at the goal. The target of a board is the minimum
+over its neighbours of the move's cost plus the target network's cost-to-go; it is 0 at the goal.
+Run it with `jaxenvs train ID --algo davi`; `load_heuristic` returns the heuristic for A* and beam
+search.
 
 With `--q` the network has an output per action: the cost of the action plus the cost-to-go after
 it, learned by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep
-Q-Networks"). One evaluation then rates every successor of a board; `load_q` returns it for Q*.
+Q-Networks"). One forward pass then evaluates every neighbour of a board; `load_q` returns the
+function for Q*.
 
-Deliberate differences: all boards of a walk are learned from, as the walk has computed their
-neighbours already; no batch normalisation; for a puzzle whose actions have no inverse, the walk
-goes to predecessors; with `--q`, all legal actions of a board are learned from, not only the
-network's choice.
+Deliberate differences: every board of a walk is a training example, as the walk has already
+computed its neighbours; no batch normalisation; for a puzzle whose actions have no inverse, the
+walk goes backwards to predecessors; with `--q`, every legal action of a board has a target, not
+only the network's choice.
 """
 
 import dataclasses
@@ -45,7 +47,7 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 class Settings(Checked):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    total_steps: int = 10_000_000  # boards to learn from, rounded up to whole updates
+    total_steps: int = 10_000_000  # training boards, rounded up to whole updates
     walks: Count = 64  # random walks per gradient step
     scramble: Count = 20  # moves of a walk; each board on it is learned from
     gradient_steps: Count = 50  # gradient steps per update
@@ -53,19 +55,19 @@ class Settings(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which an update copies the target network
-    target_every: Count = 10  # updates after which the target network is copied in any case
+    target_every: Count = 10  # number of updates without a copy that forces one, whatever the loss
     width: Count = 256  # width of the layers
-    blocks: int = 1  # residual blocks of two layers
+    blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
     test_boards: Count = 64  # boards of the greedy test after each update, for the log
     test_moves: Count = 40  # moves in which a test board must be solved
-    chunk: int = 1  # updates per call of the compiled program: Ctrl-C waits for its end
+    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     unit: ClassVar[str] = "boards"
 
     @property
     def steps_per_update(self) -> int:
-        """Boards learned from in an update."""
+        """Number of training boards of an update."""
         return self.walks * (self.scramble + 1) * self.gradient_steps
 
 
@@ -85,7 +87,7 @@ class Boards(NamedTuple):
     board: PyTree[Array]  # (*batch, ...)
     child: PyTree[Array]  # (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
-    valid: Bool[Array, "*batch actions"]
+    valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
@@ -97,7 +99,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take the gradient steps, perhaps copy the target network, and test greedy descent."""
+    """Take the gradient steps, copy the target network if it is due, and test greedy descent."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
@@ -127,7 +129,7 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 def loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the cost-to-go of the boards of walks."""
+    """Return the mean squared error of the predicted cost-to-go of boards (walks, boards)."""
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
     return jnp.square(guesses - goals).mean()
@@ -136,7 +138,7 @@ def loss(
 def action_loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the actions whose costs are known."""
+    """Return the mean squared error of the predicted action costs, over the known targets."""
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape(
         [guesses, goals.cost], custom_message="guesses, goals: [walks, boards, actions]"
@@ -165,7 +167,7 @@ def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        before = env.predecessors(instance, board)  # the same boards, if there is an inverse
+        before = env.predecessors(instance, board)  # equals `moves` if every move can be undone
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)
 
@@ -195,7 +197,7 @@ def targets(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
-    """Return the Q-learning targets of each action of boards."""
+    """Return the Q-learning targets of all actions for each board."""
     env = learner.env
 
     def after(board: PyTree[Array]) -> tuple[Array, Array, Array]:
@@ -216,7 +218,7 @@ def predict(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) 
 def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the heuristic of a board: at least 0, and 0 at the goal.
 
-    With `q` it is the cost of the best action.
+    With `q` it is the minimum over actions of the predicted action costs.
     """
     if learner.settings.q:
         cost = action_costs(learner, weights, instance, board).min()
@@ -238,7 +240,8 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Descend greedily for `test_moves` moves from `count` random boards.
 
-    The best action has the least cost + cost-to-go. Returns which boards are solved, and the moves.
+    The best action minimises cost + cost-to-go. Returns whether each board was solved, and the
+    number of moves.
     """
     levels = jax.vmap(learner.env.sample_level)(jax.random.split(key, count))
 
@@ -282,7 +285,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: the share of test boards solved, and the loss."""
+    """Return the progress line's text: the rate of solved test boards, and the loss."""
     solved, loss = np.mean(record["return"]), np.mean(record["loss"])
     return f"boards solved {solved:.0%}   loss {loss:.3g}"
 
@@ -310,6 +313,6 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the command to suggest after training, and its title."""
+    """Return the title and the text of the command to suggest after training."""
     algorithm = " --algorithm qstar" if settings.q else ""
     return "Search with it", "solve {env} --model {run}" + algorithm

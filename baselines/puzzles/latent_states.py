@@ -1,6 +1,7 @@
-"""States of a learned model of a puzzle: their codes, successors and heuristic values.
+"""States of a learned model of a puzzle: their codes, next states and heuristic values.
 
-The functions take a learner of world.py and its weights, "model" and "q".
+A code is the bits of all cells. The functions take a learner of world.py and its weights, "model"
+and "q".
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from ..core.learner import Learner
 from .cost_to_go import CostToGo
 from .latent_world import LatentWorld, Sight
 
-Code = Bool[Array, "cells bits"]  # a state of the learned model
+Code = Bool[Array, "cells bits"]  # type of a state of the learned model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Networks:
 
     sight: Sight
     model: LatentWorld
-    q: CostToGo  # cost of each action
+    q: CostToGo  # heuristic: cost of each action
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """Return the code of an observation."""
+    """Return the code of `seen`, a result of `Sight.look`; `key` is for noise on pictures."""
     nets = learner.network
     return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
 
@@ -42,7 +43,7 @@ def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Arr
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Return whether a code is the goal's or, without one goal, is classified as solved."""
+    """Return whether a code is the goal's; if levels differ in their goals, classify it."""
     if one_goal(learner.env):
         return (goal == code).all()
     judge = functools.partial(learner.network.model.apply, method="solved")
@@ -50,7 +51,7 @@ def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -
 
 
 def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
-    """Return the code of the goal's observation; () where levels have different goals."""
+    """Return the code of the goal's observation; () if levels have different goals."""
     env = learner.env
     if not one_goal(env):
         return ()
@@ -67,7 +68,7 @@ def one_goal(env: Puzzle) -> bool:
 
 
 def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
-    """Return the network's cost of each action in a state of the learned model."""
+    """Return the cost of each action that the network predicts for a code."""
     return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
 
 

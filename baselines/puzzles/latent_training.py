@@ -15,9 +15,9 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """All data of the puzzle that the learner has."""
+    """Data set of transitions, all that the learner sees of the puzzle besides its goal."""
 
-    before: Array  # (*seeds, transitions, ...), see `Sight.look`
+    before: Array  # (*seeds, transitions, ...), results of `Sight.look` before the action
     action: Int32[Array, "*seeds transitions"]
     after: Array
     solved: Bool[Array, "*seeds transitions"]  # whether `after` is solved
@@ -26,7 +26,7 @@ class Transitions(NamedTuple):
 def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
     """Return `count` transitions of walks of random actions, including illegal ones.
 
-    If there is one goal, half of the walks begin there.
+    If all levels have the same goal, half of the walks begin there.
     """
     env, steps = learner.env, learner.settings.walk_steps
 
@@ -57,14 +57,15 @@ def model_loss(
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
     """Return the loss of a random batch of transitions, and its parts.
 
-    Where the model must recognise solved states, half of the batch is solved, if any data is.
+    If the model must classify solved states, half of the batch consists of transitions to solved
+    states, provided that the data set has any.
     """
     nets, count = learner.network, learner.settings.batch
     key_rows, key_solved, key_cells, key_noise = jax.random.split(key, 4)
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved ones so far
+        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # number of solved ones up to each row
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)
         rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))
@@ -83,7 +84,7 @@ def model_loss(
 def predicted_share(
     learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
 ) -> Float32[Array, ""]:
-    """Return the share of transitions whose next code the model predicts exactly."""
+    """Return the fraction of transitions whose next code the model predicts exactly."""
 
     def right(each: Transitions, key: Array) -> Bool[Array, ""]:
         key_before, key_after = jax.random.split(key)

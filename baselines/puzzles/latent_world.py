@@ -1,14 +1,15 @@
 """Discrete model of a puzzle, learned from observations before and after an action.
 
 After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
-encoder maps an observation to bits, a decoder maps them back, and a transition model predicts the
-bits after an action. Bits are rounded logits with a straight-through gradient; equal bits let a
-search recognise a visited state.
+encoder maps an observation to bits, a decoder maps the bits back, and a transition model predicts
+the bits after an action. Bits are rounded logits with a straight-through gradient. A search
+recognises a visited state by its bits.
 
-Deliberate differences: each cell of the observation has separate bits, by an encoder that all cells
-share. The transition model predicts the bits of a cell from its own and from `views`: for each
-action it learns the other cells that a cell's next bits depend on. Only the decoder trains the
-codes; trained to be predictable as well, they would lose the differences between states.
+Deliberate differences: each cell of the observation has separate bits, from an encoder that all
+cells share. The transition model predicts the bits of a cell from the cell's bits and its `views`:
+other cells, learned for each action, that the cell's next bits depend on. Only the decoder's loss
+trains the codes (the bits of all cells); trained to be predictable as well, they would lose the
+differences between states.
 """
 
 import dataclasses
@@ -28,10 +29,10 @@ from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 
 from ..networks.encoders import PIXELS
 
-FIRM = 2.0  # standard deviation of a cell's logits
-CONTRAST = 5.0  # factor of the pixels of a cell, after their mean is subtracted
+FIRM = 2.0  # standard deviation that each cell's logits are scaled to
+CONTRAST = 5.0  # factor that multiplies the pixels of a cell, after their mean is subtracted
 CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit in training
-UNDECIDED = 0.1  # weight of the loss of logits near 0
+UNDECIDED = 0.1  # coefficient of the loss that moves logits away from 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Sight:
     """Preprocessing of a puzzle's observations, or of noisy pictures of it, into cells."""
 
     env: Puzzle
-    tile_size: int = 0  # pixels on a side of a picture's tiles; 0: the observation
-    noise: float = 0.0  # standard deviation of a pixel, of brightness 0 to 1
+    tile_size: int = 0  # pixels per side of a picture's tiles; 0: observations, not pictures
+    noise: float = 0.0  # standard deviation of the noise on a pixel, whose range is 0 to 1
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a puzzle whose observation is not made of categories."""
+        """Raise `ValueError` if observations are used and are not categories."""
         space = self.env.observation_space
         whole = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
         if not self.tile_size and not (whole and self._categories < PIXELS):
@@ -54,7 +55,7 @@ class Sight:
 
     @property
     def _categories(self) -> int:
-        """Number of values of a cell of the observation."""
+        """Number of possible values of a cell of the observation."""
         space: Any = self.env.observation_space
         return int(space.high.max()) - int(space.low.min()) + 1
 
@@ -79,7 +80,7 @@ class Sight:
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
     def split(self, seen: Array, key: Array) -> Float32[Array, "cells features"]:
-        """Return the cells of the result of `look`: one-hot vectors, or noisy pixels."""
+        """Split the result of `look` into cells: one-hot vectors, or tiles of noisy pixels."""
         if not self.tile_size:
             space: Any = self.env.observation_space
             values = seen.reshape(-1).astype(jnp.int32) - int(space.low.min())
@@ -89,7 +90,7 @@ class Sight:
         picture = picture + self.noise * jax.random.normal(key, picture.shape)
         tiles = picture.reshape(rows, side, columns, side, 3).transpose(0, 2, 1, 3, 4)
         tiles = tiles.reshape(rows * columns, -1)
-        # Without the mean brightness, which carries little information.
+        # Subtract each tile's mean brightness, which carries little information.
         return CONTRAST * (tiles - tiles.mean(axis=1, keepdims=True))
 
 
@@ -99,9 +100,9 @@ class LatentWorld(nn.Module):
     cells: int
     features: int
     actions: int
-    bits: int  # of each cell
-    hidden: int
-    views: int  # other cells that a cell's next bits depend on, for each action
+    bits: int  # number of bits of each cell
+    hidden: int  # width of the layers
+    views: int  # number of other cells, per action, that a cell's next bits depend on
 
     def setup(self) -> None:
         self.encoder = _layers(self.hidden, self.bits)
@@ -116,7 +117,10 @@ class LatentWorld(nn.Module):
     def encode(
         self, seen: Float32[Array, "*pair cells features"]
     ) -> Float32[Array, "*pair cells bits"]:
-        """Return logits of each cell's bits, of mean 0: a constant bit would have no gradient."""
+        """Return the logits of each cell's bits, with mean 0 and standard deviation `FIRM`.
+
+        The mean of 0 keeps bits from being constant, as a constant bit would have no gradient.
+        """
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
         return FIRM * centred / (1e-3 + centred.std(axis=-1, keepdims=True))
@@ -141,7 +145,7 @@ class LatentWorld(nn.Module):
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return the bits that each cell reads from others, of all actions in one product."""
+        """Return the bits that each cell reads from others, for all actions in one product."""
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
     def _after(self, code: Array, views: Array, place: Array) -> Array:
@@ -156,9 +160,9 @@ class LatentWorld(nn.Module):
     def __call__(
         self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
     ) -> tuple[Float32[Array, ""], ...]:
-        """Return the losses of a transition: decoding, undecided bits, transition, classifier.
+        """Return the losses of a transition: decoding, undecided bits, next bits, classifier.
 
-        Noise on the logits drives them away from 0, where bits are undecided.
+        Noise on the logits drives them away from 0, as it would flip bits there.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)
@@ -178,6 +182,6 @@ def _layers(hidden: int, out: int) -> nn.Module:
 
 
 def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
-    """Return bits as 0.0 or 1.0, with the gradient of their probability."""
+    """Return bits as 0.0 or 1.0; the gradient is that of their probability (straight-through)."""
     probability = jax.nn.sigmoid(logits)
     return probability + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - probability)

@@ -1,18 +1,18 @@
 """A* in a learned model of a puzzle (Agostinelli and Soltani, 2024).
 
-The learner knows the puzzle only by observations before and after random actions, made once, and by
-the goal's observation or, where levels have different goals, by whether a state is solved. It
-learns a discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and
-a heuristic in it. Run it with `jaxenvs train ID --algo world`, then plan with
+The learner sees the puzzle only through a fixed data set of random transitions and through the
+goal's observation or, where levels have different goals, whether a state is solved. It learns a
+discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and a
+heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
 `jaxenvs solve ID --model RUN`.
 
-The first `model_share` of the gradient steps train the model. The others train the heuristic by
-Q-learning (Agostinelli et al., 2024, "Q* Search") on walks of random actions in the model. Legal
-actions are not known: an action that changes nothing in the model counts as useless. Neither this
-training nor a plan steps the environment.
+The fraction `model_share` of the gradient steps, from the start, trains the model. The others train
+the heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
+Legal actions are not known: walks avoid an action that changes nothing in the model. Neither the
+heuristic's training nor planning steps the environment.
 
-Deliberate differences, besides those in latent_world.py: one heuristic for the goal of the puzzle
-instead of any pair of states; all actions of a state are learned from.
+Deliberate differences, besides those in latent_world.py: the heuristic is for the goal of the
+puzzle only, not for any pair of states; every action of a state has a target, not only one.
 """
 
 import dataclasses
@@ -57,30 +57,30 @@ from .latent_world import LatentWorld, Sight
 class Settings(Checked):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    total_steps: int = 12_000  # gradient steps, of the model and of the heuristic
-    model_share: Share = 0.5  # share of the gradient steps that train the model
-    transitions: Count = 50_000  # observed transitions of random actions, all the data
-    walk_steps: Count = 50  # transitions of a walk, from a level or from the goal
+    total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
+    model_share: Share = 0.5  # fraction of the gradient steps that train the model
+    transitions: Count = 50_000  # transitions of random actions in the data set, collected once
+    walk_steps: Count = 50  # transitions of a data-set walk, which starts at a level or the goal
     tile_size: int = 0  # pixels per tile side, to learn from pictures, such as 8; 0: observations
-    noise: float = 0.0  # standard deviation of a picture's pixels, of brightness 0 to 1
+    noise: float = 0.0  # standard deviation of the noise on a picture's pixels (brightness 0 to 1)
     bits: Count = 8  # bits of the code of a cell
     hidden: Count = 48  # width of the model's layers
-    views: Count = 4  # other cells that the next bits of a cell depend on, for each action
+    views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
     batch: Count = 128  # transitions per gradient step of the model
     walks: Count = 32  # walks in the model per gradient step of the heuristic
     scramble: Count = 20  # moves of a walk; each state on it is learned from
-    furthest: float = 100.0  # largest cost that is learned, as unsolvable states have none
+    furthest: float = 100.0  # upper bound of cost targets; unsolvable states have no finite cost
     gradient_steps: Count = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which an update copies the target network
-    target_every: Count = 1  # updates after which the target network is copied in any case
+    target_every: Count = 1  # number of updates without a copy that forces one, whatever the loss
     width: Count = 128  # width of the heuristic's layers
-    blocks: int = 1  # residual blocks of two layers
+    blocks: int = 1  # number of residual blocks, of two layers each
     test_boards: Count = 32  # boards of the greedy test after each update, for the log
     test_moves: Count = 40  # moves in which a test board must be solved
-    chunk: int = 1  # updates per call of the compiled program: Ctrl-C waits for its end
+    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     restarts: ClassVar[bool] = False
 
@@ -96,7 +96,7 @@ class Settings(Checked):
 
     @property
     def steps_per_update(self) -> int:
-        """Gradient steps of an update."""
+        """Number of gradient steps of an update."""
         return self.gradient_steps
 
     @property
@@ -108,11 +108,11 @@ class Settings(Checked):
 class Runner(NamedTuple):
     """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
-    weights: PyTree[Array]  # "model" and "q"
+    weights: PyTree[Array]  # weights of "model" and of the heuristic "q"
     target: PyTree[Array]  # target network of "q"
-    optimiser: PyTree[Array]  # of both
-    seen: Transitions
-    updates: Int32[Array, "*seeds"]  # made so far
+    optimiser: PyTree[Array]  # optimiser states of "model" and "q"
+    seen: Transitions  # data set of random transitions
+    updates: Int32[Array, "*seeds"]  # updates made so far
     age: Int32[Array, "*seeds"]  # updates since the target network was copied
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
@@ -142,7 +142,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # Equal for all seeds: the maximum is a single number, so that the condition stays a branch.
+    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
+    # `vmap` instead of a select that computes both sides.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)
@@ -176,7 +177,10 @@ def train_model(
 def train_heuristic(
     learner: Learner[Settings], runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take a gradient step of the heuristic for each key, in the model alone; also the loss."""
+    """Take a gradient step of the heuristic for each key, on walks in the model.
+
+    Also return the loss.
+    """
     settings, optimiser = learner.settings, optimisers(learner.settings)["q"]
 
     def step(carry: Any, key: Array) -> tuple[Any, Array]:
@@ -203,7 +207,7 @@ def train_heuristic(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """Return the losses of an update by name; losses of the untrained part are NaN."""
+    """Return the losses of an update by name; those that this update did not compute are NaN."""
     names = ("decoding", "transition", "judgement", "q_loss")
     return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 
@@ -211,9 +215,10 @@ def losses(**known: Array) -> dict[str, Array]:
 def walk_codes(
     learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
-    """Return codes of random walks in the model, from observed states and, every other, the goal.
+    """Return the codes on random walks in the model.
 
-    An action that undoes the last one or changes nothing is taken only if there is no other.
+    Walks start at observed states; if the puzzle has one goal, every other walk starts there. An
+    action that undoes the last one or changes nothing is taken only if there is no other.
     """
     settings = learner.settings
     key_rows, key_see, key_walk = jax.random.split(key, 3)
@@ -238,7 +243,7 @@ def walk_codes(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of each action of codes, at most `furthest`."""
+    """Return the Q-learning targets of all actions for each code, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -255,7 +260,7 @@ def action_targets(
 def q_loss(
     learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the costs of actions over the known targets."""
+    """Return the mean squared error of the predicted action costs, over the known targets."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
@@ -264,8 +269,8 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Descend greedily for `test_moves` moves from `count` random boards.
 
-    Actions are chosen from the first observation in the model alone, and played in the puzzle.
-    Returns which boards are solved, and the moves.
+    The model plans all actions from the first observation alone; they are then played in the
+    puzzle. Returns whether each board was solved, and the number of moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)
@@ -281,9 +286,9 @@ def descend(
 
 
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
-    """Return Adam with clipped gradients, for the model and for the heuristic.
+    """Return two optimisers, "model" and "q": Adam with clipped gradients.
 
-    Each learning rate falls to zero by a cosine over its part of the run.
+    The learning rate of each follows a cosine to zero over its part of the run.
     """
     later = settings.model_updates
     between = settings.progress_at(later)
@@ -329,7 +334,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: the model's loss, later the share of solved boards."""
+    """Return the progress line's text: the model's loss, later the rate of solved boards."""
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
@@ -341,7 +346,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Test each seed's model on new walks and `count` random boards; return eval.json's content.
 
-    `foretold` is the share of transitions that the model predicts exactly.
+    `foretold` in the result is the fraction of transitions that the model predicts exactly.
     """
     settings = learner.settings
 
@@ -373,5 +378,5 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the command to suggest after training, and its title."""
+    """Return the title and the text of the command to suggest after training."""
     return "Plan with it", "solve {env} --model {run}"

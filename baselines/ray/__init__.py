@@ -1,1 +1,1 @@
-"""Learning under Ray: actors sample on CPUs, learners update."""
+"""Training on Ray: actors sample on CPUs, and learners update the weights."""

@@ -1,8 +1,8 @@
 """Actors of PPO on Ray: they step their environments and return fragments.
 
-A fragment is the fields of a `rollouts.Rollout` by name, shape (steps, envs, ...), and the
-observations after its last step, (envs, ...). An actor of Gymnasium's environments imports the
-network but not the learner; one of ours runs PPO's compiled rollout.
+A fragment is a dict of the fields of a `rollouts.Rollout`, (steps, envs, ...), and the observations
+after its last step, (envs, ...). An actor of Gymnasium environments imports the network but not the
+learner; an actor of jaxenvs environments runs PPO's compiled rollout.
 """
 
 import functools
@@ -30,9 +30,9 @@ class Sampling(NamedTuple):
     """Settings of every actor of a run."""
 
     network: Any
-    num_envs: int  # of one actor
-    steps: int  # of a fragment
-    reset_source: str | None  # of this package's environments; Gymnasium's have none
+    num_envs: int  # environments of one actor
+    steps: int  # steps of a fragment
+    reset_source: str | None  # reset source of jaxenvs environments; Gymnasium's have none
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
@@ -51,7 +51,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Return a fragment, after facts about it: version of the weights, bytes, seconds."""
+        """Return facts (version of the weights, bytes, seconds) and a fragment."""
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
@@ -66,17 +66,18 @@ class Actor:
 
 
 def use_one_thread() -> None:
-    """Leave other cores to the other actors, and accelerators to the learner.
+    """Restrict JAX in this process to one CPU thread.
 
-    Call it before JAX computes anything in this process.
+    Other cores are for the other actors, and accelerators for the learner. Call it before JAX
+    computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
-    os.environ["NPROC"] = "1"  # the size of XLA's pool of threads
+    os.environ["NPROC"] = "1"  # size of XLA's thread pool
     jax.config.update("jax_platforms", "cpu")
 
 
 class JaxSampler:
-    """Environments of this package, compiled with the policy into one program."""
+    """Sampler of jaxenvs environments, compiled with the policy into one program."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         from .. import registry
@@ -109,12 +110,12 @@ class JaxSampler:
 
 
 class GymActor:
-    """Base of the actors that step environments of Gymnasium in Python."""
+    """Base class of the samplers that step Gymnasium environments in Python."""
 
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int
     ) -> None:
-        """Make and reset the environments; `first` is the number of the first action's key."""
+        """Make and reset the environments; keys of actions are (seed, counter from `first`)."""
         from .gym_envs import GymEnvs
 
         num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed
@@ -125,7 +126,7 @@ class GymActor:
         self._lengths = np.zeros(num_envs, np.int32)
 
     def _words(self) -> np.ndarray:
-        """Return the data of the next action's key."""
+        """Return the data (uint32, 2) of the PRNG key of the next actions."""
         return np.array([self._seed & 0xFFFFFFFF, next(self._decisions) & 0xFFFFFFFF], np.uint32)
 
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
@@ -147,7 +148,7 @@ class GymActor:
 
 
 class GymSampler(GymActor):
-    """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
+    """Sampler of Gymnasium environments, stepped in Python; only the policy is compiled."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         super().__init__(id, fields, sampling, seed, first=1)
@@ -163,7 +164,7 @@ class GymSampler(GymActor):
     def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
         """Play `rounds` whole episodes in each environment, after a reset.
 
-        Returns their returns, lengths and whether they terminated, shape (3, envs x rounds).
+        Return an array (3, envs x rounds): returns, lengths, and whether each terminated.
         """
         weights = jax.device_put(weights)
         self._obs = self._envs.reset(seed)
@@ -206,7 +207,7 @@ def decide(
 ) -> tuple[Array, Array, Array, Array]:
     """Sample the policy; return the draws, their log-probabilities, the values and the actions.
 
-    `weights` have a first axis of one seed; `words` are a key's data.
+    `weights` have a first axis of seeds, of size 1; `words` are the data of a PRNG key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

@@ -1,14 +1,14 @@
 """Ape-X (Horgan et al., 2018) on a Ray cluster: DQN with many actors and a sharded replay buffer.
 
-Actors explore, each environment with its own epsilon, and send n-step transitions with initial
+Actors explore, each environment with a separate epsilon, and send n-step transitions with initial
 priorities to replay shards. The learner samples prioritised batches from all shards and returns new
-priorities. No process waits for another: actors are at most one update's fragments ahead. Run it
-with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
+priorities. Actors sample while the learner learns, at most one update's fragments ahead of it. Run
+it with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
-Deliberate differences: the learner takes `gradient_steps` steps per fragment of every actor, so
-that the replay ratio does not depend on the number of processes; Adam, and a target network that
-moves in every step, as in dqn.py. A resumed run is not bit-identical to an uninterrupted one:
-environments are reset, and the shards are empty.
+Deliberate differences: the learner takes `gradient_steps` steps whenever every actor has delivered
+a fragment, so that the replay ratio does not depend on the number of processes; it uses Adam and,
+as dqn.py does, a target network that moves in every step. A resumed run is not bit-identical to an
+uninterrupted one: environments are reset, and the shards are empty.
 """
 
 import dataclasses
@@ -46,22 +46,22 @@ class Settings(Common):
     capacity: int = 200_000  # steps in all replay shards together
     warm_up: Count = 10_000  # steps in the shards before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # steps per gradient step
+    batch_size: Count = 128  # transitions per gradient step
     n_step: Count = 3  # steps of reward before bootstrapping
     double: bool = True  # whether the online network chooses the action in TD targets
     dueling: bool = True  # whether the network has value and advantage heads
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
-    epsilon: Share = 0.4  # share of random actions of the environment that explores most
-    epsilon_power: float = 7.0  # alpha: the last environment has epsilon ** (1 + alpha)
-    actors: Count = 4  # sampling processes; each has its share of `num_envs`
-    replays: Count = 1  # replay shards, processes with a share of `capacity` each
+    epsilon: Share = 0.4  # probability of random actions in the environment that explores most
+    epsilon_power: float = 7.0  # alpha: the last environment explores with epsilon ** (1 + alpha)
+    actors: Count = 4  # sampling processes, among which `num_envs` is divided
+    replays: Count = 1  # replay shards: processes among which `capacity` is divided
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
-    mode: ClassVar[str] = "async"  # actors never wait for the newest weights
-    munchausen: ClassVar[float] = 0.0  # DQN has it, Ape-X has not
+    mode: ClassVar[str] = "async"  # mode of training.py: actors do not wait for the newest weights
+    munchausen: ClassVar[float] = 0.0  # off: dqn.py reads this setting, which Ape-X lacks
 
     @property
     def workers(self) -> int:
@@ -78,9 +78,9 @@ class Settings(Common):
             )
 
     def epsilons(self, slot: int) -> tuple[float, ...]:
-        """Return epsilon of each environment of the actor in a slot.
+        """Return the epsilon of each environment of the actor in a slot.
 
-        It falls from `epsilon` over the environments of all actors.
+        Epsilons fall from `epsilon` over the environments of all actors.
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
@@ -101,7 +101,7 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and an equal target network; the actors have the environments."""
+    """Start with initial weights and an equal target network; environments are in the actors."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -114,7 +114,7 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Take a gradient step on each batch (gradient_steps, batch, ...).
 
-    Also return metrics, and as `error` the TD errors (gradient_steps, batch).
+    Also return metrics, and under `error` the TD errors (gradient_steps, batch).
     """
 
     def step(learned: Any, batch: Batch) -> tuple[Any, dict[str, Array]]:
@@ -147,7 +147,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
 
 
 def size_of(space: Space) -> int:
-    """Return the bytes of an observation."""
+    """Return the size of an observation in bytes."""
     if isinstance(space, Dict):
         return sum(map(size_of, space.spaces.values()))
     return math.prod(space.shape) * np.dtype(space.dtype).itemsize

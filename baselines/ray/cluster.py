@@ -1,6 +1,6 @@
-"""Ray cluster, started here or joined, and a pool of actors that replaces dead ones.
+"""Ray cluster, started by this process or joined, and a pool of actors that replaces dead ones.
 
-A call fails if its process has died or takes too long; a new process then takes its place.
+A call fails if its process has died or takes too long; a new process then replaces it.
 """
 
 import collections
@@ -19,8 +19,8 @@ from ray.exceptions import RayError, RayTaskError
 from ..core.processes import reached
 from ..storage.runs import RunError
 
-AUTO = "auto"  # --address: the cluster whose node this is
-DEATHS = 3  # deaths per actor, without a result in between, after which the run fails
+AUTO = "auto"  # value of --address: join the cluster that this machine is a node of
+DEATHS = 3  # number of deaths per actor in a row, without a result between, that fails the run
 
 
 ENVIRONMENT = {
@@ -34,7 +34,7 @@ class Cluster:
     """The Ray cluster of this process."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Do nothing; `start` starts or joins a cluster."""
         self._ours = False
 
     def start(self, address: str | None, workers: int, timeout: int) -> None:
@@ -73,7 +73,7 @@ class Cluster:
 
 
 def _knock(address: str, timeout: int) -> None:
-    """Raise `RunError` unless the address answers: Ray itself would try for a minute."""
+    """Raise `RunError` unless the address answers; Ray itself would try for a minute."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise RunError(f"--address {address}: give HOST:PORT of the cluster's head, or {AUTO}")
@@ -120,7 +120,7 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors by `make(slot, generation)`; a call may take `patience` seconds."""
+        """Start the actors `make(slot, generation)`; a call may take `patience` seconds."""
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far
         self._in_a_row = 0
@@ -135,7 +135,7 @@ class Pool:
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
-        """Return the result of a finished call; None if its actor died, which is then replaced."""
+        """Return the result of a finished call; if its actor died, replace it and return None."""
         call = self.busy.pop(reference)
         try:
             about: Any = ray.get(reference)
@@ -171,10 +171,10 @@ class Pool:
 
 
 def reason(error: RayError) -> str:
-    """Return one line of Ray's error."""
+    """Return the line of Ray's error message that names the cause."""
     return _last_line(error.cause if isinstance(error, RayTaskError) and error.cause else error)
 
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # Ray's guesses follow
+    return lines[-1].partition(" Worker exit type")[0].strip()  # omit Ray's guesses after it

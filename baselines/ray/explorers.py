@@ -1,8 +1,8 @@
 """Actors of Ape-X on Ray: they step their environments and return n-step transitions.
 
-An item is a step with its n-step return, the discount of its true successor's value, and its TD
-error by the actor's weights, which sets its initial priority. Each environment has a separate
-epsilon (Horgan et al., 2018).
+An item is a step with its n-step return, the discount of its bootstrap value, and its TD error with
+the actor's weights, which sets its initial priority. Each environment has a separate epsilon
+(Horgan et al., 2018).
 """
 
 import functools
@@ -26,7 +26,7 @@ from ..run.progress import OLDEST
 from .actors import GymActor, GymSampler, Sampling, use_one_thread
 from .replays import Items
 
-Record = dict[str, Any]  # one step, or several, of all environments of an actor
+Record = dict[str, Any]  # fields of one or several steps of all environments of an actor
 
 
 class Exploration(NamedTuple):
@@ -35,7 +35,7 @@ class Exploration(NamedTuple):
     sampling: Sampling
     n_step: int
     gamma: float
-    epsilon: tuple[float, ...]  # share of random actions of each environment
+    epsilon: tuple[float, ...]  # probability of a random action in each environment
 
 
 class Explorer:
@@ -51,7 +51,7 @@ class Explorer:
         self._before: Record = {}  # the last n_step - 1 steps, whose items are not complete yet
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Return a fragment, after facts about it: size, seconds, episodes that ended."""
+        """Return facts (version of the weights, sizes, seconds, ended episodes) and a fragment."""
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
         record = self._envs.collect(weights)
@@ -82,7 +82,7 @@ class Explorer:
 
 
 class JaxExplorer:
-    """Environments of this package, compiled with the policy into one program."""
+    """Sampler of jaxenvs environments, compiled with the policy into one program."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         count, source = given.sampling.num_envs, given.sampling.reset_source
@@ -122,7 +122,7 @@ def explore(
 
 
 class GymExplorer(GymActor):
-    """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
+    """Sampler of Gymnasium environments, stepped in Python; only the policy is compiled."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         super().__init__(id, fields, given.sampling, seed, first=0)
@@ -134,7 +134,7 @@ class GymExplorer(GymActor):
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
     def _step(self, weights: PyTree[Array]) -> Record:
-        """Act once in every environment; return the record."""
+        """Act once in every environment; return the record of the step."""
         obs = self._obs
         action = np.asarray(self._decide(weights, self._words(), obs, self._envs.mask))
         step, record = self._advance(action)
@@ -150,7 +150,7 @@ def decide(
     obs: PyTree[Array],
     mask: Mask,
 ) -> Array:
-    """Return epsilon-greedy actions for a batch of observations; `words` are a key's data."""
+    """Return epsilon-greedy actions for a batch; `words` are the data of a PRNG key."""
     values = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)
     return q_network.explore(jax.random.wrap_key_data(words), values, jnp.float32(epsilon), mask)
 
@@ -158,9 +158,10 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return the n-step items of all but the last n_step - 1 steps, and whether each is a step.
+    """Return the n-step items of all but the last n_step - 1 steps, and which of them are real.
 
-    `steps` (steps, envs, ...) are consecutive; `is_step` is (steps,).
+    Items are not real if made from the blank steps before the first fragment. `steps` is a record
+    of consecutive steps (steps, envs, ...) with `is_step`, (steps,).
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -192,13 +193,13 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the steps of the longest unfinished episode after a record."""
+    """Return the length of the longest unfinished episode at the end of a record."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return sums over the episodes that ended in a record, each an array of one seed."""
+    """Return sums over the episodes that ended in a record, each an array (1,): one seed."""
     done = record["terminated"] | record["truncated"]
     sums = {
         "episodes": done.sum(),

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium: `gym:CartPole-v1`, or `gym:package.module:Id-v0` for a package's.
+"""Gymnasium environments: `gym:CartPole-v1`, or `gym:package.module:Id-v0` from another package.
 
 They step in Python, several in one process (`gymnasium.vector.SyncVectorEnv`). Observations are
 converted to the dtypes that JAX computes with: 64 bits become 32.
@@ -18,13 +18,13 @@ from jaxenvs.core.facts import Features, identity
 
 from .. import GYM
 
-MASK = "action_mask"  # key of the legal actions in an info
+MASK = "action_mask"  # key of the mask of legal actions in an info
 ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.spaces.Box)
 
 
 @dataclasses.dataclass(frozen=True)
 class GymWorld:
-    """Name and spaces of an environment, as a learner needs them."""
+    """Name and spaces of a Gymnasium environment, in place of an `Env` for building a network."""
 
     name: str
     observation_space: spaces.Space
@@ -32,23 +32,23 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Return the features of the observation: the observation itself."""
+        """The network's input: the observation itself."""
         return Features(self.observation_space, identity)
 
 
 class Outcome(NamedTuple):
-    """Result of a step of all environments, with auto-reset in `obs`."""
+    """Result of a step of all environments; `obs` follows autoreset where an episode ended."""
 
     obs: PyTree[np.ndarray]
     reward: np.ndarray  # (envs,) float32
     terminated: np.ndarray  # (envs,)
     truncated: np.ndarray  # (envs,), False where terminated
-    final_obs: PyTree[np.ndarray]  # true successors: `obs` where no episode ended
-    final_mask: np.ndarray | None  # (envs, actions), legal actions there; None without masks
+    final_obs: PyTree[np.ndarray]  # next observations before any reset
+    final_mask: np.ndarray | None  # (envs, actions), legal actions in `final_obs`; None: no masks
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
-    """Return the spaces of an environment; `ValueError` for one that cannot be trained in."""
+    """Return name and spaces of an environment; `ValueError` if no learner supports them."""
     env = make(id, fields)
     env.close()
     if not isinstance(env.action_space, ACTED):
@@ -61,7 +61,7 @@ def look(id: str, fields: dict[str, Any]) -> GymWorld:
 
 
 def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
-    """Make one environment; raise `ValueError` for a wrong id or fields."""
+    """Make one environment; raise `ValueError` for an invalid id or invalid keywords."""
     name = id.removeprefix(GYM)
     try:
         return gymnasium.make(name, **fields)
@@ -73,7 +73,7 @@ def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
 
 
 def convert(space: gymnasium.Space, what: str) -> spaces.Space:
-    """Convert a space to ours; raise `ValueError` for one without arrays of fixed shape."""
+    """Convert a Gymnasium space to a jaxenvs one; raise `ValueError` if there is none like it."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: convert(part, f"{what}[{name!r}]") for name, part in space.items()}
         return spaces.Dict(parts)
@@ -92,10 +92,10 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 
 
 class GymEnvs:
-    """`count` environments with auto-reset, stepped together.
+    """Vector of `count` environments with autoreset.
 
     `mask` (envs, actions) holds the legal actions, from `info["action_mask"]` as in Taxi and in
-    this package's adapters; None if the first reset has none.
+    jaxenvs' Gymnasium adapters; None if the info of the first reset has none.
     """
 
     mask: np.ndarray | None
@@ -111,13 +111,13 @@ class GymEnvs:
         self.action_space = convert(self._space, f"{id}: actions")
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
-        """Reset all environments with seeds from `seed` on; return their observations."""
+        """Reset all environments with the seeds `seed`, `seed` + 1, ...; return observations."""
         obs, info = self._envs.reset(seed=seed)
         self.mask = self._legal(info) if MASK in info else None
         return self._see(obs)
 
     def step(self, action: np.ndarray) -> Outcome:
-        """Step all environments with `action` (envs, ...); discrete actions count from 0."""
+        """Step all environments with `action` (envs, ...), in which discrete actions start at 0."""
         obs, reward, terminated, truncated, info = self._envs.step(self._given(action))
         obs = self._see(obs)
         self.mask = self._legal(info) if self.mask is not None else None
@@ -131,10 +131,10 @@ class GymEnvs:
         )
 
     def _given(self, action: np.ndarray) -> np.ndarray:
-        """Convert actions to the environments' action space."""
+        """Convert actions to those of the Gymnasium action space."""
         if isinstance(
             self._space, gymnasium.spaces.Box
-        ):  # a float32 action may exceed float64 bounds
+        ):  # clip: a rounded float32 action may exceed float64 bounds
             return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
         return action + np.asarray(getattr(self._space, "start", 0))
 
@@ -151,7 +151,7 @@ class GymEnvs:
             )
 
     def _final_mask(self, info: dict[str, Any]) -> np.ndarray | None:
-        """Return the legal actions in the true successors."""
+        """Return the legal actions in the observations before any reset."""
         if self.mask is None or "final_obs" not in info:
             return self.mask
         mask, ended = self.mask.copy(), np.flatnonzero(info["_final_obs"])
@@ -196,7 +196,7 @@ def _box(space: gymnasium.spaces.Box) -> spaces.Box:
 
 
 def _replaced(batch: PyTree[np.ndarray], ones: dict[int, Any]) -> PyTree[np.ndarray]:
-    """Return a copy of a batch with other observations for some environments."""
+    """Return a copy of a batch with the observations `ones`, a dict by environment, put in."""
     if isinstance(batch, dict):
         return {k: _replaced(v, {i: one[k] for i, one in ones.items()}) for k, v in batch.items()}
     batch = batch.copy()

@@ -1,4 +1,4 @@
-"""Shared code of the learners on Ray: their command, and the checks before anything starts."""
+"""Shared code of the learners on Ray: their command, and checks before processes start."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ from ..storage.runs import Config, RunError
 
 
 def check(settings: Any) -> None:
-    """Raise `ValueError` for settings of actors that cannot work."""
+    """Raise `ValueError` for settings that do not work with actors."""
     envs, actors = settings.num_envs, settings.actors
     if envs % actors:
         raise ValueError(
@@ -61,7 +61,7 @@ def command(
 def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[Any]:
     """Return the learner for the options and start `cluster`, a `cluster.Cluster`.
 
-    Raises `ValueError` or `RunError` for options that cannot work.
+    Raises `ValueError` or `RunError` for options that do not work with Ray.
     """
     if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
         raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
@@ -82,7 +82,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
 
 
 def world(config: Config) -> Any:
-    """Return the environment of a run, or the spaces of an environment of Gymnasium."""
+    """Return the environment of a run; for a Gymnasium id, its name and spaces."""
     if config.id.startswith(GYM):
         from . import gym_envs
 

@@ -1,7 +1,7 @@
 """Learner processes on Ray, which learn from the actors' fragments.
 
-Several learners form one `jax.distributed` group: each has the weights and its share of the
-fragments, and gradients are averaged as over the devices of `--devices` (devices.py).
+Several learners form one `jax.distributed` group: each has all weights and a part of the fragments,
+and gradients are averaged as over the devices of `--devices` (devices.py).
 """
 
 import functools
@@ -20,14 +20,14 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # axes of environments in the two parts of a fragment
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # specs of a fragment's two parts: environments divided
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all devices; runners have a first axis of one seed."""
+    """Make one update on all devices; `runners` has a first axis of seeds, of size 1."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
@@ -37,22 +37,22 @@ def improve(
 
 
 def use_device(on_cpu: bool) -> None:
-    """Drop the simulated devices of the parent process, and use the CPU if `on_cpu`."""
+    """Ignore the parent process's XLA_FLAGS (simulated devices), and use the CPU if `on_cpu`."""
     os.environ.pop("XLA_FLAGS", None)
     if on_cpu:
         jax.config.update("jax_platforms", "cpu")
 
 
 class Learner:
-    """Ray actor that learns; `index` is its number among the learners."""
+    """Ray actor that learns; `index` is its index among the learners."""
 
     def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
-        """Choose the device; JAX does not initialise its devices before `begin`."""
+        """Choose the device; JAX initialises its devices only in `begin`."""
         self._learner, self._index = learner, index
         use_device(on_cpu)
 
     def address(self) -> str:
-        """Return a free address of this machine, where the group can meet."""
+        """Return a free HOST:PORT of this machine, as the coordinator of the group."""
         import ray
 
         with socket.socket() as found:
@@ -60,7 +60,7 @@ class Learner:
             return f"{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
-        """Join the group, if there is one, and receive the state."""
+        """Join the group, if there is one, and set the training state to `runners`."""
         from ..core import processes
 
         devices = self._learner.devices
@@ -69,7 +69,7 @@ class Learner:
         self._runners = devices.place(runners, EVERYWHERE)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
-        """Learn from this learner's share; return metrics and, from learner 0, the new weights."""
+        """Learn from fragments; return metrics and, from learner 0 only, the new weights."""
         rollouts, last_obs = zip(*fragments, strict=True)
         batch = (
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),
@@ -79,7 +79,7 @@ class Learner:
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
     def _divided(self, batch: Any) -> Any:
-        """Return this learner's share of the batch as part of the global arrays."""
+        """Return global arrays whose part on this process is this learner's batch."""
         devices = self._learner.devices
         if devices.count == 1:
             return batch
@@ -92,7 +92,7 @@ class Learner:
         return tuple(place(spec, tree) for spec, tree in zip(BATCH, batch, strict=True))
 
     def state(self) -> PyTree[np.ndarray]:
-        """Return the state that a checkpoint stores."""
+        """Return the training state, for a checkpoint."""
         return _whole(self._runners)
 
 

@@ -1,9 +1,9 @@
 """PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-It is for environments that cannot be compiled or are slow to step: any of Gymnasium
-(`gym:CartPole-v1`), or ours. Mode `sync` is PPO as in on_policy/ppo.py; `async` is IMPALA (Espeholt
-et al., 2018), with V-trace for older weights and PPO's clipped loss. Run it with
-`jaxenvs train ID --ray`; it needs the extra `ray`.
+It is for environments that cannot be compiled or are slow to step: any Gymnasium environment
+(`gym:CartPole-v1`), but also those of jaxenvs. Mode `sync` is PPO as in on_policy/ppo.py. Mode
+`async` is IMPALA (Espeholt et al., 2018): V-trace corrects rollouts of older weights; the loss is
+PPO's clipped one. Run it with `jaxenvs train ID --ray`; it needs the extra `ray`.
 
 A resumed run is not bit-identical to an uninterrupted one: its environments are reset.
 """
@@ -25,7 +25,7 @@ from ..run.keeping import Callback
 from ..run.progress import OLDEST
 from . import launch
 
-ONE_PROCESS = {  # settings that need one process, and why
+ONE_PROCESS = {  # settings that are unavailable with several processes, and why
     "bonus": "actors have no exploration bonus",
     "target_scaling": "actors do not know the scale of the targets",
     "normalize_obs": "actors keep no running statistics",
@@ -37,11 +37,10 @@ ONE_PROCESS = {  # settings that need one process, and why
 class Settings(ppo.Settings):
     """Hyperparameters; presets.py tunes them per environment, and flags override both."""
 
-    actors: Count = 4  # sampling processes; each has its share of `num_envs`
-    learners: Count = 1  # learner processes; each has its share of the fragments
-    mode: Literal["sync", "async"] = (
-        "sync"  # sync, or async: actors do not wait for the newest weights
-    )
+    actors: Count = 4  # sampling processes, among which `num_envs` is divided
+    learners: Count = 1  # learner processes, among which the fragments are divided
+    # How actors and learners work together: sync, or async (actors do not wait for new weights).
+    mode: Literal["sync", "async"] = "sync"
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
@@ -70,7 +69,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights; the actors have the environments."""
+    """Start with initial weights; environments are in the actors."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -80,7 +79,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 def update(
     learner: Learner[Settings], runner: Runner, rollout: Rollout, last_obs: PyTree[Array]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""
+    """Learn from a rollout, after which the observations are `last_obs`; also return metrics."""
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
     batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
@@ -96,10 +95,11 @@ def update(
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
-    """Return `ppo.targets` of a rollout by older weights, corrected by V-trace.
+    """Return the result of `ppo.targets` for a rollout of older weights, corrected by V-trace.
 
-    PPO's clipped steps then start from the current policy, so that a fragment serves all epochs.
-    Truncated episodes are bootstrapped with the values of the actor's weights.
+    Log-probabilities and values become those of the current weights, so that PPO's clipping starts
+    from the current policy and several epochs are possible. Truncated episodes are bootstrapped
+    with values that the actor computed with its older weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)
@@ -117,7 +117,7 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Return the baseline of each item, and the standard deviation of the advantages about it."""
+    """Return each item's baseline, and the standard deviation of advantages minus baselines."""
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)
     _, variance = learner.devices.moments(weighted - baseline)

@@ -1,7 +1,7 @@
 """Learner of Ape-X: one process that learns from batches of the replay shards.
 
-The main process only passes references on: fragments go from actors to shards, batches from shards
-to the learner, and new TD errors back to the shards, all through Ray's object store.
+The main process passes only object references: fragments go from actors to shards, batches from
+shards to the learner, and new TD errors back to the shards, all through Ray's object store.
 """
 
 import functools
@@ -27,7 +27,7 @@ from .training import LostError
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(learner: Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
-    """Make one update; runners have a first axis of one seed."""
+    """Make one update; `runners` has a first axis of seeds, of size 1."""
     update = functools.partial(learner.algorithm.load().update, learner)
     return over_seeds(update)(runners, batches)
 
@@ -36,13 +36,13 @@ class ReplayLearner:
     """Ray actor that holds the weights and the target network."""
 
     def __init__(self, learner: Learner, on_cpu: bool, runners: PyTree) -> None:
-        """Receive the state."""
+        """Start with the training state `runners`."""
         self._learner = learner
         use_device(on_cpu)
         self._runners = jax.device_put(runners)
 
     def update(self, beta: float, *drawn: Drawn) -> tuple[dict, PyTree, list[np.ndarray]]:
-        """Learn from the shards' batches; return metrics, weights, and each share's TD errors."""
+        """Learn from the shards' samples; return metrics, weights and TD errors of each sample."""
         batches = Batch(**joined(drawn), mask=None, weight=jnp.asarray(importance(drawn, beta)))
         self._runners, metrics = improve(self._learner, self._runners, batches)
         metrics = jax.device_get(metrics)
@@ -51,7 +51,7 @@ class ReplayLearner:
         return metrics, jax.device_get(self._runners.weights), errors
 
     def state(self) -> PyTree[np.ndarray]:
-        """Return the state that a checkpoint stores."""
+        """Return the training state, for a checkpoint."""
         return jax.device_get(self._runners)
 
 
@@ -59,7 +59,7 @@ class Replayed:
     """The learner of a run, with the interface of `training.Learners`."""
 
     def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
-        """Start the learner process with a state."""
+        """Start the learner process with the training state `runners`."""
         self._replays, self._settings = replays, learner.settings
         self._updates = int(runners.updates[0])
         gpus = int(ray.cluster_resources().get("GPU", 0) >= 1)
@@ -76,7 +76,7 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Request gradient steps, or none while the shards warm up."""
+        """Request an update's gradient steps, or none while the shards warm up."""
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
             self.pending = [ray.put(None)]
@@ -89,7 +89,10 @@ class Replayed:
         self._next_weights, self._errors = call[1:]
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Return the metrics of a finished update; None if it is repeated without a dead shard."""
+        """Return the metrics of a finished update.
+
+        If a shard died, replace it, repeat the update and return None.
+        """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)
         except RayError as error:
@@ -116,13 +119,13 @@ class Replayed:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
 
     def _again(self, why: str) -> None:
-        """Repeat the update if a shard has died; else the learner has: raise `LostError`."""
+        """Replace dead shards and repeat the update; raise `LostError` if the learner died."""
         if not self._replays.replaced():
             raise LostError(why)
         self._learn()
 
     def state(self) -> PyTree[np.ndarray]:
-        """Return the state that a checkpoint stores."""
+        """Return the training state, for a checkpoint."""
         try:
             return ray.get(self._handle.state.remote(), timeout=self._settings.patience)
         except RayError as error:
@@ -134,12 +137,12 @@ class Replayed:
 
 
 class Shards:
-    """Replay shards of a run, which outlive a dead learner."""
+    """Replay shards of a run, which are kept when a dead learner is replaced."""
 
     _replays: Replays | None = None
 
     def learners(self, learner: Learner, runners: PyTree[np.ndarray]) -> Replayed:
-        """Start a learner and, the first time, the shards."""
+        """Start a learner and, at the first call, the shards."""
         settings = learner.settings
         self._replays = self._replays or Replays(settings, int(runners.key.sum()))
         return Replayed(self._replays, learner, runners)

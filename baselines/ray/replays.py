@@ -2,8 +2,8 @@
 
 A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
 priority of an item is its absolute TD error to the power `priority`. `Replays` distributes
-fragments over the shards, requests a share of every batch from each, and replaces dead shards,
-which loses only their items.
+fragments over the shards, requests a part of every batch from each, and replaces a dead shard by an
+empty one, so that only its items are lost.
 """
 
 import itertools
@@ -24,7 +24,7 @@ Items = dict[str, Any]  # arrays, or trees of them, with a first axis of items
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, with the numbers for their importance weights."""
+    """Items that a shard sampled, with what `importance` needs."""
 
     items: Items  # (batches, size, ...)
     chance: np.ndarray  # float32 (batches, size), sampling probabilities within the shard
@@ -32,22 +32,22 @@ class Drawn(NamedTuple):
 
 
 class Replay:
-    """Replay shard, one process."""
+    """Replay shard, which runs in its own process."""
 
     def __init__(self, capacity: int, priority: float, seed: int) -> None:
         """Create an empty shard for `capacity` items."""
         self._capacity, self._power = capacity, priority
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
-        self._weights = np.zeros(capacity, np.float64)  # errors raised to the power
-        self._written = 0  # items so far; the next one goes to this index modulo capacity
-        self._born = np.full(capacity, -1)  # number of the item at each index
+        self._weights = np.zeros(capacity, np.float64)  # priorities: errors raised to the power
+        self._written = 0  # items written so far; modulo capacity, the index of the next one
+        self._born = np.full(capacity, -1)  # serial number of the item at each index
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
-            None  # indices, and the numbers of their items
+            None  # indices of the latest sample, and the serial numbers of its items
         )
 
     def add(self, items: Items) -> None:
-        """Store items with their initial `error`, over the oldest ones."""
+        """Store items over the oldest ones; their `error` sets their priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -61,7 +61,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Sample batches of items with replacement; `mark` then updates their errors."""
+        """Sample batches of items with replacement; `mark` later updates their priorities."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -71,14 +71,17 @@ class Replay:
         return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
 
     def mark(self, errors: list[np.ndarray], share: int) -> None:
-        """Update the errors of the latest sample, except for items that were overwritten."""
+        """Update the priorities of the latest sample's items that were not overwritten since.
+
+        `errors` has an array for each shard; `share` is this shard's index in it.
+        """
         assert self._drawn is not None
         places, born = self._drawn
         there = self._born[places] == born
         self._weights[places[there]] = self._weighed(errors[share][there])
 
     def alive(self) -> bool:
-        """Return True, as a sign of life."""
+        """Return True, so that a call fails only if the process is dead."""
         return True
 
     def _weighed(self, errors: np.ndarray) -> np.ndarray:
@@ -100,7 +103,7 @@ class Replays:
         self._in_a_row = 0
         self._handles = [self._make(shard, 0) for shard in range(count)]
         self._held = [0] * count  # items in each shard
-        self._next = 0  # the shard that the next fragment goes to
+        self._next = 0  # index of the shard that receives the next fragment
 
     @property
     def held(self) -> int:
@@ -115,14 +118,17 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """Return references to samples of the shards, in proportion to their items."""
+        """Request samples; their sizes are in proportion to the shards' numbers of items.
+
+        Return the reference of each by shard.
+        """
         return {
             shard: self._handles[shard].sample.remote(batches, share)
             for shard, share in shares(size, self._held)
         }
 
     def mark(self, errors: Any, shards: list[int]) -> None:
-        """Pass the new errors on to these shards; `errors` is a reference to an array for each."""
+        """Send new errors to these shards; `errors` is a reference to a list of their arrays."""
         self._in_a_row = 0
         for i, shard in enumerate(shards):
             self._handles[shard].mark.remote(errors, i)
@@ -160,7 +166,7 @@ class Replays:
 
 
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield shards and their numbers of items, of `size` in all, in proportion to `held`."""
+    """Divide `size` items among the shards in proportion to `held`; yield (shard, its number)."""
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
         if end > begin:

@@ -1,8 +1,9 @@
 """Training loop on Ray: it schedules actors and learners, and replaces processes that die.
 
-This process passes references on and writes the run's files; fragments and weights move through
-Ray's object store. In `sync` mode all fragments of an update are sampled with its weights; in
-`async` mode actors never wait and are at most one update's fragments ahead of the learner.
+This process passes object references between actors and learners and writes the run's files;
+fragments (pieces of rollouts) and weights move through Ray's object store. In `sync` mode all
+fragments of an update are sampled with the weights that it updates. In `async` mode actors sample
+while the learner learns, at most one update's fragments ahead of it.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ from ..storage.runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
-LEAVING = 15.0  # seconds that Ray has to stop after a second Ctrl-C
+LEAVING = 15.0  # seconds to wait for `ray.shutdown()` after a second Ctrl-C
 TICK = 0.2  # seconds between checks of Ctrl-C and of deadlines
 
 
@@ -46,14 +47,14 @@ class Learners:
     """Group of learner processes; if one dies, all are replaced."""
 
     def __init__(self, learner: Learner, runners: PyTree[np.ndarray]) -> None:
-        """Start the learners with a state; raises `LostError`."""
+        """Start the learners with the state `runners`; raises `LostError`."""
         settings = learner.settings
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
         kind = ray.remote(LearnerProcess).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
         self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
-        self._metrics: list[Any] = []  # of the pending update
+        self._metrics: list[Any] = []  # references to metrics of the pending update
         self.weights, self.pending = ray.put(runners.weights), []
         first = self._handles[0]
         address = self._get(first.address.remote()) if self._count > 1 else None
@@ -61,7 +62,7 @@ class Learners:
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update from fragments; each learner takes its share of the references."""
+        """Begin an update on fragments, which are divided evenly among the learners."""
         fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()
@@ -83,7 +84,7 @@ class Learners:
         return {**metrics, "learn_seconds": np.array([time.monotonic() - self._begun])}
 
     def state(self) -> PyTree[np.ndarray]:
-        """Return the state that a checkpoint stores."""
+        """Return the training state, for a checkpoint."""
         return self._get(self._handles[0].state.remote())
 
     def check(self) -> None:
@@ -108,19 +109,19 @@ class Learners:
 class Parts(NamedTuple):
     """Classes of the processes of an algorithm."""
 
-    actor: type  # samples: it has `sample`, and `play` for environments of Gymnasium
-    given: Callable[[Learner, int], Any]  # settings of the actor in a slot
-    learners: Callable[[Learner, Any], Any]  # starts learners with a state, see `Learners`
-    end: Callable[[], None] = lambda: None  # stops processes that outlive the learners
+    actor: type  # class of actors, with `sample`, and `play` for Gymnasium environments
+    given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
+    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started learners: `Learners`
+    end: Callable[[], None] = lambda: None  # function that stops processes other than learners
 
 
 class Training:
     """A run in progress: its actors, learners and directory."""
 
     def __init__(self, parts: Parts) -> None:
-        """Start nothing yet."""
+        """Record the classes; `train` starts the processes."""
         self._parts = parts
-        self._lives = 0  # generations of learners; fragments for earlier ones are dropped
+        self._lives = 0  # number of times learners were started; older fragments are dropped
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None
@@ -129,12 +130,12 @@ class Training:
     def train(self, run: Run, learner: Learner, done: int, runners: Any, keeper: Keeper) -> Any:
         """Train from update `done` to the last one or Ctrl-C; return the last state.
 
-        `learner` is for one device, whatever the number of learners.
+        `learner` is the learner for one device, whatever the number of learner processes.
         """
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            keeper.save(done, split(runners))  # a new learner starts from it
+            keeper.save(done, split(runners))  # learners that replace dead ones start from it
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -144,7 +145,7 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end, with new learners after deaths."""
+        """Train to the end; if learners die, restart them from the newest checkpoint."""
         deaths = 0
         while True:
             try:
@@ -169,7 +170,7 @@ class Training:
         return Pool(make, settings.actors, settings.patience)
 
     def _live(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train with one group of learners; raises `LostError` if it dies."""
+        """Train with one group of learners; raises `LostError` if one of them dies."""
         settings = self._settings
         self._lives += 1
         self._ready.clear()
@@ -194,14 +195,17 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # the next learners may read the checkpoint
+            keeper.wait()  # new learners may read the checkpoint that is being written
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments on until an update is done; return its metrics, or None if stopped."""
+        """Pass fragments from actors to learners until an update is done.
+
+        Return its metrics, or None if Ctrl-C stopped training.
+        """
         assert self._pool is not None
         settings, batch = self._settings, []
         while learners.pending or not stop.asked:
@@ -227,14 +231,14 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                self._ready.append(made)  # fragments for dead learners are dropped
+                self._ready.append(made)  # fragments made for dead learners are dropped
         self._pool.check()
         learners.check()
         self._check_leaving()
         return metrics
 
     def _leave(self) -> None:
-        """Ask the thread that uses Ray to shut it down, at the second Ctrl-C."""
+        """On the second Ctrl-C, ask the thread that uses Ray to shut it down, and wait for it."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
@@ -242,7 +246,7 @@ class Training:
         if self._leaving.is_set():
             ray.shutdown()
             self._left.set()
-            time.sleep(LEAVING)  # meanwhile the other thread exits the process
+            time.sleep(LEAVING)  # do nothing more until the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
         """Return further metrics of an update: lag, bytes, and dead processes."""
@@ -251,7 +255,7 @@ class Training:
         numbers = {
             "lag": float(
                 np.mean(lags)
-            ),  # mean age in updates of the weights that made the fragments
+            ),  # mean age, in updates, of the weights with which fragments were sampled
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,
@@ -266,7 +270,7 @@ class Training:
         return f"lag {metrics['lag'][0]:.1f} (at most {metrics['lag_max'][0]})"
 
     def report(self, run: Run, learner: Learner, weights: PyTree[Array], count: int) -> None:
-        """Evaluate over `count` episodes, with the actors for Gymnasium's environments."""
+        """Evaluate over `count` episodes; the actors play Gymnasium environments."""
         if not run.config.id.startswith(GYM):
             return final.report(run, learner, weights, count)
         epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
@@ -278,9 +282,10 @@ class Training:
         print(evaluation.as_text(result))
 
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
-        """Play at least `count` episodes of an environment of Gymnasium with the actors.
+        """Play at least `count` episodes of a Gymnasium environment with the actors.
 
-        Each environment plays the same number, so that short episodes are not over-represented.
+        Each environment plays the same number of episodes, as counting the first ones to end would
+        favour short episodes.
         """
         pool, settings = self._pool, self._settings
         assert pool is not None
@@ -299,12 +304,12 @@ class Training:
         return evaluation.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
 
     def end(self) -> None:
-        """Kill the actors and all other processes."""
+        """Kill the actors and the processes that `Parts.end` stops."""
         self._parts.end()
         if self._pool is not None:
             self._pool.end()
 
 
 def _seed(*numbers: int) -> int:
-    """Return a 31-bit seed that depends on all numbers."""
+    """Return a 31-bit seed that is a hash of all arguments."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1

@@ -12,13 +12,13 @@ CURE = "try a smaller --learning-rate or --max-grad-norm"
 
 
 class Divergence:
-    """Monitor of the agents of a run whose losses became NaN."""
+    """Monitor that finds the agents of a run whose losses have become NaN."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._lost = run, set[int]()
 
     def look(self, records: list[dict[str, Any]]) -> None:
-        """Read new log records; warn once per agent, raise `RunError` if all have diverged."""
+        """Read new log records; warn once per diverged agent, raise `RunError` if all have."""
         names = self._run.config.names
         for record in records:
             for i in sorted(set(range(len(names))) - self._lost):

@@ -1,7 +1,7 @@
-"""Flags of a learner, in one group for each class that declares settings.
+"""Flags of a learner, generated from its settings, with one group for each class of settings.
 
-A new setting thus appears in --help once it is declared. A group's heading is its class's
-docstring.
+A new setting is a flag and in --help once it is declared. The heading of a group is the docstring
+of its class.
 """
 
 import dataclasses
@@ -24,13 +24,13 @@ Kinds = tuple[type, ...]
 
 
 def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> Any:
-    """Read flags over `default`, a dataclass with another one as its field `settings`.
+    """Read flags; `default` is a dataclass of defaults, whose field `settings` is another one.
 
     `kinds` are the classes that declare fields of `default`, in the order of --help; the settings
-    follow the first of them.
+    are listed after the first of them.
     """
     first, *rest = kinds
-    prog = prog.replace(PROGRAM, program(), 1)  # the form that works in this installation
+    prog = prog.replace(PROGRAM, program(), 1)  # command name that works in this installation
     groups, taken = [_group(first, default)], set[str]()
     for kind in reversed(type(default.settings).__mro__):
         made = _group(kind, default.settings, taken)
@@ -65,7 +65,7 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass of the fields that a class itself declares."""
+    """Return a dataclass of the fields that `kind` itself declares, without those in `taken`."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
@@ -82,7 +82,7 @@ def _group(kind: type, default: Any, taken: Any = ()) -> Any:
 
 
 def _count(optional: bool) -> Any:
-    """Return the type of an integer that may be written as 1e5; `None` unsets an optional one."""
+    """Return the tyro type of an integer, which may be written as 1e5 or, if optional, None."""
 
     def read(texts: list[str]) -> int | None:
         return None if optional and texts == ["None"] else whole(texts[0])
@@ -98,7 +98,7 @@ def _count(optional: bool) -> Any:
 
 
 def _shown(kind: Any, value: Any, note: str) -> Any:
-    """Return the type of a field with its help; `None` is not listed among the values."""
+    """Return the tyro type of a field with its help text; help lists no `None` among the values."""
     kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}

@@ -13,15 +13,16 @@ EXIT_CODE = 130  # shells' exit code for a process stopped by Ctrl-C
 class Interrupt:
     """Context in which the first SIGINT sets `asked` and the second ends the process.
 
-    A Python signal handler waits until compiled code returns. The wake-up socket does not, so the
-    message and the second Ctrl-C take effect immediately, even during a long update.
+    A Python signal handler would run only when compiled code returns. The signal wake-up socket is
+    read by a thread, so the message and the second Ctrl-C take effect immediately, even during a
+    long update.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
-        """`promise` is printed at the first Ctrl-C; `last` is called at the second."""
+        """Store what happens: the first Ctrl-C prints `promise`, the second calls `last`."""
         self.asked = False
         self._promise, self._last = promise, last
-        self._active = threading.current_thread() is threading.main_thread()  # else no signals
+        self._active = threading.current_thread() is threading.main_thread()  # others get no signal
 
     def __enter__(self) -> "Interrupt":
         if self._active:
@@ -37,7 +38,7 @@ class Interrupt:
         if self._active:
             signal.set_wakeup_fd(self._old_fd)
             signal.signal(signal.SIGINT, self._old_handler)
-            self._writer.close()  # ends the listening
+            self._writer.close()  # ends the thread's loop
             self._thread.join()
             self._reader.close()
 

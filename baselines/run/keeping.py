@@ -1,4 +1,4 @@
-"""Writer of a run's files; training continues meanwhile, even if the disk is full."""
+"""Writer of a run's files; training continues while it writes, even if the disk is full."""
 
 import contextlib
 import functools
@@ -27,9 +27,9 @@ class Keeper:
     """Writer of a run's log, checkpoints and curve; it warns of failures and retries later.
 
     Checkpoints are due every `every` updates or, if None, every `seconds`; a thread writes them.
-    Records that could not be written are written with the next ones, and only then passed to
-    `sinks`. `callback` receives each record; a true result sets `stopped`. `looks` are the
-    evaluations and videos of tracking.py. Only process 0 writes.
+    Records that could not be written are written with the next ones, and passed to `sinks` once
+    they are in the log. `callback` receives each record; a true result sets `stopped`. `looks` are
+    the evaluations and videos of tracking.py. Only process 0 writes.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class Keeper:
         self._run, self._every, self._seconds = run, every, seconds
         self._sinks, self._callback, self._looks = sinks, callback, looks
         self.stopped = False
-        self._records: list[dict[str, Any]] = []  # not yet in the log
-        self._unsaved: RunError | None = None  # why the newest checkpoint is missing
+        self._records: list[dict[str, Any]] = []  # records that are not in the log yet
+        self._unsaved: RunError | None = None  # error due to which the newest checkpoint is missing
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
-        self._begun = time.monotonic()  # start of the last checkpoint
+        self._begun = time.monotonic()  # time at which the last checkpoint was begun
 
     def log(self, records: list[dict[str, Any]]) -> None:
-        """Append records to the log, with results of evaluations since the last call."""
+        """Append records to the log; the last one also gets results of new evaluations."""
         if not processes.first():
             return
         for look in self._looks if records else ():
@@ -68,16 +68,19 @@ class Keeper:
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
-        """Begin evaluations and videos due after `update`; `before` is the last call's update."""
+        """Begin the evaluations and videos that are due after `update`.
+
+        `before` is the update of the last call.
+        """
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:
                 begin = functools.partial(look.begin, update, weights)
                 self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
-        """Return whether to save after `update`; `before` is the last call's update.
+        """Return whether a checkpoint is due after `update`; `before` is the last call's update.
 
-        Always false in processes that do not write.
+        False in all processes but the first.
         """
         if not processes.first():
             return False
@@ -86,7 +89,7 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Copy the state after `update` and start to write it once the last write is done."""
+        """Wait for the last write, copy the state after `update`, and start to write it."""
         if not processes.first():
             return
         self.wait()
@@ -101,7 +104,7 @@ class Keeper:
         self._saving.result()
 
     def end(self) -> None:
-        """Draw the curve; raise `RunError` if the last state could not be saved."""
+        """Finish all writing and draw the curve; `RunError` if the last state was not saved."""
         self.wait()
         if processes.first():
             self.log([])

@@ -1,8 +1,8 @@
 """Training loop of all learners: compiled chunks, log, checkpoints and Ctrl-C.
 
-core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`;
-fields of the runner that are not in `DIVIDED` are replicated and must stay equal. With several
-processes each runs this loop, and only process 0 writes files and prints.
+core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`.
+Fields of the runner that are not in `DIVIDED` are replicated, and must stay equal on all devices.
+With several processes, each runs this loop, and only process 0 writes files and prints.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from .options import PROGRAM, Options, prepare
 from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
-STOCK = "stock"  # part of a checkpoint
+STOCK = "stock"  # name of the checkpoint's part for a stock of levels
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are summed over devices
 FAILED = 2  # exit code if training did not start
 # Errors that the user can correct; only their message is printed.
@@ -47,7 +47,8 @@ WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
     """Return one runner per key; `params` are `learner.params`.
 
-    They are made one by one, because orthogonal initialisation compiles badly under `vmap`.
+    `lax.map` creates them one after another, because orthogonal initialisation is slow to compile
+    under `vmap`.
     """
 
     def one_by_one(keys: Array, params: PyTree[Array]) -> Any:
@@ -61,7 +62,7 @@ def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> A
 def run_chunk(
     learner: Learner[Any], runners: Any, params: PyTree[Array] = None
 ) -> tuple[Any, dict[str, Array]]:
-    """Run `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
+    """Run `chunk` updates of every seed; also return metrics of shape (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
@@ -145,15 +146,15 @@ def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
 
 
 def placed_params(learner: Learner[Any]) -> PyTree[Array]:
-    """Return the environments' params, replicated on all devices, for `start` and `run_chunk`."""
+    """Return the environment params, replicated on all devices, for `start` and `run_chunk`."""
     return learner.devices.place(jax.device_get(learner.params), EVERYWHERE)
 
 
 def split(runners: Any) -> dict[str, PyTree]:
     """Split runners or their shapes into the parts of a checkpoint.
 
-    Weights are a part because readers of a policy need only them. A stock of levels is a part
-    because it is replaced if it does not fit, see `_whole`.
+    Weights are a separate part because loading a policy needs only them. A stock of levels is a
+    separate part because `_whole` replaces it if its shape differs.
     """
     parts, stock = runners._asdict(), {}
     world = parts.get("world")
@@ -166,8 +167,8 @@ def split(runners: Any) -> dict[str, PyTree]:
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return the fields of runners from the parts of a checkpoint.
 
-    Without a stock that fits (its size depends on the number of devices) the stock is empty, and
-    the next step fills it.
+    If the checkpoint has no stock of the right shape (its size depends on the number of devices),
+    the stock is empty, and the next step fills it.
     """
     fields = {"weights": parts["weights"], **parts["learner"]}
     if STOCK in shapes:
@@ -200,7 +201,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # Copies, because the first chunk reuses their memory.
+    # `place` copies the arrays, because the first chunk donates their memory to its results.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
@@ -216,7 +217,7 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
-_TRAIN = train  # the loop over compiled updates
+_TRAIN = train  # second name of the function, which a parameter of `command` shadows
 
 
 def command(
@@ -227,10 +228,10 @@ def command(
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
     callback: Callback | None = None,
 ) -> int:
-    """Train by the command line, then evaluate; return the exit code.
+    """Train as the command line asks, then evaluate; return the exit code.
 
-    `build` defaults to `options.build_learner`, `report` to `final.report`. `callback` as in
-    `train.main`.
+    `build` defaults to `options.build_learner`, `report` to `final.report`; `train.main` describes
+    `callback`.
     """
     try:
         trace = _trace if train is _TRAIN else None
@@ -242,7 +243,7 @@ def command(
         return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
-    code = FAILED  # unless it returns
+    code = FAILED  # remains if training raises
     try:
         code = _trained(options, run, learner, train, report or final.report, callback)
     finally:
@@ -252,7 +253,10 @@ def command(
 
 
 def _trace(config: Config, learner: Learner[Any]) -> None:
-    """Trace an update, so errors of the environment raise here; the first call reuses the trace."""
+    """Trace the first update, so that errors of the environment appear before files are written.
+
+    The first call of the compiled program reuses the trace.
+    """
     keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
     params, swept = placed_params(learner), sweep.values(config)
     with activity(config.id, "starting"):
@@ -310,7 +314,7 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Print the table of a sweep; with `html` record episodes of the first seed."""
+    """Print a sweep's results; with `html`, also write episodes of the first seed."""
     if run.config.sweep:
         print_sweep(run)
     if not html:

@@ -1,4 +1,7 @@
-"""Command line of a learner: an id with its preset or a run to resume, then flags."""
+"""Command line of `jaxenvs train`.
+
+Flags override the preset of the environment's id or the settings of the run to resume.
+"""
 
 import dataclasses
 import itertools
@@ -32,11 +35,12 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: its length and its hardware.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # may restart
+RATE = "learning_rate"  # setting that a resumed run may change to restart its schedule
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
-# A resumed run keeps these unless new values are given; training does not depend on them.
+# Options of logs and evaluations, which do not affect training. A resumed run keeps their values
+# unless the command line gives new ones.
 TRACKING = ("log", "eval_every", "eval_episodes", "eval_greedy", "video_every")
 
 
@@ -117,10 +121,11 @@ def prepare(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
-    """Turn the command line of a learner into options, a run and the learner of `build`.
+    """Return the options of a command line, the run, and the learner that `build` returns.
 
-    Raises for invalid input. `build` defaults to `build_learner`. `trace` may also raise; it is
-    called before the directory is created or an earlier run in it is removed.
+    Raises for invalid input. `build` defaults to `build_learner`. `trace` is called before the
+    directory is created or an earlier run in it is removed, so an error that it raises costs
+    nothing.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -141,8 +146,8 @@ def prepare(
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     """Read the command line; defaults come from the id's preset or from the run to resume.
 
-    Raises `RunError`, also for unknown flags, the errors of `jaxenvs.make`, and `SystemExit` for
-    --help and unreadable values.
+    Raises `RunError` (also for unknown flags), the errors of `jaxenvs.make`, and `SystemExit` for
+    --help and for values that cannot be parsed.
     """
     settings = ALGORITHMS[algorithm].load().Settings
 
@@ -169,11 +174,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Set the reset source in the settings where this machine has another default.
+    """Write the reset source into the settings if this machine's default is not the environment's.
 
-    A new run then records it and keeps it on every machine. A run recorded without a reset source
-    uses the environment's: it began on a CPU, or before other defaults existed. Actors outside this
-    process choose their own.
+    A new run records this machine's default, so that it keeps it on every machine. A resumed run
+    that recorded no reset source keeps the environment's default: it began on a CPU, or before
+    defaults depended on the machine. Learners with actors in other processes are left unchanged.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:
@@ -196,7 +201,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # without `obs` a run means the image, see `Config.env_fields`
+        given["obs"] = "dict"  # a config.json without `obs` means the image: `Config.env_fields`
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
@@ -233,7 +238,7 @@ def canonical(id: str, algorithm: str) -> str:
 
 
 def build_learner(options: Options[S], config: Config) -> Learner[S]:
-    """Return the learner in compiled environments; raises for invalid settings."""
+    """Return the learner for an environment that JAX steps; raises for invalid settings."""
     settings: Any = options.settings
     settings.check()
     devices = Devices.chosen(options.devices)
@@ -246,7 +251,7 @@ def build_learner(options: Options[S], config: Config) -> Learner[S]:
 
 
 def directory(options: Options[Any], config: Config) -> Run:
-    """Create the directory of a new run, or return the one to resume; only process 0 writes."""
+    """Return the run to resume, or create a new run's directory; only process 0 writes."""
     if options.resume is not None:
         return Run(options.resume, config)
     name = f"{config.id}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -257,7 +262,7 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
-    """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.commands.fields`."""
+    """Parse arguments such as `view_size=5 obs=full` to keywords: `jaxenvs.commands.fields`."""
     try:
         return parse_fields(pairs, flag)
     except ValueError as error:
@@ -265,7 +270,7 @@ def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
 
 
 def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None:
-    """Raise `ValueError` for names given to the wrong one of `--set` and `--param`."""
+    """Raise `ValueError` for a param given by `--set`, or a constructor field by `--param`."""
     if not id.startswith(GYM):
         check_kinds(id, given, params)
     elif params:
@@ -302,7 +307,10 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Read the command line over a run's options; `RunError` for changes it cannot make."""
+    """Read the command line with a run's options as defaults.
+
+    Raises `RunError` if it changes an option that a resumed run must keep.
+    """
     try:
         saved = Options(
             settings=settings(**config.settings),
@@ -336,11 +344,11 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 
 def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
-    """Read the command line over `saved`; also return whether it gives a learning rate."""
+    """Read the command line with defaults `saved`; also return whether it gives a learning rate."""
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
-    # An unchanged rate also counts as given, so the default is an impossible one.
+    # An impossible default reveals whether the flag was given, even with the saved value.
     unknown = dataclasses.replace(settings, learning_rate=-math.inf)
     given = read(dataclasses.replace(saved, settings=unknown))
     if given.settings.learning_rate != -math.inf:
@@ -350,7 +358,10 @@ def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
 
 
 def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, path: Path) -> S:
-    """Return the settings of a run resumed after update `done`; `RunError` if its rate is 0."""
+    """Return the settings of a run resumed after update `done`.
+
+    Raises `RunError` if the learning rate has fallen to 0.
+    """
     old: Any = saved.settings
     new: Any = given.settings
     for settings in (old, new):

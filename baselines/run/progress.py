@@ -13,8 +13,8 @@ from ..core.metrics import row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
 
-INTERVAL = 5.0  # seconds between lines without a terminal
-OLDEST = "oldest"  # metric: steps of the longest unfinished episode
+INTERVAL = 5.0  # seconds between lines if the output is not a terminal
+OLDEST = "oldest"  # name of the metric: length of the longest unfinished episode, in steps
 
 
 class ProgressLine:
@@ -39,8 +39,8 @@ class ProgressLine:
         self._updates, self._done = updates, done
         self._unit, self._shown = unit, shown
         self._returns = Returns(config.settings.get("rollout_steps", 1))
-        self._words = ""  # text from `shown`
-        self._note = ""  # further text of the line
+        self._words = ""  # latest text that `shown` returned
+        self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = (
             None  # time and update of the first compiled call
@@ -84,7 +84,7 @@ class ProgressLine:
             self._print("   ".join(part for part in (text, left) if part))
 
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
-        """Return the log record of update i of a chunk; its numbers are lists over the seeds."""
+        """Return the log record of update i of a chunk; its metrics are lists over the seeds."""
         self._done += 1
         sums = row(metrics, i)
         episodes = sums["episodes"]
@@ -115,7 +115,7 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """Return the time left; "" before the end of the first chunk, a dash right after it."""
+        """Return the time left as text: "" during the first chunk, a dash while it is unknown."""
         if self._done >= self._updates:
             return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()
@@ -131,21 +131,23 @@ class ProgressLine:
 class Returns:
     """Mean return of the latest episodes, without a bias towards short ones.
 
-    Short episodes end first, and they may be the successful ones. So the mean is over the fewest
-    latest updates in which every environment has finished an episode: together they have more steps
-    than the longest unfinished episode. Before that it is None.
+    Short episodes end first, and they may be the successful ones. So the mean is over the latest
+    updates, as few as possible, in which every environment has finished an episode: together they
+    have more steps than the longest unfinished episode. Until there are enough updates, the mean is
+    None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
-        """`rollout_steps` are the steps of each environment per update."""
+        """Start empty; `rollout_steps` is the number of steps of each environment per update."""
         self._steps = rollout_steps
         self._sums: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Add the sums (seeds) of an update, and the length of its longest unfinished episode.
+        """Add an update: number and total return of ended episodes, each (seeds,).
 
-        Without that length the mean is over the latest update in which an episode ended.
+        `oldest` is the length of the longest unfinished episode; if it is None, the mean is over
+        the latest update in which an episode ended.
         """
         if oldest is None:
             some = episodes > 0

@@ -1,7 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Records arrive once they are in log.jsonl. With several seeds a sink has their mean, and each seed
-as NAME/seedN; in a sweep also its settings, such as NAME/gamma=0.9 seedN.
+Records are sent to a sink after they are written to log.jsonl. With several seeds a metric NAME is
+their mean, and NAME/seedN is that of one seed; in a sweep the name includes the settings, such as
+NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -24,10 +25,10 @@ Rows = Sequence[dict[str, Any]]
 
 
 class Sink:
-    """Base class of log writers, which raise `OSError` if writing fails."""
+    """Base class of log writers; methods raise `OSError` if writing fails."""
 
     def start(self, run: Run, rows: Rows) -> None:
-        """Start with the run's records so far."""
+        """Start the log of a run; `rows` are the records of log.jsonl so far."""
         raise NotImplementedError
 
     def log(self, rows: Rows) -> None:
@@ -39,12 +40,12 @@ class Sink:
 
 
 def agents(config: Config) -> list[str]:
-    """Return the suffix of each agent's columns."""
+    """Return the suffix of each agent's metrics, such as `seed3`."""
     return [name.replace("seed ", "seed") for name in config.names]
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """Return one number per column, None if unknown; text stays in log.jsonl."""
+    """Return a record as one number per column, None if unknown; text is left out."""
     numbers: dict[str, float | None] = {}
     for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]
@@ -56,7 +57,7 @@ def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
 
 
 class Csv(Sink):
-    """RUN/log.csv; rewritten if a record adds a column."""
+    """Log in RUN/log.csv, which is rewritten when a record adds a column."""
 
     def start(self, run: Run, rows: Rows) -> None:
         self._run, self._agents, self._columns = run, agents(run.config), []
@@ -66,7 +67,7 @@ class Csv(Sink):
         new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        columns, self._columns = self._columns, []  # after a failure the next call rewrites it
+        columns, self._columns = self._columns, []  # after a failure, rewrite the file
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
 
@@ -85,9 +86,9 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """RUN/tensorboard; each record is flushed, which `SummaryWriter` and its thread do not do.
+    """Log in RUN/tensorboard; each record is flushed, as `SummaryWriter` with its thread is not.
 
-    After a resume or a failure, a new file marks the step from which older files are void.
+    After a resume or a failure, a new file tells TensorBoard to ignore later steps of older files.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -120,7 +121,7 @@ class TensorBoard(Sink):
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
 
-        # The suffix sorts the file after others of the same second.
+        # The suffix sorts the file after other files made in the same second.
         self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
         begin = SessionLog(status=SessionLog.START)
         self._writer.write_event(Event(wall_time=time.time(), step=step, session_log=begin))
@@ -128,7 +129,7 @@ class TensorBoard(Sink):
 
 
 class Wandb(Sink):
-    """A run of Weights & Biases, its files in RUN/wandb; a resumed run keeps its id."""
+    """Log in a Weights & Biases run, with files in RUN/wandb; a resumed run keeps its id."""
 
     def start(self, run: Run, rows: Rows) -> None:
         import wandb  # type: ignore[import-not-found]
@@ -165,11 +166,14 @@ class Wandb(Sink):
 
 
 SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
-NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # package of the extra of this name
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # extra of jaxenvs -> its package
 
 
 def check(log: str) -> list[str]:
-    """Return the names in a comma-separated list; raises `RunError` or `MissingExtraError`."""
+    """Return the sinks named in a comma-separated list.
+
+    Raises `RunError` for unknown names and `MissingExtraError` for missing packages.
+    """
     names = [name.strip() for name in log.split(",") if name.strip()]
     for name in names:
         if name not in SINKS:
@@ -183,7 +187,7 @@ def check(log: str) -> list[str]:
 
 
 def started(log: str, run: Run) -> dict[str, Sink]:
-    """Return the started sinks of a run; `RunError` if one cannot start."""
+    """Start the sinks of a run and return them by name; `RunError` if one cannot start."""
     made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
     for name, sink in made.items():
         try:

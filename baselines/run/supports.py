@@ -1,8 +1,8 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
-Such a learner logs the fraction of clipped targets as `clipped_targets`. Its module has
-`support(settings)`, which describes the support, and `wider(settings, paid)`, which returns
-settings with a wider one.
+Learners with a fixed support log the fraction of clipped targets as `clipped_targets`. Their
+modules have `support(settings)`, which describes the support, and `wider(settings, paid)`, which
+returns settings of a wider one.
 """
 
 import collections
@@ -18,8 +18,8 @@ from ..core import processes
 from ..core.learner import Learner
 from ..storage.runs import Config
 
-CLIPPED = "clipped_targets"  # metric, from 0 to 1
-MOST = 1e-3  # largest fraction of clipped targets without a warning
+CLIPPED = "clipped_targets"  # name of the metric, a fraction from 0 to 1
+MOST = 1e-3  # fraction of clipped targets above which a warning is printed
 WINDOW = 10  # updates over which the fraction is averaged
 ROOM = 10.0  # factor by which a later policy's returns may exceed those in the buffer
 
@@ -28,8 +28,8 @@ class Paid(NamedTuple):
     """Expected ranges of rewards and returns, estimated from an agent's replay buffer."""
 
     reward: tuple[float, float]
-    returns: tuple[float, float]  # discounted
-    least: float  # smallest absolute value of a nonzero reward; infinity without one
+    returns: tuple[float, float]  # range of the discounted returns
+    least: float  # smallest absolute value of a nonzero reward; infinity if all are 0
 
 
 class Supports:
@@ -44,7 +44,7 @@ class Supports:
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
         """Read new log records; `runners` contain the replay buffers of all agents."""
         for record in records:
-            if None in record.get(CLIPPED, [None]):  # no support, or no gradient step yet
+            if None in record.get(CLIPPED, [None]):  # no fixed support, or no gradient step yet
                 continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:
@@ -69,10 +69,11 @@ class Supports:
 
 
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
-    """Return the ranges in the replay buffer of agent i, widened for better policies.
+    """Return ranges of rewards and returns in agent i's replay buffer, widened by `ROOM`.
 
-    Returns bootstrap over time limits, and after the newest step with the mean reward. The widened
-    range is limited by the environment's rewards and by the largest reward at every step.
+    Better policies may exceed those of the buffer. Returns continue over time limits, and after the
+    newest step as if each reward were the mean. Rewards are limited to the environment's reward
+    range, and returns to those of the extreme reward at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
@@ -99,7 +100,7 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """Return an array of one agent; with several processes, only this one's environments."""
+    """Return the part of one agent; with several processes, only this process's environments."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])

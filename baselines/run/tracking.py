@@ -1,7 +1,7 @@
-"""Evaluations, which keep the best policy, and videos during training.
+"""Evaluations and videos during training; evaluations keep the best policy.
 
-Each starts with the weights after an update and runs while training continues. Their random keys
-are separate, so training is bit-identical with and without them.
+An evaluation or video uses the weights after an update and runs while training continues. Its
+random keys are separate, so training is bit-identical with and without it.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +24,7 @@ from ..storage.runs import Run
 from .options import Options
 
 MOMENTS = 500  # largest number of steps in a video
-COLUMNS = {  # columns of the log: names in a summary
+COLUMNS = {  # column of the log -> key of `episodes.summary`
     "eval_return": "mean_return",
     "eval_length": "mean_length",
     "eval_success": "success_rate",
@@ -33,10 +33,10 @@ COLUMNS = {  # columns of the log: names in a summary
 
 
 class Evaluations:
-    """Evaluation of `episodes` episodes per seed every `every` updates; keeps the best weights.
+    """Evaluates `episodes` episodes per seed every `every` updates; keeps the best weights.
 
-    The policy acts as in eval.json, see `EvaluatedPolicy.of`. With `every` None it only keeps
-    `best`, the run's best policies so far, see `Run.best`.
+    The policy acts as in eval.json, see `EvaluatedPolicy.of`. `best` holds the run's best policies
+    so far, see `Run.best`; if `every` is None, they are only kept.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Evaluations:
         self._policy = f"{episodes} episodes, {as_phrase(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Start an evaluation of the weights after `update`, which it copies."""
+        """Copy the weights after `update` and start their evaluation."""
         copy = jax.tree.map(jnp.copy, self._on_one_device(weights))
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Add the results since the last call to a log record."""
+        """Add the results of an evaluation started since the last call to a log record."""
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
@@ -87,15 +87,15 @@ class Evaluations:
         self.note = f"evaluated {returns.mean():.3f}"
 
     def parts(self) -> dict[str, PyTree]:
-        """Return the best policies for a checkpoint, see `Run.best`."""
+        """Return the best policies, as a part of a checkpoint, see `Run.best`."""
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing: no evaluation writes a file."""
 
 
 class Videos:
-    """Video of an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
+    """Records an episode of the first seed every `every` updates, in RUN/videos/UPDATE.gif.
 
     The level is always the same. A thread draws; videos show at most `MOMENTS` steps.
     """
@@ -149,10 +149,10 @@ class Videos:
         animate(self._env, shown, self._folder / f"{update:08d}.gif")
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Log records have no entry for videos."""
+        """Do nothing: log records have no entry for videos."""
 
     def parts(self) -> dict[str, PyTree]:
-        """Checkpoints contain no videos."""
+        """Return no part: checkpoints contain no videos."""
         return {}
 
     def end(self) -> None:
@@ -165,7 +165,7 @@ class Videos:
 def looks(
     run: Run, learner: Learner[Any], options: Options[Any], done: int, runners: Any
 ) -> list[Evaluations | Videos]:
-    """Return the evaluations and videos of a run that starts after update `done`."""
+    """Return the evaluations and videos that a run does from update `done` on."""
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if options.eval_every or best is not None:

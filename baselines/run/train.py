@@ -24,9 +24,9 @@ EXAMPLES = (
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
     """Train from the command line; return the exit code.
 
-    `callback` receives each log record, a dictionary, once it is written (in process 0). If it
-    returns a true value, training ends after the current updates, as usual with a checkpoint and
-    the evaluation.
+    In process 0, `callback` receives each log record, a dictionary, once it is written. If it
+    returns a true value, training ends after the current updates, with a checkpoint and the final
+    evaluation as usual.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:

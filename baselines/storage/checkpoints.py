@@ -1,4 +1,4 @@
-"""Checkpoints: Orbax arrays and a manifest of their environment, files, hashes and shapes.
+"""Checkpoints: Orbax arrays, and a manifest with the environment, files, hashes and shapes.
 
 A checkpoint is written under a temporary name and renamed when it is complete, so a failed save
 leaves earlier checkpoints intact. The manifest is verified before any array is read. Nothing is
@@ -26,7 +26,7 @@ from jaxenvs.core.memory import machine_memory
 
 from . import older
 
-KEPT = 2  # the newest, and the one before in case the newest is damaged
+KEPT = 2  # number of checkpoints kept: the previous one replaces the newest if that is damaged
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 2**24  # bytes
 
@@ -36,7 +36,7 @@ class RunError(ValueError):
 
 
 def saved(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first; each is named by its update."""
+    """Return the checkpoints in a folder, oldest first; the name of each is its update."""
     found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
     return sorted(
         (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)
@@ -44,7 +44,7 @@ def saved(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> int:
-    """Return the update of the newest checkpoint in a folder, 0 without one."""
+    """Return the update of the newest checkpoint in a folder, or 0 if there is none."""
     return max((int(path.name) for path in saved(folder)), default=0)
 
 
@@ -52,7 +52,7 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     """Write trees of arrays as the checkpoint of `update`; raise `RunError` on failure."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        return  # resumed runs are bit-identical, so this is the same state
+        return  # the resumed run repeated this update bit for bit, so the state is the same
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
@@ -79,9 +79,10 @@ def restore(
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
     """Read the newest intact checkpoint; return its update and NumPy arrays like `shapes`.
 
-    Damaged checkpoints are skipped with a message. Raises `RunError` if none is intact, or if it
-    was made for another environment than `made_for`, or with other shapes. With `optional`, missing
-    trees are omitted; `replaceable` trees are omitted if missing or of other shapes.
+    Damaged checkpoints are skipped with a message. Raises `RunError` if none is intact, or if the
+    newest intact one was made for an environment other than `made_for` or has other shapes. With
+    `optional`, trees that the checkpoint lacks are omitted from the result; `replaceable` trees are
+    also omitted if their shapes differ.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
@@ -101,7 +102,7 @@ def restore(
 
 
 def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write one checkpoint, its manifest last."""
+    """Write one checkpoint; the manifest is written last."""
     arrays = {name: _by_path(tree) for name, tree in trees.items()}
     arrays = {name: jax.tree.map(np.asarray, leaves) for name, leaves in arrays.items()}
     path.mkdir(parents=True)
@@ -119,7 +120,7 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
 
 
 def damage(path: Path) -> str | None:
-    """Return a description of damage to a checkpoint's files, or None."""
+    """Describe the damage to a checkpoint's files; return None if they are intact."""
     try:
         known = _manifest(path)["files"]
     except (OSError, ValueError, RecursionError) as error:
@@ -175,7 +176,7 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
 def _read(
     path: Path, shapes_to_read: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Read leaves of these shapes, by tree and name."""
+    """Read the leaves `shapes_to_read[tree][name]`; return NumPy arrays with the same keys."""
     found = {}
     with _checkpointer() as checkpointer:
         for name, leaves in shapes_to_read.items():
@@ -192,7 +193,7 @@ def _read(
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint by its name in the manifest."""
+    """Read every array of a checkpoint; the keys are the names in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -235,7 +236,10 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
 
 
 def _checkpointer() -> ocp.StandardCheckpointer:
-    """Return a checkpointer for this process alone: only process 0 writes, and each reads."""
+    """Return a checkpointer that does not wait for other processes.
+
+    Only process 0 writes checkpoints, and each process reads them separately.
+    """
     this = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
         primary_host=this, active_processes={this}, barrier_sync_key_prefix=f"process{this}"
@@ -254,13 +258,13 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _by_path(tree: PyTree) -> dict[str, Any]:
-    """Return leaves by the names of their paths, so files depend on no Python class."""
+    """Return the leaves, named by their tree paths, so that files depend on no Python class."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Return the leaves with elements: Orbax rejects empty ones, which the manifest describes."""
+    """Return the non-empty leaves; Orbax rejects empty ones, so only the manifest lists them."""
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# Fields that older files lack, with the values of their runs.
+# Fields that older files lack -> the values that their runs had.
 OLDER: dict[str, Any] = {"algorithm": "ppo", "tracking": {}, "sweep": {}, "params": {}}
 KINDS = {
     "id": str,

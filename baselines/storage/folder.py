@@ -12,7 +12,7 @@ WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """Raise `RunError` unless a directory is empty, or holds a run and `overwrite` is set."""
+    """Raise `RunError` unless `path` is missing or empty, or holds a run and `overwrite` is set."""
     if not path.exists() or _is_empty(path):
         return
     if not (path / "config.json").is_file():
@@ -34,7 +34,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a directory is empty but for leftovers of an interrupted `Run.create`."""
+    """Return whether a directory is empty, apart from leftovers of an interrupted `Run.create`."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

@@ -17,9 +17,10 @@ from .runs import Run
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
-    """Load a run's learned cost-to-go as a function of (instance, board); seeds count from 0.
+    """Load a run's learned cost-to-go as a function of (instance, board).
 
-    Raises `RunError`, which says how to fix the run.
+    `seed` is the index of the seed, from 0. Raises `RunError` with a message that tells the user
+    how to fix the run.
     """
     return functools.partial(davi.cost_to_go, *trained(run_dir, seed, ("davi",)))
 
@@ -29,7 +30,8 @@ def load_q(
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
     """Load the learned costs of all actions (run with `--q`) as a function of (instance, board).
 
-    Raises `RunError`, which says how to fix the run.
+    `seed` is the index of the seed, from 0. Raises `RunError` with a message that tells the user
+    how to fix the run.
     """
     learner, weights = trained(run_dir, seed, ("davi",))
     if not learner.settings.q:
@@ -40,7 +42,7 @@ def load_q(
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
 ) -> tuple[Learner[Any], PyTree[Array]]:
-    """Return the learner of a run that one of `algorithms` trained, and the weights of a seed."""
+    """Return a run's learner and the weights of a seed; `RunError` if not by `algorithms`."""
     run = Run.open(run_dir)
     name = run.config.algorithm
     if name not in algorithms:

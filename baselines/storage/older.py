@@ -1,7 +1,7 @@
 """Layout of older checkpoints: where they store leaves that have moved since.
 
-The scales of values (value_scales.py) are part of the weights. Older versions saved them with the
-rest of the runner, and not at all with the best policy of `--eval-every`.
+The scales of values (value_scales.py) are part of the weights. Older versions of jaxenvs saved them
+with the rest of the runner, and did not save them with the best policy of `--eval-every`.
 """
 
 import re
@@ -10,22 +10,22 @@ from typing import Any
 import jax
 import numpy as np
 
-MOVED = {  # (tree, leaf) today: (tree, leaf) in older versions
+MOVED = {  # (tree, leaf) in this version -> (tree, leaf) in older versions
     ("weights", "scales.targets"): ("learner", "scale"),
     **{
         ("weights", f"scales.rewards.{name}"): ("learner", f"gains.{name}")
         for name in ("number", "mean", "variance")
     },
 }
-NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))  # tree and leaves
+NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))  # tree, and pattern of its leaves
 
-Leaves = dict[str, dict[str, Any]]  # arrays or their shapes, by tree and leaf
+Leaves = dict[str, dict[str, Any]]  # arrays or their shapes: leaves[tree][leaf]
 
 
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
-    """Return the shapes of the leaves to read, by the checkpoint's trees and names.
+    """Return the shapes of the leaves to read, with the checkpoint's names of trees and leaves.
 
-    `stored` describes the checkpoint's leaves, see `shape`.
+    `stored` describes the checkpoint's leaves as text, see `shape`.
     """
     stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
@@ -33,7 +33,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                if old_tree not in stored_shapes:  # trees are read whole
+                if old_tree not in stored_shapes:  # Orbax reads a tree as a whole
                     stored_shapes[old_tree] = {
                         k: shape(text) for k, text in stored[old_tree].items()
                     }
@@ -44,7 +44,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
-    """Return the leaves by their names in this version; NaN for leaves that were never saved."""
+    """Return the leaves with their names in this version; NaN for leaves that were never saved."""
 
     def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:
         if leaf in found[tree]:

@@ -1,10 +1,10 @@
 """Directory of a run: its configuration, log, checkpoints and results.
 
     config.json   environment, seeds, settings, versions        log.jsonl   one record per update
-    curve.png     return over steps, a line per seed            eval.json   the final evaluation
+    curve.png     return over steps, one curve per seed         eval.json   the final evaluation
     replay.html   recorded episodes, with --html                videos/     with --video-every
     log.csv, tensorboard/, wandb/   copies of the log, with --log
-    checkpoints/  the last two states of the run; each is written elsewhere and then renamed
+    checkpoints/  the last two training states; each is written under a temporary name, then renamed
 
 `jaxenvs watch` and other readers rely on these names.
 """
@@ -54,14 +54,14 @@ class Config:
     """Configuration of a run, the content of config.json."""
 
     id: str
-    fields: dict[str, Any]  # constructor fields other than the id's
+    fields: dict[str, Any]  # constructor fields of the environment that differ from the id's
     seed: int  # first seed; the others count up from it
-    seeds: int
+    seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # see `options.TRACKING`
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values by setting
-    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params without defaults
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params given by --param
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
@@ -79,8 +79,8 @@ class Config:
     def env_fields(self) -> dict[str, Any]:
         """Constructor fields, with `obs="image"` where an old file omits `obs`.
 
-        The image was every grid's default before grids with a mission got `dict`. Runs have named
-        their observation since then (see `options.config`).
+        Before environments with a mission observed a `dict` by default, all grids observed the
+        image. Since that change, `options.config` writes `obs` into config.json.
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
@@ -96,7 +96,7 @@ class Config:
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
-        """Swept settings and seed of each agent, in the order of arrays with an axis of seeds.
+        """Swept settings and seed of each agent, in the order of the seeds axis of all arrays.
 
         Each combination of swept values has the same seeds.
         """
@@ -107,7 +107,7 @@ class Config:
 
     @property
     def seeds_of_each(self) -> int:
-        """Seeds of each combination of swept settings."""
+        """Number of seeds of each combination of swept settings."""
         return self.seeds // math.prod(map(len, self.sweep.values()))
 
     @property
@@ -125,7 +125,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """Environment as text that is equal for equal environments."""
+        """Environment as text: the id and its sorted keywords, equal for equal environments."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
@@ -137,13 +137,13 @@ def load_policy(
     params: Mapping[str, Any] = types.MappingProxyType({}),
     simulations: int | None = None,
 ) -> Policy:
-    """Load the policy of a run's seed, counted from 0.
+    """Load the trained policy of one seed of a run; `seed` is its index, from 0.
 
-    By default the newest one; with `best` the one with the highest return among the evaluations of
+    Loads the newest weights, or with `best` those with the highest return among the evaluations of
     `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero and AlphaZero
     act by a search: `simulations` None is the number used in training, 0 turns the search off.
-    `params` replace params of the environment by name. Raises `RunError`, which says how to fix the
-    run.
+    `params` replaces environment params by name. Raises `RunError` with a message that tells the
+    user how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -172,7 +172,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return the newest weights of a seed, or the best ones by its evaluations."""
+    """Return the newest weights of a seed, or those of its best evaluation."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -202,7 +202,7 @@ def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
-    """Return the network of a run, and the shapes of the weights of all its seeds."""
+    """Return a run's network, and the shapes of its weights with a leading axis of seeds."""
     try:
         network = registry.network(row, env, run.config.settings)
         shapes = jax.eval_shape(
@@ -220,17 +220,17 @@ def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run's directory with its configuration."""
+    """Directory of a run and the configuration in it."""
 
     path: Path
     config: Config
     made: tuple[Path, ...] = dataclasses.field(
         default=(), compare=False
-    )  # directories that `create` made
+    )  # directories that `create` made, including parents
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
-        """Create the directory; one that holds a run needs `overwrite`."""
+        """Create the directory; `overwrite` is required if it already holds a run."""
         path = Path(path)
         folder.check_free(path, overwrite)
         folder.remove(path)
@@ -244,12 +244,12 @@ class Run:
         return run
 
     def discard(self) -> None:
-        """Remove the directory of `create`, unless it has log records or checkpoints."""
+        """Remove the directories that `create` made, unless log or checkpoints were written."""
         if self.records() or checkpoints.saved(self.checkpoints):
             return
         folder.remove(self.path)
         for made in self.made:
-            with contextlib.suppress(OSError):  # it has other files
+            with contextlib.suppress(OSError):  # the directory has other files
                 made.rmdir()
 
     @classmethod
@@ -286,7 +286,7 @@ class Run:
         return f"Saved after update {update}; continue with: {program()} train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:
-        """Raise `RunError` unless this is one of the run's seeds, counted from 0."""
+        """Raise `RunError` unless `seed` is the index of one of the run's seeds."""
         seeds = self.config.seeds
         if not 0 <= seed < seeds:
             allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
@@ -308,7 +308,7 @@ class Run:
         self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
 
     def append(self, name: str, text: str) -> None:
-        """Append a text to a file completely or not at all."""
+        """Append text to a file, either all of it or none."""
         lines = text.encode()
         with (self.path / name).open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
@@ -334,9 +334,9 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Remove the evaluation and log records after `update`, which training will repeat.
+        """Remove the final evaluation and the log records after `update`; training repeats them.
 
-        Also remove temporary files left by processes that died while writing.
+        Also removes temporary files left by processes that died while writing.
         """
         folders = (self.path, self.path / "videos")
         for left in (*itertools.chain(*map(unfinished, folders)), self.path / "eval.json"):
@@ -356,7 +356,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """True once a checkpoint was saved; a missing directory counts as one that was moved."""
+        """Whether a checkpoint was saved; True also if the directory is missing (moved away)."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -374,7 +374,7 @@ class Run:
         return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
 
     def weights(self, learner: Any, seed: int) -> PyTree[Any]:
-        """Return the newest weights of a seed, counted from 0, as `learner` trained them."""
+        """Return the newest weights of the seed with this index; `learner` defines their shapes."""
         self.check_seed(seed)
         keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
         shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
@@ -382,9 +382,9 @@ class Run:
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
 
     def best(self, weights: PyTree) -> dict[str, Any] | None:
-        """Return the best policies evaluated during training; None before the first evaluation.
+        """Return each seed's best evaluation during training; None before the first evaluation.
 
-        They have `weights` (shaped like the argument), `return` and `update` for each seed.
+        The dict has `weights` (shaped like the argument), and `return` and `update`, (seeds,).
         """
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}

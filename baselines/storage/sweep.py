@@ -1,7 +1,7 @@
 """Sweeps: several combinations of settings train in one program, each with the same seeds.
 
-Swept settings are arrays of the program with one element per agent, so all combinations share one
-compilation. The axis of seeds becomes an axis of agents, in the order of `Config.agents`.
+Swept settings are input arrays of the program with one element per agent, so all combinations share
+one compilation. The axis of seeds becomes an axis of agents, in the order of `Config.agents`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import numpy as np
 from ..registry import ALGORITHMS
 from .runs import Config, RunError
 
-BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # with geometric ranges
+BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # settings with geometric ranges
 DIGITS = 4  # significant digits of the values in a range
 
 
@@ -63,7 +63,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    shown = {f"{value:g}" for value in found}  # as in agents' names
+    shown = {f"{value:g}" for value in found}  # format of agents' names, which must differ
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(
             f"--sweep {text}: give one or more finite values that differ in their first six digits"
