@@ -45,8 +45,8 @@ def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
 
 
 def timed(
-    pictures: Iterable[tuple[Picture, float]], rate: float, least: int = 1
-) -> Iterator[tuple[Picture, int]]:
+    pictures: Iterable[tuple[np.ndarray, float]], rate: float, least: int = 1
+) -> Iterator[tuple[np.ndarray, int]]:
     """Round the pictures' durations from seconds to units of 1 / `rate`, at least `least` units.
 
     Rounding errors do not add up. Raises `ValueError` without pictures or for different shapes.
