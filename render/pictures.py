@@ -23,7 +23,7 @@ END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
 MOST_BOARDS = 64  # default maximum of boards drawn from a batch
 MOST_TILE = 512  # largest side of a cell, in pixels
 REPLAYS = (".html", ".htm")
-_NEEDED = {".gif": ["PIL"]}  # packages of a format; `animation.suffix` checks those for videos
+_NEEDED = {".gif": ["PIL"]}  # packages a format needs; `animation.suffix` checks videos
 AT_ONCE = 16  # states painted in one call; the painter is compiled for this number
 
 
@@ -195,7 +195,7 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return where an episode begins, bool (times, boards): where the clock did not advance."""
+        """Return where an episode begins, bool (times, boards): where `time` did not increase."""
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 

@@ -1,4 +1,4 @@
-"""Draw a session as the window and screenshots show it, without a display.
+"""Draw a session, for the window and for screenshots; no display is needed.
 
 The board or wall of boards is on the left, the panel on the right, the history bar at the bottom.
 """
@@ -24,7 +24,7 @@ BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # sizes in points
 GAP = 8  # points between the boards of a wall, and between their labels
 LARGEST_TILE = 96  # largest side of a cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
-DESIGNED = (880, 620)  # the smallest window with scale 1, unless everything fits into less
+DESIGNED = (880, 620)  # window size of scale 1; a larger scale needs a proportionally larger one
 # The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.
 # While boards take less than LEAST_BOARD of the window's shorter side, any of SCALES is allowed.
 SHRINK, GROWTH = 0.8, 1.2
@@ -52,7 +52,10 @@ class Layout(NamedTuple):
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
-        """Return the place of a single board at a position, if actions are places."""
+        """Return the place (row, column) of a single board at a position in the window.
+
+        None outside the board, or if the environment is not played by pointing.
+        """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
             return None
@@ -60,7 +63,7 @@ class Layout(NamedTuple):
         return y * pointing.rows // board.height, x * pointing.columns // board.width
 
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
-        """Return the rectangle of a place."""
+        """Return the rectangle of a place of a single board."""
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
             return board

@@ -22,7 +22,7 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board, in addition to the actions 0, 1, ...
+BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board other than the actions 0, 1, ...
 NO_ACTION = -1  # action of the first state of an episode, to which no action led
 UNNAMED = -2  # index of a pilot's action in an environment whose actions are not discrete
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds to choose from, in steps per second
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """True if the episode ends at this moment."""
+        """True if the episode ends at this time step."""
         return self.terminated | self.truncated
 
 

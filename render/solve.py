@@ -48,8 +48,8 @@ TAKES = {
     "bidirectional": ("node_budget", "terminate"),
 }
 LARGEST_LEVEL = 2**16  # maximum size of an --instance, in bytes
-LONGEST_MESSAGE = 500  # most characters of an error that quotes a level
-WIDTH = 96  # most columns of a line of printed actions
+LONGEST_MESSAGE = 500  # maximum length of an error that quotes a level, in characters
+WIDTH = 96  # maximum width of a line of printed actions, in columns
 LONGEST = 4096  # maximum solution length; beam search keeps its default instead
 
 
@@ -198,7 +198,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
-    """Return whether the plan solves the real puzzle, and the final board."""
+    """Return whether the plan of a learned model solves the real puzzle, and the final board."""
     from jaxenvs.baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
@@ -263,7 +263,7 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Convert the level to the planner's domain."""
+    """Convert the level to the boards of the planner's learned model."""
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))
     return jax.tree.map(lambda leaf: leaf[0], seen)

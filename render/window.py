@@ -26,11 +26,11 @@ from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of a held key, in ms
-SAVED_MOMENTS = 500  # most time steps up to the cursor that the key G saves
-SAVING_TAKES = 60.0  # seconds that closing waits for an unfinished file
+SAVED_MOMENTS = 500  # maximum number of time steps that the key G saves, up to the cursor
+SAVING_TAKES = 60.0  # maximum seconds that `close` waits for a file being written
 LONG = 0.15  # seconds after which a job shows the busy screen
 PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between checks of a job, before and after LONG
-MAX_QUEUED = 100  # most events that wait while a job runs
+MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
     "no display to open a window on; write a file with --gif out.gif, or run the command under "
     "`xvfb-run`"
@@ -211,7 +211,7 @@ class Window:
         return screen.draw(controller, size) if stale and controller.open else None
 
     def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Advance the in-between picture of the latest action; return whether to draw."""
+        """Advance the animation of the latest action by some seconds; return whether to draw."""
         session = controller.session
         if session.cursor != self.seen:
             is_next = session.cursor == self.seen + 1 and controller.zoomed

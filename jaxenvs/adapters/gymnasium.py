@@ -65,7 +65,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._compile()
         self._key: Array | None = None
         self._number = 0  # number of the step, folded into the key of that step
-        self._fresh = True  # whether the number was already used for a reset
+        self._fresh = True  # whether a reset, not a step, used the current number
         self._state: Any = None
         self._over = False
 

@@ -41,7 +41,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-FINAL = ("final_obs", "final_mask")  # entries of a batch's info that Gymnasium has in another form
+FINAL = ("final_obs", "final_mask")  # entries of `info` whose form differs in Gymnasium
 Mask = Bool[np.ndarray, " num_envs"]
 
 
@@ -80,7 +80,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        self._numbers = np.zeros(num_envs, np.uint32)  # per environment; see `GymnasiumEnv`
+        self._numbers = np.zeros(num_envs, np.uint32)  # step numbers, see `GymnasiumEnv`
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
         self._state: Any = None
@@ -260,7 +260,7 @@ def to_gymnasium_vec(
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
     """Return the compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
-    folded = jax.vmap(jax.random.fold_in)  # function of the environments' keys and step numbers
+    folded = jax.vmap(jax.random.fold_in)  # folds step numbers into keys, per environment
 
     def mask(state: Any, params: Any) -> Array | None:
         if not has_illegal(venv.env):

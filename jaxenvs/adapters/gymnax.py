@@ -154,14 +154,14 @@ def to_gymnax(
 
     `legacy` returns gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
     expect. `auto_reset=False` leaves resets to a wrapper, such as craftax's optimistic resets. Both
-    work with gymnax 0.0.9 and later: only its spaces and its base class are used.
+    interfaces work with gymnax 0.0.9 and later: only its spaces and base class are used.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that samples like jaxenvs' `Box`: all integers, and both booleans."""
+    """A `Box` of gymnax that samples as jaxenvs' `Box` does: any integer, True as well as False."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)

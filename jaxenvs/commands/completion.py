@@ -23,7 +23,7 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-KINDS = ("ids", "families", "puzzles")  # the lines of the cache file
+KINDS = ("ids", "families", "puzzles")  # kinds of words; the cache file has one line for each
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
 # Options at the start of a line of help, in a box or not; help texts are indented further.

@@ -17,8 +17,8 @@ from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # without a version in some packages
-# A full stop after two letters or a closing mark; "..." and "e.g." do not end a sentence.
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # aliases may lack a version
+# A sentence ends with a full stop after two letters or closing marks: not with "..." or "e.g.".
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
@@ -223,8 +223,8 @@ def classes(family: str | None = None) -> dict[type[Env], list[str]]:
 def representatives(family: str | None = None) -> list[str]:
     """Return one id of each class, for benchmarks and pictures, in the order of `list`.
 
-    The id registered with `representative=True`, such as the size that papers quote; else the id
-    that sets no fields; else the last in order, usually the largest.
+    It is the id registered with `representative=True`, such as the size that papers quote; else
+    the id that sets no fields; else the last in order, usually the largest.
     """
     found = []
     for ids in classes(family).values():

@@ -20,8 +20,9 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 # Size of a batch's states, in bytes, up to which a GPU makes a new state for every row and selects
 # faster than it lists the done rows: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
-# The same limit if a level is also generated for each row: at 65,536 rows DoorKey (5 MB) is as fast
-# with `fresh`, and rule worlds of `xland` (11 MB) are twice as fast with `exact` (H200).
+# The limit for `auto`, where a level is also generated for each row. At 65,536 rows on an H200,
+# `fresh` is as fast as `exact` for DoorKey (states of 5 MB), and half as fast for rule worlds of
+# `xland` (11 MB).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]

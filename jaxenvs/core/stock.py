@@ -31,9 +31,10 @@ SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows (environments
 class Stock(Struct):
     """A ring buffer of first states."""
 
-    states: Any  # first axis: the ring's size plus one chunk, where writes to a full ring go
-    # Index of the next unused state, number of unused states, chunks made, and a hash of the params
-    # of the states. One array, because each separate number would be copied by its own kernel.
+    states: Any  # ring, then one chunk of unused space for writes to a full ring
+    # Index of the next unused state, number of unused states, number of chunks made, and a hash
+    # of the params with which the states were made. One array, because each separate number would
+    # be copied by its own kernel.
     counters: Int32[Array, "4"]
 
 
@@ -42,8 +43,8 @@ class _Trip(NamedTuple):
 
     rows: Any  # states of the batch
     states: Any  # states of the ring
-    # Index of the next unused state, number of unused states, chunks made, rows served, levels
-    # rejected since the last accepted one.
+    # Index of the next unused state, number of unused states, number of chunks made, number of
+    # rows served, and number of levels rejected since the last accepted one.
     counters: Int32[Array, "5"]
 
 

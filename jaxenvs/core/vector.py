@@ -33,9 +33,9 @@ class VectorState(Struct):
     """State of a batch: every leaf of `env` has the batch as its first axis."""
 
     env: Any
-    ended: UInt8[Array, " num_envs"] | None  # with `next_step`: 1 where the episode is done
-    pool: Any  # with `pool`: prepared levels, first axis of length pool_size
-    stock: Stock | None = None  # with `stock`: prepared first states
+    ended: UInt8[Array, " num_envs"] | None  # 1 where the episode is done; None unless `next_step`
+    pool: Any  # prepared levels (first axis: pool_size); None unless the source is `pool`
+    stock: Stock | None = None  # prepared first states; None unless the source is `stock`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,7 +354,7 @@ def make_vec(
 
 
 def usual_source(env: Env) -> str:
-    """Return the default reset source of a batch on this machine."""
+    """Return the default reset source of a batch that restarts by itself, on this machine."""
     expensive = env.reset_source == "exact"
     return "stock" if expensive and has_accelerator() else env.reset_source
 

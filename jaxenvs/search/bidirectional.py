@@ -118,7 +118,7 @@ def bidirectional(
 
 
 def _places(puzzle: Any, levels: PuzzleLevel) -> int:
-    """Return the number of predecessors; raise `TypeError` if the puzzle has none."""
+    """Return the number of predecessors per board; raise `TypeError` if the puzzle has none."""
     one = jax.tree.map(lambda leaf: leaf[0], levels)
     try:
         board = jax.eval_shape(puzzle.goal, one.instance)

@@ -12,7 +12,7 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-FINE = 0.25  # priority difference that does not matter, as a fraction of the cheapest action's cost
+FINE = 0.25  # default bucket width, as a fraction of the cheapest action's cost (times weight > 1)
 
 
 class Settings(NamedTuple):
@@ -25,7 +25,7 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # whether an open entry is one action of a node (Q*), not the node
-    bucket_width: float | None = None  # priority difference that does not matter, if given
+    bucket_width: float | None = None  # priority difference below which order does not matter
     # Whether this is one of the two searches of `bidirectional`, which decides when they end.
     to_middle: bool = False
 
@@ -49,7 +49,7 @@ class Search(NamedTuple):
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Return the number of rows of the store: the budget and the nodes of one iteration."""
+    """Return the number of rows of the store: the budget plus the nodes of one iteration."""
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -139,14 +139,17 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the finest width of ranges, and the middle and width of the first ranges."""
+        """Return the smallest bucket width, and the middle and width of the first bucket ranges.
+
+        `bounds` are the heuristics of the start boards.
+        """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
         elif self.coarse:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # wide ranges until costs are known
+        else:  # wide buckets until costs are known
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
@@ -186,7 +189,7 @@ class Engine:
     ) -> tuple[Nodes, Array, Array]:
         """Return the children of the entries, grouped by entry, the most expensive entry first.
 
-        Also returns which are valid, and the smallest priority difference that matters.
+        Also returns which of them are valid, and the smallest bucket width (see `finest`).
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -264,8 +267,8 @@ class Engine:
     ) -> Search:
         """Apply the heuristic to the rows from `first` on, record goals and queue the others.
 
-        moved: (entries, mask, flag). If the flag is set, the masked entries move to new ranges
-            instead.
+        moved: (entries, mask, flag). If the flag is set, the masked entries are instead queued
+            again, in the new ranges of the open list.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -348,7 +351,7 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return the goal cost at or below which entries of this priority are not expanded."""
+        """Return a bound per priority: an entry is expanded only if the best goal costs more."""
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)

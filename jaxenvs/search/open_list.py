@@ -21,7 +21,7 @@ SMALL = 1 << 14
 LARGE_PAGE = 4096  # entries per page in a larger pool
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-LEAST = np.finfo(np.float32).tiny  # smallest width of a range; a smaller one would count as 0
+LEAST = np.finfo(np.float32).tiny  # smallest width of a range; a subnormal number may count as 0
 UNKNOWN = np.float32(1e30)  # width of the ranges before costs are known
 GROWTH = 16.0  # largest factor between the widths of successive ranges
 CROWD = 4  # a bucket is crowded if it holds more than this many batches
@@ -39,7 +39,7 @@ class OpenList(NamedTuple):
     edges: Float32[Array, " buckets"]  # lowest priority of each bucket; -inf for the first
     width: Float32[Array, ""]  # distance between edges
     lowest: Float32[Array, ""]  # lowest priority pushed since the ranges last changed
-    highest: Float32[Array, ""]  # highest priority pushed since then
+    highest: Float32[Array, ""]  # highest priority pushed since the ranges last changed
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:

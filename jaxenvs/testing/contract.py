@@ -26,7 +26,7 @@ from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
 try:
     from jax import enable_x64
-except ImportError:  # before jax 0.8
+except ImportError:  # location before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 BATCH = 4  # environments in a batch
@@ -64,7 +64,7 @@ def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str
 
 
 def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
-    """Check that fuzzing, which also takes illegal and invalid actions, breaks no rule."""
+    """Check that no step of random play, also with illegal and invalid actions, breaks a rule."""
     found = fuzz(subject.env, steps=steps, seed=seed)
     broken = {rule: count for rule, count in found.broken.items() if count}
     assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
@@ -76,7 +76,7 @@ def check_value(subject: Subject) -> None:
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
     try:
-        setattr(env, "anything", None)  # noqa: B010 - a type checker knows better
+        setattr(env, "anything", None)  # noqa: B010 - type checkers reject a plain assignment
     except dataclasses.FrozenInstanceError:
         pass
     else:
@@ -236,7 +236,10 @@ def check_one_compilation(subject: Subject) -> None:
 
 
 def check_time_limit(subject: Subject) -> None:
-    """Check that limits truncate, may differ within a batch, and yield to termination."""
+    """Check that an episode is truncated at its time limit, unless the same step terminates it.
+
+    The environments of the batch have different limits.
+    """
     env = subject.env
     given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
     params = limited(stack([env.default_params] * BATCH), given)
@@ -256,7 +259,10 @@ def check_time_limit(subject: Subject) -> None:
 
 
 def check_ending(subject: Subject) -> None:
-    """Check that `ending` terminates the task at its last action, also at the time limit."""
+    """Check that exactly the last action of `ending` terminates the episode.
+
+    Played twice: with the default time limit, and with one that the last action reaches.
+    """
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
@@ -284,7 +290,7 @@ def check_rows(subject: Subject) -> None:
 
 
 def _play_batch(env: Env, rows: int) -> PyTree:
-    """Play five steps with a time limit of two, so that every episode ends in between."""
+    """Play five steps with a time limit of two, so that every environment restarts twice."""
     venv = make_vec(env, rows)
     params = limited(venv.default_params, np.int32(2))
     actions = jax.vmap(env.action_space.sample)(jax.random.split(jax.random.key(7), rows))
@@ -302,7 +308,7 @@ def _play_batch(env: Env, rows: int) -> PyTree:
 
 
 def check_sight(subject: Subject) -> None:
-    """Check `fully_observed`: states with equal observations may only differ in their clocks."""
+    """Check `fully_observed`: states with equal observations may only differ in `time`."""
     env, params = subject.env, subject.env.default_params
     if not env.fully_observed:
         return
@@ -322,7 +328,7 @@ def check_sight(subject: Subject) -> None:
 
 
 def _without_clock(env: Env, state: Any) -> dict[str, Any]:
-    """Return the leaves of a state by name, without its time and the state of wrappers."""
+    """Return the leaves of a state by name, without `time` and the states of wrappers."""
     while isinstance(env, Wrapper):
         env, state = env.env, env.inner(state)
     leaves = jax.tree_util.tree_leaves_with_path(state)

@@ -163,7 +163,10 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether a masked action did anything other than the idle action, if any."""
+        """Return whether a masked action changed the state otherwise than `idle_action` would.
+
+        Without an idle action, it may only advance `time`.
+        """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):
             return jnp.zeros((), jnp.bool_)
