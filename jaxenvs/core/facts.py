@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # larger observations are described by their shape only
+MOST_NUMBERS = 400  # size above which only an observation's shape is described
 RGB = tuple[int, int, int]
 # How a panel draws a fact; text shows its label and value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]

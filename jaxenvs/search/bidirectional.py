@@ -150,7 +150,7 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """Two engines that take turns: the one with the lower priority at its front continues."""
+    """The two searches; each iteration continues the one with the lower open priority."""
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
@@ -187,7 +187,10 @@ class _Both:
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the nodes from row `first` on in the other side's store, and record meetings."""
+        """Look up the boards from row `first` on in the other side's store, and record meetings.
+
+        `ahead`: whether these are rows of the forward search.
+        """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
 
