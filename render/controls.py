@@ -19,7 +19,7 @@ class Binding(NamedTuple):
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
+GO_ON = ("space", "return")  # keys that, like R, start the next level after an episode
 TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # change of (row, column)
 

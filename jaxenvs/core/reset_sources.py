@@ -34,7 +34,7 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to save kernels.
+    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to launch fewer kernels.
 
     A large batch is `exact` everywhere: levels and a selection for all rows would take longer.
     """

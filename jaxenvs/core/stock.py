@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
 States are made in large batches, at the rate at which episodes end. Each is drawn with a separate
-key and depends on no episode, so episodes are as independent as with `exact`. The assignment of
-states to rows depends on the other rows of the batch.
+key and depends on no episode, so episodes are as independent as with `exact`. A row is one
+environment of the batch; which state a row gets depends on the other rows.
 """
 
 from typing import Any, NamedTuple

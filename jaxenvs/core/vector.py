@@ -231,7 +231,7 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each done environment, and carry over its statistics."""
+        """Begin a new episode in each done environment; carry over what `env.carry_over` keeps."""
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun

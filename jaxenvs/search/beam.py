@@ -82,7 +82,7 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # if unsolved, board 0, which has the lowest score
+    place = jnp.maximum(end.goal, 0)  # board 0 if unsolved: it has the lowest score
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),

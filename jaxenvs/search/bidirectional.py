@@ -94,8 +94,8 @@ def bidirectional(
     admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
         inconsistent.
     node_budget: nodes stored for both sides together.
-    terminate: "optimal" ends with a proof; "first" ends where the two sides first meet, at a
-        solution whose cost has no bound.
+    terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
+        the two sides first meet, without any guarantee on the solution's cost.
 
     For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
     puzzle without a single goal or predecessors. If unsolved, `board` has the lowest heuristic.
