@@ -157,7 +157,7 @@ def check_no_key(subject: Subject) -> None:
 
 
 def check_spaces(subject: Subject) -> None:
-    """Check that observations and rewards lie in their spaces, and that sampled actions are valid."""
+    """Check that observations and rewards lie in their spaces, and sampled actions are valid."""
     env, (first, steps) = subject.env, subject.episode
     space = env.observation_space
     assert space.contains(first.obs), f"the first observation is not in {space}"
