@@ -123,7 +123,7 @@ def _run(argv: list[str]) -> int:
     if options.watch:
         from .window import start_display
 
-        start_display()  # fails before a long search, not after it
+        start_display()  # raises without a display, before a long search
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
     result, seconds = _search(puzzle, level, options, planner)

@@ -297,7 +297,7 @@ class VectorEnv:
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
-            self.env.checked_params(params, where)  # raises
+            self.env.checked_params(params, where)  # raises if one is invalid
         axes = self.param_axes(params)
         rows = jax.tree.map(lambda leaf, axis: axis if axis is None else len(leaf), params, axes)
         for count in jax.tree.leaves(rows):

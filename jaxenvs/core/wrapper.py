@@ -58,7 +58,7 @@ class Wrapper(Env, kw_only=False):
     def __getattr__(self, name: str) -> Any:
         """Return a member of the wrapped environment that `Env` does not have."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
-            return object.__getattribute__(self, name)  # raises
+            return object.__getattribute__(self, name)  # raises AttributeError
         return _of_wrapper(self, getattr(self.env, name))
 
     @property

@@ -222,7 +222,7 @@ class Engine:
         return children, valid, finest
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
-        """Apply one action, by the domain's `apply` or a row of `neighbours`."""
+        """Apply one action, by the domain's `apply` if it has one, else by its `neighbours`."""
         apply = getattr(self.domain, "apply", None)
         if apply is not None:
             return apply(instance, board, action)
