@@ -130,7 +130,7 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 
 
 def legal(session: Session) -> list[int]:
-    """Return the numbers of the legal actions."""
+    """Return the indices of the legal actions."""
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()

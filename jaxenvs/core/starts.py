@@ -138,5 +138,5 @@ def along(mask: Array, leaf: Array) -> Array:
 
 
 def tree_bytes(tree: Any) -> int:
-    """Return the bytes of all arrays of a pytree."""
+    """Return the total size of the arrays of a pytree, in bytes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

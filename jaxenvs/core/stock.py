@@ -121,7 +121,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` for a ring of another length."""
+        """Raise `ValueError` if a state's ring has another length than this batch's."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(
