@@ -19,7 +19,7 @@ class Binding(NamedTuple):
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # like R, they start the next level at the end of an episode
+GO_ON = ("space", "return")  # keys that, like R, start the next level after an episode
 TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # change of (row, column)
 
@@ -49,7 +49,7 @@ class Controller:
         self.actions, self.pointing, _ = viewable(session.env)
         self.cursor: Place = (0, 0)  # the place at which keys act
         self.taken: Place | None = None  # the first place of an action that takes two
-        self.turned = 1.0  # fraction of the latest action in an in-between picture, see turning.py
+        self.turned = 1.0  # fraction of the latest action that is animated so far, see turning.py
         self.selected = 0  # index of the selected board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False

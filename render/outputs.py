@@ -25,7 +25,7 @@ def is_headless(options: argparse.Namespace) -> bool:
 
 
 def is_animation(options: argparse.Namespace) -> bool:
-    """Return whether --gif names an animation and not a single picture or nothing."""
+    """Return whether --gif is given and names an animation, not a single picture."""
     return bool(options.gif) and animation.suffix(options.gif) != animation.STILL
 
 

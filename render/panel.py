@@ -19,9 +19,9 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width of a column and its maximum height, in points
 FOOTER = 48  # height of the hint below the columns, in points
-ROUNDING = 1  # points by which blocks may overlap the footer
+ROUNDING = 1  # points by which blocks may overlap the footer, because heights are rounded
 VIEW = 144  # maximum height of the agent's view, in points
-MOST_ACTIONS = 8  # most actions whose probabilities are shown
+MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 
 
 def heights(controller: Controller) -> tuple[float, ...]:

@@ -234,7 +234,7 @@ def _check_look(where: str, env: Env, tile_size: int | None, params: Any) -> Non
     if tile_size is not None:
         checks.integer_field(where, "tile_size", tile_size, 1, MOST_TILE)
     if params is not None and jax.tree.structure(params) != jax.tree.structure(env.default_params):
-        env.checked_params(params, where)  # raises
+        env.checked_params(params, where)  # raises if one is invalid
 
 
 def _sequence(env: Env | VectorEnv, states: Any, where: str, boards: int) -> StateSequence:
@@ -297,7 +297,7 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the leaves as NumPy arrays; raise `TypeError` if they are not a state."""
     if jax.tree.structure(states) != jax.tree.structure(like):
-        checks.state_of(states, like, where)  # raises
+        checks.state_of(states, like, where)  # raises the `TypeError`
     return jax.tree.map(np.asarray, jax.device_get(states))
 
 

@@ -31,7 +31,7 @@ class Pilot:
 
     @property
     def is_random(self) -> bool:
-        """True if it ignores observations; its probabilities are then not shown."""
+        """True if the policy ignores observations; its probabilities are then not shown."""
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:

@@ -81,7 +81,7 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
-    """Return a function that takes the next step: by the next of `keys`, or a random action."""
+    """Return a function that takes the next step: with the next of `keys`, or at random if None."""
     if keys is None:
         return controller.session.forward
     rest: Iterator[str] = iter(keys.replace(",", " ").split())

@@ -47,7 +47,7 @@ class ReplayWriter:
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """Use the largest tiles that fit by default; smaller ones if the env draws no tiles."""
+        """Use by default the largest tiles that fit: up to 64 pixels (32 if not made of tiles)."""
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
             drawing.board_shape(env), WIDTH, WIDTH, largest

@@ -24,7 +24,7 @@ BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # sizes in points
 GAP = 8  # points between the boards of a wall, and between their labels
 LARGEST_TILE = 96  # largest side of a cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
-DESIGNED = (880, 620)  # smallest window with scale 1; a smaller one has it if everything fits
+DESIGNED = (880, 620)  # window size of scale 1; a larger scale needs a proportionally larger one
 # The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.
 # While boards take less than LEAST_BOARD of the window's shorter side, any of SCALES is allowed.
 SHRINK, GROWTH = 0.8, 1.2

@@ -27,7 +27,7 @@ NO_ACTION = -1  # action of the first state of an episode, to which no action le
 UNNAMED = -2  # index of a pilot's action in an environment whose actions are not discrete
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds to choose from, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history, which drops old moments
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history; old steps are dropped
 
 
 class Moment(NamedTuple):

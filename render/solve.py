@@ -123,7 +123,7 @@ def _run(argv: list[str]) -> int:
     if options.watch:
         from .window import start_display
 
-        start_display()  # fails before a long search, not after it
+        start_display()  # raises without a display, before a long search
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
     result, seconds = _search(puzzle, level, options, planner)
@@ -263,7 +263,7 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Convert the level to the boards of the planner's learned model."""
+    """Convert the level to the planner's search domain: the puzzle, or a learned model of it."""
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))
     return jax.tree.map(lambda leaf: leaf[0], seen)

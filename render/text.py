@@ -13,9 +13,9 @@ from jaxenvs.core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # most legal actions listed after every step
-DIGITS = 9  # longest number that is read as an action
-LETTERS = 60  # longest line that a message quotes in full
+MOST = 40  # maximum number of legal actions listed after every step
+DIGITS = 9  # maximum digits of a number that is read as an action
+LETTERS = 60  # maximum length of a line that a message quotes in full
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -104,7 +104,7 @@ def scene(session: Session) -> str:
 
 
 def _effects(session: Session) -> list[str]:
-    """Return lines for the facts that the latest action triggered, if the description has them."""
+    """Return a line for each fact that the latest action triggered and the description contains."""
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)
     return [f"Just now: {value}." for value in values if value in known]
@@ -130,7 +130,7 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 
 
 def legal(session: Session) -> list[int]:
-    """Return the numbers of the legal actions."""
+    """Return the indices of the legal actions."""
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()

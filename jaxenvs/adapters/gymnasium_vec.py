@@ -179,7 +179,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return rows
 
     def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:
-        """Give new keys to the environments with a seed, at first to all; return their mask."""
+        """Give new keys to the environments with a seed, or at first to all; return their mask."""
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
             seeds = [int(seed) + i for i in range(self.num_envs)]

@@ -1,4 +1,4 @@
-"""One environment with gymnax's interface: `step` resets itself, and the caller applies `vmap`.
+"""One environment with gymnax's interface: `step` restarts done episodes; callers apply `vmap`.
 
 Two versions of the interface: gymnax 1.0 (six values) and gymnax 0.0 (five values, `done` only).
 Deliberate differences: `terminated` and `truncated` are never both true; under `vmap`, levels are

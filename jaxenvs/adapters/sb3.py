@@ -28,7 +28,7 @@ MASKS = "action_masks"  # method that sb3-contrib's MaskablePPO calls
 
 
 class _Batch(GymnasiumVectorEnv):
-    """The batch; its error messages name `to_sb3_vec`."""
+    """The batch that `SB3VecEnv` steps; its error messages name `to_sb3_vec`."""
 
     MADE_BY = "to_sb3_vec"
 
@@ -103,7 +103,7 @@ class SB3VecEnv(VecEnv):
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        if not jax.tree_util.all_leaves([default]):  # not a param, or a struct of several arrays
+        if not jax.tree_util.all_leaves([default]):  # no param, or a struct of arrays
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
         is_shared = value.ndim == np.asarray(default).ndim

@@ -103,9 +103,9 @@ def _help(name: str, *argv: str) -> str:
 
 
 # Program for `sh`. Its arguments are the words of the command line up to the cursor; it prints the
-# completions of the last one. A first line "/" means that folders fit, too. The cache of words is
-# rewritten if a package was installed after it. `line` becomes the command, the last option and the
-# words after it.
+# completions of the last word. A first line "/" means that folders fit, too. The cache of words is
+# rewritten if a package was installed since. The variable `line` becomes the command, the last
+# option and the words after that option.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"
@@ -210,7 +210,7 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return the pattern for `case` that matches the line before a position."""
+    """Return the pattern of `case` for the words that precede a position of a command."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 

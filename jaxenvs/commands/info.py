@@ -63,7 +63,7 @@ def _table(section: Section, width: int) -> Iterator[str]:
 
 
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
-    """Return the widths of all columns but the last, and that of the last, 0 if it does not fit.
+    """Return the widths of all columns but the last, and the last one's width (0: does not fit).
 
     No column is narrower than its longest word, so that names can be searched for and copied.
     """

@@ -12,8 +12,8 @@ BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # value of --novelty
 SCALED = "scaled rewards"
 ADDED = {*BONUSES.values(), SCALED}  # additions to the learner that do not change the task
 LEAST = 0.05  # minimum gain of the mean return over random play's, in the task's units
-CHANCE = 0.001  # one-sided p-value of the successes below which a run has learned
-MARGIN = 3  # minimum difference of the returns in standard errors; p = 0.001, one-sided
+CHANCE = 0.001  # one-sided p-value of the successes below which they are significant
+MARGIN = 3  # minimum gain in standard errors of the difference; p = 0.001, one-sided
 FEW = 10  # with 1 to FEW - 1 successes the mean return is too uncertain to count
 UNLEARNED = (
     "Not learned: the mean return is less than 0.05 above random play's, or the difference may be "

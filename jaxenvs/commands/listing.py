@@ -55,7 +55,7 @@ def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
 
 
 def _searched(spec: registry.EnvSpec) -> str:
-    """Return the text in which words are searched."""
+    """Return the text of an id in which words are searched: names and summary."""
     return " ".join((spec.id, *spec.aliases, spec.summary))
 
 

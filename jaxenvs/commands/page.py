@@ -164,7 +164,7 @@ def _numbered(names: tuple[str, ...]) -> Rows:
 
 
 def _observations(spec: EnvSpec, env: Env) -> tuple[tuple[str, ...], Rows]:
-    """Return head and rows of the observation's arrays, for each value of the field `obs`."""
+    """Return the headings and rows of a table of observation arrays, for each value of `obs`."""
     head = ("array", "dtype", "shape", "values", "bytes")
     if not env.observations:
         return head, tuple(_arrays("observation", env.observation_space))

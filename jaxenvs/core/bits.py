@@ -37,7 +37,10 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values unchanged; they pass through one word, computed once (see `settled`)."""
+    """Return the values of fields (value, number of bits) unchanged.
+
+    They are packed into one word, which a CPU then computes only once (see `settled`).
+    """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]

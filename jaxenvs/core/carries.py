@@ -19,7 +19,7 @@ def as_carry(key: Key, tree: T) -> T:
 def varying_like(key: Key, leaf: Array) -> Array:
     """Under `shard_map`, make a leaf vary over the devices over which the key varies.
 
-    A constant of a new state, such as the clock at 0, is the same on all devices. It cannot be the
+    A constant of a new state, such as a `time` of 0, is the same on all devices. It cannot be the
     carry of a loop whose steps make it vary. A selection between two equal values marks it as
     varying, and the compiler removes the selection.
     """

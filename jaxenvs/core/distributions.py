@@ -164,7 +164,8 @@ class TanhGaussian:
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
         """Return the differential entropy in nats.
 
-        Gauss-Hermite quadrature gives the expected log-slope of tanh.
+        It is the Gaussian's entropy plus the expected log-derivative of `action`, which
+        Gauss-Hermite quadrature approximates.
         """
         mean, deviation = self.moments(outputs)
         points, weights = np.polynomial.hermite_e.hermegauss(NODES)

@@ -56,13 +56,13 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
-    writes the abstract members, which `make` requires. `step` adds the clock, the time limit,
-    dtypes and checks. Members for players, learners, batches and upstream packages have defaults,
-    in `jaxenvs.core.parts`.
+    writes the abstract members, which `make` requires. `step` counts `time`, applies the time
+    limit, casts dtypes and makes checks. Members for players, learners, batches and upstream
+    packages have defaults, in `jaxenvs.core.parts`.
     """
 
-    level_budget: ClassVar[int] = 1  # most levels drawn for a reset until one is accepted
-    # Action that replaces an illegal one; None: an illegal action only advances the clock.
+    level_budget: ClassVar[int] = 1  # maximum number of levels drawn for a reset
+    # Action that replaces an illegal one; None: an illegal action only increases `time`.
     idle_action: ClassVar[int | None] = None
     # Params that differ from the class's defaults, see `with_params`.
     given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)
@@ -81,7 +81,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     @property
     @abstractmethod
     def default_params(self) -> Params:
-        """Default parameters; a reproduced environment has those of its package."""
+        """Default parameters; those of `package` if the environment reproduces one."""
         raise NotImplementedError
 
     @property

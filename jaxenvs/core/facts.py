@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # larger observations are described by their shape only
+MOST_NUMBERS = 400  # size above which only an observation's shape is described
 RGB = tuple[int, int, int]
 # How a panel draws a fact; text shows its label and value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
@@ -68,7 +68,11 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def sentences(facts: Iterable[Fact]) -> list[str]:
-    """Return facts as sentences: the `sentence`s, one for all bars, one for all counts, others."""
+    """Return facts as sentences.
+
+    Facts of kind `sentence` come first, then one sentence for all bars, one for all counts, and
+    one for each other fact.
+    """
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
     bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]

@@ -15,7 +15,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
         return None
-    with contextlib.suppress(RuntimeError, OSError):  # a user without a home; a removed folder
+    with contextlib.suppress(RuntimeError, OSError):  # no home folder, or no working folder
         if given:
             return Path(given).expanduser().absolute()
         base = Path(variables.get("XDG_CACHE_HOME", ""))

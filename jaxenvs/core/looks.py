@@ -119,7 +119,7 @@ UNKNOWN = (
     Layer(WHOLE, (255, 0, 255)),
     Layer(union(block(0, 0, 1 / 2, 1 / 2), block(1 / 2, 1 / 2, 1, 1)), (0, 0, 0)),
 )
-AGENT = (  # facing right
+AGENT = (  # layers of the agent, facing right
     Layer(polygon((0, 0), (1, 1 / 2), (0, 1), (3 / 16, 1 / 2)), INK),
     Layer(polygon((9 / 64, 11 / 64), (7 / 8, 1 / 2), (9 / 64, 53 / 64), (19 / 64, 1 / 2)), WHITE),
 )

@@ -79,7 +79,7 @@ class _Given(property):
 
 
 def apply_to_defaults(cls: type) -> None:
-    """Make the `default_params` of a class, own or inherited, apply the given params."""
+    """Make the `default_params` that a class defines or inherits apply the given params."""
     own = inspect.getattr_static(cls, "default_params")
     is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
     if is_applied or _has_field_of_params(cls):

@@ -95,11 +95,12 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 
 
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
-    """Return the numbers below `count` in random order, for minibatches.
+    """Return the integers 0 to count - 1 in random order, for minibatches.
 
-    Sorts one array of words whose low bits are the numbers and whose high bits are random
-    (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Numbers with equal
-    random bits stay in order: one neighbour in 64 for 8,192 numbers, about half for 65,536.
+    Sorts one array of words whose low bits are these integers and whose high bits are random
+    (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Integers with equal
+    random bits stay in ascending order: about one in 64 pairs of neighbours if `count` is 8,192,
+    about half of them if it is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

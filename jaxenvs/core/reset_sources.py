@@ -21,8 +21,8 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 # faster than it lists the done rows: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # The limit for `auto`, where a level is also generated for each row. At 65,536 rows on an H200,
-# `fresh` is as fast as `exact` for DoorKey (states of 5 MB), and takes twice as long for rule worlds
-# of `xland` (11 MB).
+# `fresh` is as fast as `exact` for DoorKey (states of 5 MB), and half as fast for rule worlds of
+# `xland` (11 MB).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]
@@ -34,7 +34,7 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to save kernels.
+    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to launch fewer kernels.
 
     A large batch is `exact` everywhere: levels and a selection for all rows would take longer.
     """

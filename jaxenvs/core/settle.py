@@ -36,10 +36,10 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _by_loop(tree: Any) -> Any:
-    """Pass the values through a loop of zero iterations, a number hidden from the compiler.
+    """Pass the values through a loop of zero iterations; XLA cannot know that number.
 
-    On a CPU, XLA removes a plain barrier before fusion. The loop's body only swaps values of one
-    type, which costs nothing.
+    A plain `optimization_barrier` would not do: on a CPU, XLA removes it before fusion. The loop's
+    body only swaps values of one type, which costs nothing.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)

@@ -79,7 +79,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # NumPy: exact in 64 bits
+        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # NumPy compares 64 bits
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
         low, high, reachable = self._bounds_as(value.dtype)
@@ -92,11 +92,14 @@ class Box(Space):
         if np.issubdtype(self.dtype, np.floating):
             value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)  # NaN counts as 0
         low, high, _ = self._bounds_as(value.dtype)
-        nearest = jnp.clip(value, low, high).astype(self.dtype)  # clipped first: no cast wraps
+        nearest = jnp.clip(value, low, high).astype(self.dtype)  # clip first, or a cast could wrap
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Return the bounds clipped to a dtype of the same kind, and whether its range overlaps."""
+        """Return the bounds clipped to `dtype`, and whether its range overlaps all of them.
+
+        `dtype` is of the same kind (integer, float) as the space's.
+        """
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True
         most = min(np.iinfo(dtype).max, np.iinfo(np.int64).max)

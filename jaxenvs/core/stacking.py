@@ -12,9 +12,9 @@ from jaxtyping import Array
 def stacked(values: Sequence[Any]) -> Array:
     """Stack scalars of one dtype, as `jnp.stack` does.
 
-    Under `vmap`, the array is written scalar by scalar, then transposed. Written environment by
-    environment, neighbouring GPU threads would compute different scalars: XLA branches between
-    them, and a warp runs all branches one after another.
+    Under `vmap`, the array is written scalar by scalar, then transposed. If it were written
+    environment by environment, neighbouring GPU threads would compute different scalars: XLA
+    branches between the scalars, and a warp runs all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 

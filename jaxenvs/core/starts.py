@@ -20,7 +20,7 @@ PURPOSE_SHIFT = 28
 
 
 class Starts(NamedTuple):
-    """What determines the first states of all rows."""
+    """Inputs that determine the first states of all rows."""
 
     env: Env
     num_envs: int
@@ -43,7 +43,7 @@ class Starts(NamedTuple):
         return not jax.tree.leaves(self.axes)  # None is not a leaf
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
-        """Return a key for each row; other purposes give independent keys."""
+        """Return a key for each row; the keys of different purposes are independent."""
         if self.key.ndim:
             return jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.key[rows], purpose)
         return self.shared_keys(purpose, rows)
@@ -68,7 +68,7 @@ class Starts(NamedTuple):
         return self.begin_with(self.keys(RESET, rows), levels, params)
 
     def begin_with(self, keys: Keys, levels: Any, params: Any) -> Reset:
-        """Start an episode in each level, with its key."""
+        """Start an episode in each level, with the key at the same index."""
         with checks.level_is_drawn():
             return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
@@ -138,5 +138,5 @@ def along(mask: Array, leaf: Array) -> Array:
 
 
 def tree_bytes(tree: Any) -> int:
-    """Return the bytes of all arrays of a pytree."""
+    """Return the total size of the arrays of a pytree, in bytes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -81,7 +81,7 @@ class StatefulWrapper(Wrapper):
         return Reset(self.shown(obs, memory), WrappedState(env=state, memory=memory))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance and update the memory, which restarts where `env` resets itself."""
+        """Advance and update the memory; begin a new memory where `env` resets itself."""
         check_wrapped(state, type(self).__name__)
         stepped = self.env.step(key, state.env, action, self.inner_params(params))
         if not self.env.resets_itself:

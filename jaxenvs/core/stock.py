@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
 States are made in large batches, at the rate at which episodes end. Each is drawn with a separate
-key and depends on no episode, so episodes are as independent as with `exact`. The assignment of
-states to rows depends on the other rows of the batch.
+key and depends on no episode, so episodes are as independent as with `exact`. A row is one
+environment of the batch; which state a row gets depends on the other rows.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,8 @@ class Stock(Struct):
 
     states: Any  # ring, then one chunk of unused space for writes to a full ring
     # Index of the next unused state, number of unused states, number of chunks made, and a hash
-    # of the params with which the states were made. One array, because each separate number would be copied by its own kernel.
+    # of the params with which the states were made. One array, because each separate number would
+    # be copied by its own kernel.
     counters: Int32[Array, "4"]
 
 
@@ -120,7 +121,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` for a ring of another length."""
+        """Raise `ValueError` if a state's ring has another length than this batch's."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(

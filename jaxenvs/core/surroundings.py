@@ -21,7 +21,7 @@ class Scene(NamedTuple):
     row: int  # row and column of the agent
     column: int
     facing: int  # direction of the agent in MiniGrid's encoding, see `gridworld`
-    direction: int  # the same in the family's encoding
+    direction: int  # direction of the agent in the family's encoding
     carried: int  # tile byte that the agent carries, 0 for none
 
 

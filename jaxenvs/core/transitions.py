@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Result of an author's `step_state`: the consequences of one action, without the clock."""
+    """Result of an author's `step_state`: the consequences of one action; `step` counts `time`."""
 
     state: Any
     reward: Array

@@ -37,7 +37,7 @@ def _requirement(extra: str) -> str:
     there = importlib.metadata.distributions(name=PROGRAM)  # often two: a build leaves an egg-info
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
-        is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, not installed
+        is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, but not installed
         return f'-e "{_here(ROOT)}[{extra}]"' if is_checkout else f'"{PROGRAM}[{extra}]"'
     found = json.loads(origin)
     if "vcs_info" in found:

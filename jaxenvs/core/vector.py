@@ -231,7 +231,7 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each done environment, and carry over its statistics."""
+        """Begin a new episode in each done environment; carry over what `env.carry_over` keeps."""
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun
@@ -297,7 +297,7 @@ class VectorEnv:
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
-            self.env.checked_params(params, where)  # raises
+            self.env.checked_params(params, where)  # raises if one is invalid
         axes = self.param_axes(params)
         rows = jax.tree.map(lambda leaf, axis: axis if axis is None else len(leaf), params, axes)
         for count in jax.tree.leaves(rows):

@@ -43,7 +43,7 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a dataclass.
 
-        `kw_only`: its fields must be given by name; None: only if Python demands it.
+        `kw_only`: whether its fields must be given by name; None: only if Python requires it.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
@@ -58,7 +58,7 @@ class Wrapper(Env, kw_only=False):
     def __getattr__(self, name: str) -> Any:
         """Return a member of the wrapped environment that `Env` does not have."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
-            return object.__getattribute__(self, name)  # raises
+            return object.__getattribute__(self, name)  # raises AttributeError
         return _of_wrapper(self, getattr(self.env, name))
 
     @property

@@ -60,8 +60,8 @@ def astar(
     are exact up to 2**24.
 
     If the budget runs out, `solved` is False and the actions lead to the board with the lowest
-    bound. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched, and
-    `ValueError` for settings out of range or a budget that exceeds the memory.
+    heuristic. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched,
+    and `ValueError` for settings out of range or a budget that exceeds the memory.
     """
     is_default = heuristic is None
     settings = checked_settings(
@@ -102,9 +102,9 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Cost of each action plus the heuristic of the board it leads to.
+    """Function that returns the cost of each action plus the heuristic of the board it leads to.
 
-    Equal for equal domains, so `jit` reuses the compiled search.
+    Two such functions of equal domains are equal, so `jit` reuses the compiled search.
     """
 
     domain: Any

@@ -82,7 +82,7 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # if unsolved, board 0, which has the lowest score
+    place = jnp.maximum(end.goal, 0)  # board 0 if unsolved: it has the lowest score
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),
@@ -120,7 +120,7 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     least, order = jax.lax.top_k(-score, keep)
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
-    # The cheapest goal comes before everything else. The search ends with it.
+    # The cheapest goal takes the first place of the beam; the search ends with it.
     least_cost = jnp.where(goal, cost, jnp.inf).min()
     first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
     order = order.at[0].set(jnp.where(goal.any(), first, order[0]))

@@ -94,8 +94,8 @@ def bidirectional(
     admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
         inconsistent.
     node_budget: nodes stored for both sides together.
-    terminate: "optimal" ends with a proof; "first" ends where the two sides first meet, at a
-        solution whose cost has no bound.
+    terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
+        the two sides first meet, without any guarantee on the solution's cost.
 
     For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
     puzzle without a single goal or predecessors. If unsolved, `board` has the lowest heuristic.
@@ -150,7 +150,7 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """Two engines that take turns: the one with the lower priority at its front continues."""
+    """The two searches; each iteration continues the one with the lower open priority."""
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
@@ -187,7 +187,10 @@ class _Both:
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the nodes from row `first` on in the other side's store, and record meetings."""
+        """Look up the boards from row `first` on in the other side's store, and record meetings.
+
+        `ahead`: whether these are rows of the forward search.
+        """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
 

@@ -222,7 +222,7 @@ class Engine:
         return children, valid, finest
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
-        """Apply one action, by the domain's `apply` or a row of `neighbours`."""
+        """Apply one action, by the domain's `apply` if it has one, else by its `neighbours`."""
         apply = getattr(self.domain, "apply", None)
         if apply is not None:
             return apply(instance, board, action)
@@ -351,10 +351,7 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return a goal cost for each priority: a goal of at most this cost makes the entry useless.
-
-        The entry is then not expanded.
-        """
+        """Return a bound per priority: an entry is expanded only if the best goal costs more."""
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)

@@ -226,7 +226,8 @@ def _without_pages(
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
     """Return the lanes sorted by bucket, stably.
 
-    If bucket and lane fit into one 32-bit word, one array of such words is sorted: faster than two.
+    If bucket and lane fit into one 32-bit word, it sorts one array of words, which is faster than
+    sorting two arrays.
     """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()

@@ -15,15 +15,14 @@ class Result(Struct):
 
     solved: Bool[Array, "*levels"]
     cost: Float32[Array, "*levels"]  # cost of the actions; infinite if unsolved
-    # Actions from the start to the goal, padded with -1; if unsolved, to the board with the lowest
-    # bound.
+    # Actions from the start to `board`, padded with -1.
     actions: Int32[Array, "*levels longest"]
     length: Int32[Array, "*levels"]  # number of actions; if above `longest`, `actions` is all -1
     optimal: Bool[Array, "*levels"]  # whether it is proven that no cheaper solution exists
     unsolvable: Bool[Array, "*levels"]  # whether all reachable boards were examined without a goal
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
-    board: Any  # the goal; if unsolved, the board with the lowest bound
+    board: Any  # the goal; if unsolved, the board with the lowest heuristic (beam: score)
     nodes: Int32[Array, ""]  # number of stored boards, including more expensive copies
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]

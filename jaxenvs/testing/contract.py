@@ -112,7 +112,7 @@ def check_types(subject: Subject) -> None:
 
 
 def check_x64(subject: Subject) -> None:
-    """Check that no array has 64 bits when JAX allows them, as unspecified dtypes would."""
+    """Check that no array has 64 bits under `enable_x64`, as one without explicit dtype would."""
     env = subject.env
     with enable_x64(True):
         key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -157,7 +157,7 @@ def check_no_key(subject: Subject) -> None:
 
 
 def check_spaces(subject: Subject) -> None:
-    """Check that observations and rewards lie in their spaces, and that samples fit."""
+    """Check that observations and rewards lie in their spaces, and sampled actions are valid."""
     env, (first, steps) = subject.env, subject.episode
     space = env.observation_space
     assert space.contains(first.obs), f"the first observation is not in {space}"

@@ -103,6 +103,7 @@ def stack(trees: list[Any]) -> Any:
 
 
 def types_of(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return the structure, and each leaf's shape, dtype and weak type: `jit` compiles for them."""
+    """Return the structure, and each leaf's shape, dtype and weak type: `jit` recompiles if any
+    differs."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from .part import Part
 
 BATCH = "envs"  # name of the `vmap` axis over which `make_vec` maps steps
-ROWS_PER_LANE = 64  # default: a little less than the length of an episode in most families
+ROWS_PER_LANE = 64  # default `rows_per_lane`: a little less than most families' episode length
 
 
 class BatchPart(Part):
@@ -14,7 +14,7 @@ class BatchPart(Part):
     reset_source: ClassVar[str] = "exact"  # default source of new levels, see `VectorEnv`
     # On a CPU, `exact` generates a batch's levels num_envs / rows_per_lane at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    levels_at_once: ClassVar[int] = 0  # most levels generated at a time, for large ones; 0: all
+    levels_at_once: ClassVar[int] = 0  # maximum generated together, for large levels; 0: all
     carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
     resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
 

@@ -15,7 +15,7 @@ class LearnerPart(Part):
     """Network inputs, observability, success and task sets."""
 
     observations: ClassVar[tuple[str, ...]] = ()  # allowed values of the field `obs`, if any
-    # Whether one observation determines the state, except for the clock. A planner that steps the
+    # Whether one observation determines the state, except for `time`. A planner that steps the
     # true state then uses nothing that the agent cannot observe.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))

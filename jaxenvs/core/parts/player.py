@@ -34,7 +34,7 @@ class PlayerPart(Part):
     def controls(self) -> Controls:
         """Keys and mouse of a person who plays.
 
-        By default the keys come from `action_names`, and only Discrete actions have any. For
+        By default the keys come from `action_names`, and only Discrete actions have keys. For
         another space, `values` holds the element of the space that each of `actions` stands for.
         """
         if not isinstance(self.action_space, Discrete):

@@ -95,8 +95,8 @@ class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
     Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions;
-    `max_steps_in_episode` counts steps of the wrapped environment. The observation and the info are
-    those of its last step.
+    `max_steps_in_episode` counts steps of the wrapped environment. The observation and the info
+    are those of the last of these steps.
     """
 
     num_repeats: int

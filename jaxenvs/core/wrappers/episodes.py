@@ -43,7 +43,7 @@ class EpisodeStatistics(StatefulWrapper):
 
 
 def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
-    """Average return and length over the finished episodes in `info["episode"]`, of any shape.
+    """Average return and length over the finished episodes in `info["episode"]` (any batch shape).
 
     Returns float32 scalars `return` and `length` (0 if no episode finished) and int32 `count`.
     """

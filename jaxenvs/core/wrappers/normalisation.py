@@ -35,7 +35,7 @@ class Moments(Struct):
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
         """Return the statistics updated with one value, or a whole batch (Chan et al., 1979).
 
-        `shared`: the batch is the `vmap` axis `BATCH`.
+        `shared`: whether `values` is mapped over the batch, as the `vmap` axis `BATCH`.
         """
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)
@@ -171,7 +171,8 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` for a wrapper with shared statistics.
 
-    Callers are places where some environments of a batch do not step.
+    Called where only some environments of a batch step: statistics over the batch would include
+    the others.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

@@ -61,7 +61,7 @@ class OneHot(Wrapper):
         )
 
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """Expand the integers."""
+        """Replace each integer by its one-hot vector."""
         return map_obs(_onehot, self.env.observation_space, obs)
 
 

@@ -9,7 +9,8 @@ from ..wrapper import Wrapper
 class SuccessInInfo(Wrapper):
     """Base of wrappers that change the steps that `env.succeeded` reads.
 
-    They call it before the change (`with_success`), and `info` stores its result.
+    Such a wrapper calls `env.succeeded` on the unchanged step (see `with_success`) and stores the
+    result in `info`.
     """
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
