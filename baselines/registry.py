@@ -58,7 +58,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env`, of the id, with wrappers."""
+    """Return the environment in which a learner trains: `env` with the learner's wrappers."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):

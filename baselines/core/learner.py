@@ -18,7 +18,7 @@ from jaxenvs.core.vector import VectorEnv
 from .devices import ALONE, Devices
 
 S = TypeVar("S")  # class of a learner's settings, a dataclass
-SEEDS = "seeds"  # name of the `vmap` axis of agents with different seeds
+SEEDS = "seeds"  # name of the `vmap` axis over seeds
 PACKAGE = "jaxenvs.baselines"
 
 
@@ -105,17 +105,17 @@ class Algorithm(NamedTuple):
       `as_text(result)`, which returns it as text (default: core/episodes.py);
     - `next_command(settings)`, the title and the text of a command to suggest after training, with
       placeholders `{env}` and `{run}`;
-    - `shown(settings, record)`, the text of the progress line instead of the return;
+    - `shown(settings, record)`, the text that the progress line shows instead of the return;
     - `params(learner)`, environment params that are arguments of the compiled program: `init`
       then takes them as third argument, and runners have a field `params`;
     - `wrapped(env, settings)`, the environment in which the trained policy acts;
-    - `decide`, the actions of a learner that `searches`, see `planning.Search.plan`.
+    - `decide`, which chooses the actions if the learner `searches`; see `planning.Search.plan`.
     """
 
     name: str  # value of --algo
     title: str
     module: str
-    shape: tuple[str, ...] = ("hidden", "embed")  # settings of its network; () if it has no policy
+    shape: tuple[str, ...] = ("hidden", "embed")  # settings that its network needs; (): no policy
     command: str = ".run.loop"  # module whose function `command` trains the learner
     outside: bool = False  # whether it accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
@@ -183,11 +183,13 @@ class Learner(Generic[S]):
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Map `step(runner, *rest)` over a first axis of seeds in `runner`, with the same `rest`.
+    """Map `step(runner, *rest)` over a first axis of seeds in `runner`; all seeds get the same
+    `rest`.
 
     A single seed runs without a mapped axis. An axis, even of size 1, makes a matrix product two to
-    three times slower on CPUs (layers of 64 with 64 or 256 rows). It would also make each iteration
-    of a loop that generates levels select between the old and the new states of all environments.
+    three times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make each
+    iteration of a loop that generates levels select between the old and the new states of all
+    environments.
     With or without the axis, `step` can reduce over `SEEDS`.
     """
 

@@ -48,7 +48,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy of a network with these weights, or of a search with the network."""
+        """Return the policy of a network with these weights, or of a search that uses it."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)
@@ -108,8 +108,8 @@ class Policy:
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
         """Return actions for outputs of `think` (*batch, outputs), without a planner's search.
 
-        They are sampled, or the most likely ones if `greedy`. For a Box, the latter are the tanh of
-        the Gaussian's mean, scaled to the bounds.
+        They are sampled, or the most likely ones if `greedy`. For a Box, greedy actions are the
+        tanh of the Gaussian's mean, scaled to the bounds.
         """
         policy = distributions.of(self.env.action_space)
         return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))

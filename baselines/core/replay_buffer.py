@@ -34,7 +34,7 @@ class ReplayBuffer(NamedTuple):
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
     is_step: Bool[Array, "*seeds envs slots"]  # False: slot of a truncated episode's final obs
-    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next slot
+    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next index
 
 
 class Batch(NamedTuple):
@@ -130,8 +130,8 @@ def sample(
 ) -> Batch:
     """Sample `size` n-step transitions uniformly over environments and slots.
 
-    A window stops at the end of its episode. Every environment must have made `n_step` steps and
-    have more slots than that.
+    A window stops at the end of its episode. Every environment must have made at least `n_step`
+    steps and have more than `n_step` slots.
     """
     env, first = sample_slots(key, buffer, size, n_step)
     return window(buffer, env, first, n_step, gamma)
@@ -158,7 +158,7 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return the slots of `sample_slots` for draws that were made before.
+    """Return the environments and slots of `sample_slots`, from the draws of `draw_slots`.
 
     Random bits become slots as in `jax.random.randint`.
     """

@@ -79,7 +79,7 @@ class Scheduled:
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the stages after `since`, where progress is 0."""
+        """Return the run's stages from the update `since`, at which progress is 0."""
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)

@@ -9,18 +9,18 @@ from jaxtyping import Array, Float32, Int32
 from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
-LARGEST = 2**31 - 1  # largest int32, which counts updates, gradient steps and slots
+LARGEST = 2**31 - 1  # largest int32; updates, gradient steps and slots are counted in int32
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked(Scheduled):
-    """Base class of every learner's settings dataclass: checks, and numbers of updates."""
+    """Base class of every learner's settings dataclass: checks the values, counts updates."""
 
     total_steps: Count
     chunk: Count
     gradient_steps: Any  # int, gradient steps per update
-    steps_per_update: Any  # int, steps of one seed per update
+    steps_per_update: Any  # int, steps that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
     unit: ClassVar[str] = "steps"  # name of what `total_steps` counts
 
@@ -38,7 +38,7 @@ class Checked(Scheduled):
 
     def check_counters(self) -> None:
         """Raise `ValueError` if a run has more gradient steps or slots than int32 can count."""
-        # A truncated episode's last step takes two slots of a replay buffer.
+        # Two slots per step at most: the last step of a truncated episode takes two.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
             (
@@ -83,7 +83,7 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole updates
+    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole chunks
     num_envs: Count = 64  # environments that step together
     rollout_steps: Count = 128  # steps of each environment between updates
     learning_rate: Swept[float] = 1e-3  # initial learning rate
@@ -91,15 +91,15 @@ class Common(Checked):
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
     optimiser: Optimiser = "adam"  # optimiser that receives the clipped gradient
-    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels, with adamw or muon
+    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels; needs adamw or muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: one-hot vectors
-    conv: tuple[int, ...] = ()  # side and features of each convolution of maps and pictures
+    conv: tuple[int, ...] = ()  # kernel size (= stride) and features of each convolution, e.g. 7 32
     lines: int = 0  # features per row and column of a square board, with shared weights; 0: off
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
     reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: make_vec's default
-    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C waits for two calls
+    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C takes effect within two
 
     def check(self) -> None:
         super().check()

@@ -42,7 +42,7 @@ def load_q(
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
 ) -> tuple[Learner[Any], PyTree[Array]]:
-    """Return a run's learner and the weights of a seed; `RunError` if not by `algorithms`."""
+    """Return a run's learner and the weights of a seed; `RunError` for other `algorithms`."""
     run = Run.open(run_dir)
     name = run.config.algorithm
     if name not in algorithms:
