@@ -69,7 +69,7 @@ class Bonus:
         raise NotImplementedError
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the bonus's state of each environment's episode after its first observation."""
+        """Return the bonus's state in each environment after an episode's first observation."""
         return ()
 
     def rewards(

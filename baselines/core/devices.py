@@ -167,7 +167,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays of which this process can read all parts, also those on other processes."""
+        """Replicate the arrays, so that this process can also read what other processes hold."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

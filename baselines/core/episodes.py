@@ -107,7 +107,7 @@ class Agents(NamedTuple):
 
 
 class EvaluatedPolicy(NamedTuple):
-    """Policy of a learner with its evaluation environment; the agents' weights are arguments."""
+    """Policy of a learner with its evaluation environment; its methods take the weights."""
 
     env: Env
     network: Any

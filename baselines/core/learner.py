@@ -119,7 +119,7 @@ class Algorithm(NamedTuple):
     command: str = ".run.loop"  # module whose function `command` trains the learner
     outside: bool = False  # whether it accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
-    # Further requirements on an environment; errors suggest only learners that fulfil them.
+    # Whether an environment meets further requirements; errors suggest only learners where it does.
     fits: Callable[[Any], bool] = lambda env: True
     searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search uses; "": no search
 

@@ -71,7 +71,7 @@ class Normalised:
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return weights and empty moments: the first rollout's input is only clipped."""
+        """Return weights and empty moments, with which inputs are clipped but not normalised."""
         return {
             **self.network.init(key, self.read(obs)),
             SEEN: _of_floats(_nothing, self.observation_space),

@@ -196,7 +196,7 @@ def shortest_limit(learner: Learner) -> int:
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write the final states and memories of truncated environments into `slot` of `finals`.
+    """Write the final and recurrent states of truncated environments into `slot` of `finals`.
 
     Leaves of `finals` are (slots, envs, ...); `truncation_value` explains slots.
     """
@@ -237,7 +237,7 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the values of the final states of truncated episodes, 0 elsewhere.
 
-    `finals` are final states and memories (slots, envs, ...). A slot covers `apart` successive
+    `finals` are final and recurrent states (slots, envs, ...). A slot covers `apart` successive
     steps, in which an environment is truncated at most once. The network runs only for slots with a
     truncation: the maximum over seeds makes the condition a scalar, so that `cond` stays a branch
     under `vmap`.

@@ -94,11 +94,13 @@ class Common(Checked):
     weight_decay: Swept[float] = 0.0  # weight decay of layer kernels; needs adamw or muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: one-hot vectors
-    conv: tuple[int, ...] = ()  # kernel size (= stride) and features of each convolution, e.g. 7 32
+    # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
+    conv: tuple[int, ...] = ()
     lines: int = 0  # features per row and column of a square board, with shared weights; 0: off
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
-    reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: make_vec's default
+    # source of levels at resets: fresh, exact, auto, pool or stock; None: make_vec's default
+    reset_source: str | None = None
     chunk: Count = 1  # updates per call of the compiled program; Ctrl-C takes effect within two
 
     def check(self) -> None:
@@ -161,7 +163,7 @@ class Learning(Common):
 
 @dataclasses.dataclass(frozen=True)
 class Scaling(Learning):
-    """Scaling of rewards and observations; see moments.py."""
+    """Scaling of rewards and observations by running statistics."""
 
     normalize_obs: bool = False  # whether running mean and std normalise float observations
     reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
@@ -214,7 +216,7 @@ class Replay(Exploration):
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # windows in the batch of a gradient step, on all devices
+    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
     n_step: Count = 3  # rewards in a TD target before it bootstraps
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 1  # gradient steps between updates of the target network
@@ -270,7 +272,8 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    epsilon_power: float = 0.0  # last environment explores with epsilon ** (1 + this) (Ape-X: 7)
+    # the environments' epsilons fall from epsilon to epsilon ** (1 + epsilon_power); Ape-X uses 7
+    epsilon_power: float = 0.0
 
     @property
     def spacing(self) -> int:

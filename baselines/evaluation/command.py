@@ -1,4 +1,4 @@
-"""`jaxenvs eval`: evaluate a finished run again, here and, with --in, in MiniGrid or Craftax."""
+"""`jaxenvs eval`: evaluate a finished run again, also in the package with the same rules (--in)."""
 
 import functools
 import json

@@ -158,7 +158,7 @@ def embedded(
 
 
 def cell_categories(space: spaces.Box) -> int:
-    """Return the number of categories of a map's first channel; 0 if the map is not categories."""
+    """Return the number of categories of a map's first channel; 0 if it has none."""
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
         return 0

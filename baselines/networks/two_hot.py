@@ -68,7 +68,7 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
 def two_hot(
     value: Float[Array, "*batch"], top: int, spacing: float
 ) -> Float32[Array, "*batch atoms"]:
-    """Return the probabilities of `top` atoms on either side of 0, and one at 0.
+    """Return the probabilities of 2 `top` + 1 atoms: `top` on either side of 0, and one at 0.
 
     Their mean is h(value), clipped to the outermost atoms.
     """
