@@ -1,4 +1,4 @@
-"""Table of learners: a new learner is a module, a row here and a page.
+"""Table of learners. To add a learner, write a module, a row here and a documentation page.
 
 The command line, `--completion`, `load_policy` and evaluation/record.py read this table.
 """

@@ -218,7 +218,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return means over all episodes, of all seeds or of a single one."""
+    """Return means over the episodes of all seeds, or of a single one."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),

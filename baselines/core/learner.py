@@ -98,7 +98,7 @@ class Algorithm(NamedTuple):
       (default: those in rollouts.py);
     - `build(algorithm, env, settings, devices)`, which returns the `Learner` (default:
       `registry.build`);
-    - `training_env(env, settings)`, the environment that it trains in (default: `env`);
+    - `training_env(env, settings)`, the environment that the learner trains in (default: `env`);
     - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this
       many seeds on a device or play this many episodes in the final evaluation;
     - `evaluate(learner, weights, agents, episodes)`, which returns the content of eval.json, and
@@ -124,7 +124,7 @@ class Algorithm(NamedTuple):
     searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search uses; "": no search
 
     def load(self) -> Any:
-        """Import the module."""
+        """Import and return the learner's module."""
         return importlib.import_module(self.module, PACKAGE)
 
     def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:

@@ -121,7 +121,7 @@ class SlotDraws(NamedTuple):
     """Random draws for sampling slots, made before the content of the replay buffer is known."""
 
     env: Int32[Array, "*batch"]
-    high: UInt32[Array, "*batch"]  # random bits
+    high: UInt32[Array, "*batch"]  # random bits; `slots_from` converts `high` and `low` to a slot
     low: UInt32[Array, "*batch"]
 
 
@@ -163,7 +163,7 @@ def slots_from(
     Random bits become slots as in `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # this slot holds an observation only
+    newest = buffer.written[draws.env]  # index of the newest slot, which holds only an observation
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count

@@ -304,6 +304,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        # float32, as the sum over 2**18 episodes of 10,000 steps would overflow int32.
+        # float32, because the sum over 2**18 episodes of 10,000 steps would overflow int32.
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

@@ -245,7 +245,7 @@ class Replay(Exploration):
 
     @property
     def window(self) -> str:
-        """Phrase for a sample in error messages."""
+        """Setting that determines the length of a window, as text for error messages."""
         return f"n_step={self.n_step}"
 
     @property

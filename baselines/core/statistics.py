@@ -19,7 +19,7 @@ LEVEL = 0.95  # fraction of the resamples that an interval contains
 def interquartile_mean(scores: Scores) -> Numbers:
     """Return the mean of the middle half of all tasks' runs, shape (...).
 
-    If half the number of runs is not whole, it is rounded up.
+    A quarter of the runs, rounded down, is left out at each end.
     """
     every = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = every.shape[-1] // 4

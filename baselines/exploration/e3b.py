@@ -26,7 +26,7 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # before the first observation, `C` is `RIDGE` times the identity
+RIDGE = 0.1  # scale of `C` before the first observation, a multiple of the identity
 FEATURES = 64  # number of features of an observation
 
 

@@ -211,8 +211,8 @@ class Recurrent(Network):
         """Return the outputs of `heads` for successive observations of one environment.
 
         `memory` is the recurrent state before the first of them; it is reset after each `done`.
-        Only `recall` runs sequentially, in a scan; XLA drops features that it does not use from the
-        scan's inputs. `given` are further inputs of `heads` (steps, ...).
+        Only `recall` runs sequentially, in a scan; XLA drops features that `recall` does not use
+        from the scan. `given` are further inputs of `heads` (steps, ...).
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
