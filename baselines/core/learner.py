@@ -183,8 +183,7 @@ class Learner(Generic[S]):
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Map `step(runner, *rest)` over a first axis of seeds in `runner`; all seeds get the same
-    `rest`.
+    """Map `step(runner, *rest)` over the first axis of `runner`, seeds, which all share `rest`.
 
     A single seed runs without a mapped axis. An axis, even of size 1, makes a matrix product two to
     three times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make each

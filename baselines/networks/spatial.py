@@ -40,7 +40,7 @@ class Sight(Recurrent):
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` if the environment observes no map, or if `hidden` widths differ.
+        Raises `ValueError` without a map of categories or flags, or if `hidden` widths differ.
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)

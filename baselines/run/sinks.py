@@ -1,8 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Records are sent to a sink after they are written to log.jsonl. With several seeds,
-the metric NAME is the mean over seeds, and NAME/seedN is the value of one seed; in a sweep the name
-includes the settings, such as NAME/gamma=0.9 seedN.
+Records are sent to a sink after they are written to log.jsonl. With several seeds, the metric NAME
+is the mean over seeds, and NAME/seedN is the value of one seed; in a sweep the name includes the
+settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv

@@ -36,8 +36,8 @@ class Evaluations:
     """Evaluates `episodes` episodes per seed every `every` updates; keeps the best weights.
 
     The policy acts as in eval.json, see `EvaluatedPolicy.of`. `best` holds the run's best policies
-    so far, see `Run.best`; if `every` is None, there are no new evaluations and
-    checkpoints keep these.
+    so far, see `Run.best`; if `every` is None, there are no new evaluations, and checkpoints keep
+    these.
     """
 
     def __init__(
