@@ -47,7 +47,7 @@ RENAMED = {  # old module -> new modules that have its attributes
 
 
 def modules_of(name: str) -> tuple[str, ...]:
-    """Return the new names of the module with an old name; () for any other name."""
+    """Return a module's new names, given its old one; () if the name is not an old one."""
     if name in RENAMED:
         return RENAMED[name]
     folder, _, module = name.rpartition(".")

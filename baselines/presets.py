@@ -1,7 +1,7 @@
 """Settings tuned per environment, declared in the `presets` module of each package of learners.
 
 If several presets match an id, later ones override earlier ones. Presets with a name apply only if
-`--preset` gives it.
+`--preset` gives that name.
 """
 
 import re

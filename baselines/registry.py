@@ -1,4 +1,4 @@
-"""Table of learners: a new learner is a module, a row here and a page.
+"""Table of learners. To add a learner, write a module, a row here and a documentation page.
 
 The command line, `--completion`, `load_policy` and evaluation/record.py read this table.
 """
@@ -58,7 +58,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env`, of the id, with wrappers."""
+    """Return the environment in which a learner trains: `env` with the learner's wrappers."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):

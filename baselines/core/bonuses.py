@@ -41,13 +41,17 @@ class Visits(NamedTuple):
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 
 
-# (networks and statistics, episode states, discounted sums, all after the rollout; bonuses)
+# Result of `Bonus.rewards`: networks and statistics, episode states and discounted sums after the
+# rollout, and the bonus of each step.
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Bonus:
-    """Base class of exploration bonuses."""
+    """Base class of exploration bonuses.
+
+    In the methods, `curiosity` is what `init` returns and `memory` is what `begin` returns.
+    """
 
     space: spaces.Space  # space of the networks' input
     read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
@@ -65,7 +69,7 @@ class Bonus:
         raise NotImplementedError
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the bonus's state of each environment's episode after its first observation."""
+        """Return the bonus's state in each environment after an episode's first observation."""
         return ()
 
     def rewards(

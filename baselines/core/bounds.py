@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
             limit = "finite"
         elif self.open and not self.least < value <= self.most:
             limit = f"above {self.least:g} and at most {self.most:g}"
-        elif self.least > -math.inf and not value >= self.least:  # also for NaN
+        elif self.least > -math.inf and not value >= self.least:  # also true for NaN
             limit = f"at least {self.least:g}"
         elif value > self.most:
             limit = f"at most {self.most:g}"

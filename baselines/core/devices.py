@@ -27,7 +27,7 @@ POOL = 4096  # number of levels that the reset source `pool` prepares, over all 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """`count` devices over all processes."""
+    """The devices of a run: `count` of them over all processes."""
 
     count: int = 1
 
@@ -150,7 +150,7 @@ class Devices:
         """Return a function that each device runs on its part of the arrays."""
         if self.count == 1:
             return function
-        # With `check_vma`, gradients of replicated arrays arrive summed over the devices.
+        # With `check_vma`, gradients of replicated arrays would already be summed over the devices.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
@@ -167,7 +167,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays of which this process can read all parts, also those on other processes."""
+        """Replicate the arrays, so that this process can also read what other processes hold."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

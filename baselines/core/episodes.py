@@ -107,7 +107,7 @@ class Agents(NamedTuple):
 
 
 class EvaluatedPolicy(NamedTuple):
-    """Policy of a learner with its evaluation environment; the agents' weights are arguments."""
+    """Policy of a learner with its evaluation environment; its methods take the weights."""
 
     env: Env
     network: Any
@@ -149,10 +149,10 @@ class EvaluatedPolicy(NamedTuple):
         return action, memory
 
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
-        """Return a function from the weights of all agents to episodes, on the same levels always.
+        """Return a function from the weights of all agents to their episodes.
 
-        It does not use swept settings: only a planner's search would need them, and planners cannot
-        be swept.
+        Every call plays the same levels. Swept settings are not needed: only a planner's search
+        would use them, and planners cannot be swept.
         """
         keys = agents.keys
 
@@ -176,7 +176,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `count` episodes with each agent's policy; return the content of eval.json.
 
-    A policy with a search is also evaluated with the other kind of actions, and without the search.
+    A policy with a search is also evaluated without it, and with sampled instead of greedy actions
+    (or greedy instead of sampled).
     """
     main = EvaluatedPolicy.of(learner, agents)
     others: dict[str, EvaluatedPolicy] = {}
@@ -217,7 +218,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return means over all episodes, of all seeds or of a single one."""
+    """Return means over the episodes of all seeds, or of a single one."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),

@@ -18,7 +18,7 @@ from jaxenvs.core.vector import VectorEnv
 from .devices import ALONE, Devices
 
 S = TypeVar("S")  # class of a learner's settings, a dataclass
-SEEDS = "seeds"  # name of the `vmap` axis of agents with different seeds
+SEEDS = "seeds"  # name of the `vmap` axis over seeds
 PACKAGE = "jaxenvs.baselines"
 
 
@@ -98,33 +98,33 @@ class Algorithm(NamedTuple):
       (default: those in rollouts.py);
     - `build(algorithm, env, settings, devices)`, which returns the `Learner` (default:
       `registry.build`);
-    - `training_env(env, settings)`, the environment that it trains in (default: `env`);
+    - `training_env(env, settings)`, the environment that the learner trains in (default: `env`);
     - `check(learner, seeds, episodes)`, which raises `ValueError` if the learner cannot train this
       many seeds on a device or play this many episodes in the final evaluation;
     - `evaluate(learner, weights, agents, episodes)`, which returns the content of eval.json, and
       `as_text(result)`, which returns it as text (default: core/episodes.py);
     - `next_command(settings)`, the title and the text of a command to suggest after training, with
       placeholders `{env}` and `{run}`;
-    - `shown(settings, record)`, the text of the progress line instead of the return;
+    - `shown(settings, record)`, the text that the progress line shows instead of the return;
     - `params(learner)`, environment params that are arguments of the compiled program: `init`
       then takes them as third argument, and runners have a field `params`;
     - `wrapped(env, settings)`, the environment in which the trained policy acts;
-    - `decide`, the actions of a learner that `searches`, see `planning.Search.plan`.
+    - `decide`, which chooses the actions if the learner `searches`; see `planning.Search.plan`.
     """
 
     name: str  # value of --algo
     title: str
     module: str
-    shape: tuple[str, ...] = ("hidden", "embed")  # settings of its network; () if it has no policy
+    shape: tuple[str, ...] = ("hidden", "embed")  # settings that its network needs; (): no policy
     command: str = ".run.loop"  # module whose function `command` trains the learner
     outside: bool = False  # whether it accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
-    # Further requirements on an environment; errors suggest only learners that fulfil them.
+    # Whether an environment meets further requirements; errors suggest only learners where it does.
     fits: Callable[[Any], bool] = lambda env: True
     searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search uses; "": no search
 
     def load(self) -> Any:
-        """Import the module."""
+        """Import and return the learner's module."""
         return importlib.import_module(self.module, PACKAGE)
 
     def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
@@ -183,11 +183,12 @@ class Learner(Generic[S]):
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Map `step(runner, *rest)` over a first axis of seeds in `runner`, with the same `rest`.
+    """Map `step(runner, *rest)` over the first axis of `runner`, seeds, which all share `rest`.
 
     A single seed runs without a mapped axis. An axis, even of size 1, makes a matrix product two to
-    three times slower on CPUs (layers of 64 with 64 or 256 rows). It would also make each iteration
-    of a loop that generates levels select between the old and the new states of all environments.
+    three times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make each
+    iteration of a loop that generates levels select between the old and the new states of all
+    environments.
     With or without the axis, `step` can reduce over `SEEDS`.
     """
 

@@ -15,7 +15,7 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Return means, given sums over `count` gradient steps, and the counts; NaN if it is 0."""
+    """Return the means of sums over `count` gradient steps (NaN if 0), and companion metrics."""
     count = jnp.asarray(count, jnp.float32)
     found = {
         name: jnp.where(count > 0.0, total / jnp.maximum(count, 1e-9), jnp.nan)

@@ -122,8 +122,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `gradients` describes `loss`; each array of `scales` has a first axis of minibatches, and its
-    entry is a further argument of `loss`.
+    `gradients` documents `loss`. Arrays in `scales` have a first axis of minibatches; the entries
+    of a minibatch are further arguments of `loss`.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -149,8 +149,8 @@ def descend(
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
     # On an accelerator all weights become one vector, so that the optimiser launches a few kernels
-    # instead of some per array; on a CPU it is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # these treat some arrays differently
+    # in total instead of a few for each array; on a CPU this is no faster.
+    by_array = settings.optimiser in ("adamw", "muon")  # these update some arrays differently
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
@@ -196,7 +196,7 @@ def _scan_minibatches(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Return items of an array; indices must be in bounds, as XLA then omits bounds checks."""
+    """Return items of an array. Indices must be in bounds: XLA does not check them."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

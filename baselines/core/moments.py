@@ -71,7 +71,7 @@ class Normalised:
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return weights and empty moments: the first rollout is clipped, but not normalised."""
+        """Return weights and empty moments, with which inputs are clipped but not normalised."""
         return {
             **self.network.init(key, self.read(obs)),
             SEEN: _of_floats(_nothing, self.observation_space),
@@ -104,7 +104,7 @@ class Normalised:
     def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
         """Return weights whose moments include these observations (steps, envs, ...).
 
-        Non-finite values count as the mean.
+        Non-finite values are replaced by the mean so far.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
@@ -135,7 +135,7 @@ def _nothing(space: spaces.Box) -> Moments:
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
     """Apply a function to the float parts of trees with the structure of a space.
 
-    Other parts are those of the first tree, or () if there are no trees.
+    Other parts are copied from the first tree; without trees they are ().
     """
     if isinstance(space, spaces.Dict):
         return {

@@ -38,7 +38,7 @@ class Search:
 
     @property
     def needs_state(self) -> bool:
-        """Whether the search needs the true state, which other packages do not expose."""
+        """Whether it needs the environment's state, which environments of other packages hide."""
         return self.model != LEARNED
 
     def plan(

@@ -48,7 +48,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy of a network with these weights, or of a search with the network."""
+        """Return the policy of a network with these weights, or of a search that uses it."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)
@@ -60,7 +60,7 @@ class Policy:
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next memory and an action in a state of `env`.
+        """Return the next recurrent state and an action in a state of `env`.
 
         The action is sampled, or the most likely one if `greedy`. `memory` is the recurrent state
         before this observation: `begin()` at the start of an episode.
@@ -79,7 +79,7 @@ class Policy:
         params: Any = None,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next memory and an action for an observation, like `act`.
+        """Return the next recurrent state and an action for an observation, like `act`.
 
         Only a search in the true environment reads `state` and `params`.
         """
@@ -98,7 +98,7 @@ class Policy:
         state: Any,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next memories and actions for a batch of observations and their states."""
+        """Return the next recurrent states and actions for a batch of observations and states."""
         mask = self.masks(state)
         memory, outputs, _ = jax.vmap(self.think)(memory, obs, mask)
         if self.search is None:
@@ -108,8 +108,8 @@ class Policy:
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
         """Return actions for outputs of `think` (*batch, outputs), without a planner's search.
 
-        They are sampled, or the most likely ones if `greedy`. For a Box, the latter are the tanh of
-        the Gaussian's mean, scaled to the bounds.
+        They are sampled, or the most likely ones if `greedy`. For a Box, greedy actions are the
+        tanh of the Gaussian's mean, scaled to the bounds.
         """
         policy = distributions.of(self.env.action_space)
         return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))
@@ -117,7 +117,7 @@ class Policy:
     def think(
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
     ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
-        """Return the next memory, the policy's outputs, and the value (NaN if there is none).
+        """Return the next recurrent state, the outputs, and the value (NaN if there is none).
 
         The value is a discounted return in units of the environment's reward, regardless of the
         network's scale. It includes the exploration bonus of a run that trained with one.

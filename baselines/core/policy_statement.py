@@ -35,7 +35,7 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Return the description of the greedy descent by which a heuristic is evaluated.
+    """Return the description of a heuristic's evaluation: greedy descent without a search.
 
     `shown` names the observation if it differs from `env`'s.
     """

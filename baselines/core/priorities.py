@@ -1,16 +1,17 @@
 """Prioritised replay (Schaul et al., 2016), proportional variant.
 
 A slot is sampled with probability priority / sum of priorities, in three stages: an environment, a
-block of its slots, and a slot in the block. So sampling reads few numbers compared with the number
-of slots. Each stage uses a separate random number and adds up few priorities, so float32 is exact
+block of its slots, and a slot in the block. Sampling thus reads far fewer numbers than there are
+slots. Each stage uses a separate random number and adds up few priorities, so float32 is exact
 enough for millions of slots.
 
 Slots with priority 0 are never sampled: those without a step, those with an incomplete window, and
 those about to be overwritten.
 
-Several devices sample as one would: all know the sums of all environments and draw the same
-environments; each finds the slots of its environments, and the steps are distributed evenly. New
-errors return to the device that holds their slots.
+Several devices together sample as a single one would. All know the priority sums of all
+environments and draw the same environments; each device draws slots of the environments that it
+holds, and the sampled steps are distributed evenly. New errors return to the device that holds
+their slots.
 """
 
 import math
@@ -67,7 +68,7 @@ def add_complete(
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
     count = (
         written - (written - slot) % slots
-    )  # slots counted from the run's start: the last write to each; negative: never written
+    )  # number, counted from the run's start, of each slot's last write; negative: never written
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step

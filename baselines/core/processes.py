@@ -29,7 +29,7 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         return
     if jax.distributed.is_initialized():
         return
-    # Gloo is for CPUs, which have no other collectives between processes; GPUs use their own.
+    # CPUs need Gloo for collectives between processes; GPUs use their own.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if coordinator is None:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)

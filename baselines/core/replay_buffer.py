@@ -34,7 +34,7 @@ class ReplayBuffer(NamedTuple):
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
     is_step: Bool[Array, "*seeds envs slots"]  # False: slot of a truncated episode's final obs
-    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next slot
+    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next index
 
 
 class Batch(NamedTuple):
@@ -121,7 +121,7 @@ class SlotDraws(NamedTuple):
     """Random draws for sampling slots, made before the content of the replay buffer is known."""
 
     env: Int32[Array, "*batch"]
-    high: UInt32[Array, "*batch"]  # random bits
+    high: UInt32[Array, "*batch"]  # random bits; `slots_from` converts `high` and `low` to a slot
     low: UInt32[Array, "*batch"]
 
 
@@ -130,8 +130,8 @@ def sample(
 ) -> Batch:
     """Sample `size` n-step transitions uniformly over environments and slots.
 
-    A window stops at the end of its episode. Every environment must have made `n_step` steps and
-    have more slots than that.
+    A window stops at the end of its episode. Every environment must have made at least `n_step`
+    steps and have more than `n_step` slots.
     """
     env, first = sample_slots(key, buffer, size, n_step)
     return window(buffer, env, first, n_step, gamma)
@@ -158,12 +158,12 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return the slots of `sample_slots` for draws that were made before.
+    """Return the environments and slots of `sample_slots`, from the draws of `draw_slots`.
 
     Random bits become slots as in `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # this slot holds an observation only
+    newest = buffer.written[draws.env]  # index of the newest slot, which holds only an observation
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count

@@ -10,7 +10,7 @@ from jaxenvs.core.memory import device_memory
 from .devices import ALONE
 from .learner import Learner
 
-STORED = ("replay_buffer", "priorities", "memories", "found")  # `Runner` fields of size capacity
+STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with `capacity`
 
 
 def check(learner: Learner[Any], seeds: int, episodes: int) -> None:

@@ -6,8 +6,8 @@ of the final observation after truncation.
 V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts of older weights. Importance ratios of
 the current policy to the acting policy, clipped at 1, weight the TD errors. Both of the paper's
 limits, rho-bar and c-bar, are 1, so one recursion gives advantages and value corrections.
-Deliberate difference: `gae_lambda` shortens the traces of both, so on-policy rollouts get exactly
-PPO's advantages.
+Deliberate difference: `gae_lambda` shortens the traces of both advantages and corrections, so
+on-policy rollouts get exactly PPO's advantages.
 """
 
 from typing import Any

@@ -2,8 +2,9 @@
 
 As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. Deliberate
 differences: the returns of the whole rollout are merged into the statistics before its rewards are
-divided, so all have one scale; and the running return restarts after an episode's last step, while
-theirs drops earlier rewards already at that step. Logged returns stay in the environment's units.
+divided, so all its rewards have one scale; and the running return restarts after an episode's last
+step, while theirs drops earlier rewards already at that step. Logged returns stay in the
+environment's units.
 """
 
 from typing import Any

@@ -27,7 +27,7 @@ class Runner(NamedTuple):
     """Training state between updates.
 
     Checkpoints store it unchanged, so a resumed run is bit-identical. Unused fields are ().
-    `params` are set during a call of the compiled program only and never saved.
+    `params` is set only during a call of the compiled program and is never saved.
     """
 
     weights: PyTree[Array]
@@ -40,15 +40,15 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # recurrent state before `obs`
     bonus: PyTree[Array] = ()  # networks and statistics of an exploration bonus
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-    bonus_memory: PyTree[Array] = ()  # exploration bonus's state of each environment's episode
+    bonus_memory: PyTree[Array] = ()  # exploration bonus's state in each environment's episode
     gain_returns: PyTree[Array] = ()  # discounted returns so far, for reward scaling
-    swept: PyTree[Array] = ()  # swept settings by name, which override the learner's
+    swept: PyTree[Array] = ()  # swept settings by name; they replace the learner's
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
     replay_buffer: PyTree[Array] = ()  # ReplayBuffer
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
-    first: PyTree[Array] = ()  # initial weights, if DQN's resets return to them
-    critic: PyTree[Array] = ()  # weights of all critics, stacked, if `weights` are an actor's
+    first: PyTree[Array] = ()  # initial weights, if DQN's resets restore them
+    critic: PyTree[Array] = ()  # weights of all critics, stacked; `weights` is then the actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
     priorities: PyTree[Array] = ()  # priorities of the replay buffer's slots; (): uniform sampling
@@ -83,10 +83,11 @@ class Rollout(NamedTuple):
     task: PyTree[Array] = ()  # RL2: labels of the true task, and the goal that the policy is given
 
 
-# (next recurrent states, actions, fields of `Rollout` that are known before the step)
+# Result of `Choose`: next recurrent states, actions, and the fields of `Rollout` that are known
+# before the step.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
-Choose = Callable[..., Chosen]  # (learner, runner, key, mask of legal actions)
-# (learner, runner, mask, action, step, final states of done environments) -> runner
+Choose = Callable[..., Chosen]  # arguments: learner, runner, key, mask of legal actions
+# Function (learner, runner, mask, action, step, env states before any reset) -> runner.
 Record = Callable[..., Any]
 
 
@@ -113,7 +114,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
-    """Return the runner with a refreshed stock of levels, a key to act and a key to learn."""
+    """Begin an update: refresh the stock of levels; return the runner and keys to act and learn."""
     key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
     key_act, key_learn, key_world = map(learner.devices.local_key, keys)
     world = learner.env.refresh(key_world, runner.world)
@@ -163,7 +164,7 @@ def act(
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
-    """Make one step in every environment; `now` is the step's key and slot (`store_finals`)."""
+    """Make one step in every environment; `now` is the step's key and its slot in `finals`."""
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
     mask = legal_now(learner, runner.world.env)
@@ -189,13 +190,13 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
 
 
 def shortest_limit(learner: Learner) -> int:
-    """Fewest steps between two truncations of one environment, at most `rollout_steps`."""
+    """Return the fewest steps between truncations of one environment, at most `rollout_steps`."""
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write the final states and memories of truncated environments into `slot` of `finals`.
+    """Write the final and recurrent states of truncated environments into `slot` of `finals`.
 
     Leaves of `finals` are (slots, envs, ...); `truncation_value` explains slots.
     """
@@ -236,7 +237,7 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the values of the final states of truncated episodes, 0 elsewhere.
 
-    `finals` are final states and memories (slots, envs, ...). A slot covers `apart` successive
+    `finals` are final and recurrent states (slots, envs, ...). A slot covers `apart` successive
     steps, in which an environment is truncated at most once. The network runs only for slots with a
     truncation: the maximum over seeds makes the condition a scalar, so that `cond` stays a branch
     under `vmap`.
@@ -303,6 +304,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        # float32, as the sum over 2**18 episodes of 10,000 steps would overflow int32.
+        # float32, because the sum over 2**18 episodes of 10,000 steps would overflow int32.
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

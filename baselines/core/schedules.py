@@ -1,8 +1,9 @@
 """Schedules of settings that change over a run: functions of the run's progress.
 
-Progress is 0 at the start and 1 at the last update, and never falls. A run resumed with another
-total keeps its progress, which then grows linearly to 1 at the new end. If the run had finished,
-its progress stays 1, and every schedule keeps its last value; only the learning rate may restart.
+Progress is 0 at the start and 1 at the last update, and never falls. A run resumed with other
+`total_steps` keeps its progress, which then grows linearly to 1 at the new end. If the run had
+finished, its progress stays 1, and every schedule keeps its last value; only the learning rate may
+restart.
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ class Stage(NamedTuple):
 class Scheduled:
     """Settings without a flag that record changes of a run's planned end."""
 
-    # Pairs (update at which the run was resumed with another total, last update planned before).
+    # Pairs: update at which a run was resumed with other `total_steps`, last update planned before.
     plans: tuple[tuple[int, int], ...] = ()
     rate_since: int = 0  # update at which the learning-rate schedule last started
 
@@ -79,7 +80,7 @@ class Scheduled:
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the stages after `since`, where progress is 0."""
+        """Return the run's stages from the update `since`, at which progress is 0."""
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)

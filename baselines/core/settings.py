@@ -9,18 +9,18 @@ from jaxtyping import Array, Float32, Int32
 from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
-LARGEST = 2**31 - 1  # largest int32, which counts updates, gradient steps and slots
+LARGEST = 2**31 - 1  # largest int32; updates, gradient steps and slots are counted in int32
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked(Scheduled):
-    """Base class of every learner's settings dataclass: checks, and numbers of updates."""
+    """Base class of every learner's settings dataclass: checks the values, counts updates."""
 
     total_steps: Count
     chunk: Count
     gradient_steps: Any  # int, gradient steps per update
-    steps_per_update: Any  # int, steps of one seed per update
+    steps_per_update: Any  # int, steps that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
     unit: ClassVar[str] = "steps"  # name of what `total_steps` counts
 
@@ -38,7 +38,7 @@ class Checked(Scheduled):
 
     def check_counters(self) -> None:
         """Raise `ValueError` if a run has more gradient steps or slots than int32 can count."""
-        # A truncated episode's last step takes two slots of a replay buffer.
+        # Two slots per step at most: the last step of a truncated episode takes two.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
             (
@@ -83,7 +83,7 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole updates
+    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole chunks
     num_envs: Count = 64  # environments that step together
     rollout_steps: Count = 128  # steps of each environment between updates
     learning_rate: Swept[float] = 1e-3  # initial learning rate
@@ -91,15 +91,17 @@ class Common(Checked):
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
     optimiser: Optimiser = "adam"  # optimiser that receives the clipped gradient
-    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels, with adamw or muon
+    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels; needs adamw or muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: one-hot vectors
-    conv: tuple[int, ...] = ()  # side and features of each convolution of maps and pictures
+    # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
+    conv: tuple[int, ...] = ()
     lines: int = 0  # features per row and column of a square board, with shared weights; 0: off
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
-    reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: make_vec's default
-    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C waits for two calls
+    # source of levels at resets: fresh, exact, auto, pool or stock; None: make_vec's default
+    reset_source: str | None = None
+    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C takes effect within two
 
     def check(self) -> None:
         super().check()
@@ -161,7 +163,7 @@ class Learning(Common):
 
 @dataclasses.dataclass(frozen=True)
 class Scaling(Learning):
-    """Scaling of rewards and observations; see moments.py."""
+    """Scaling of rewards and observations by running statistics."""
 
     normalize_obs: bool = False  # whether running mean and std normalise float observations
     reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
@@ -214,7 +216,7 @@ class Replay(Exploration):
     capacity: int = 200_000  # steps in the replay buffer, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # windows in the batch of a gradient step, on all devices
+    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
     n_step: Count = 3  # rewards in a TD target before it bootstraps
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 1  # gradient steps between updates of the target network
@@ -243,7 +245,7 @@ class Replay(Exploration):
 
     @property
     def window(self) -> str:
-        """Phrase for a sample in error messages."""
+        """Setting that determines the length of a window, as text for error messages."""
         return f"n_step={self.n_step}"
 
     @property
@@ -270,7 +272,8 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    epsilon_power: float = 0.0  # last environment explores with epsilon ** (1 + this) (Ape-X: 7)
+    # the environments' epsilons fall from epsilon to epsilon ** (1 + epsilon_power); Ape-X uses 7
+    epsilon_power: float = 0.0
 
     @property
     def spacing(self) -> int:

@@ -2,7 +2,7 @@
 
 The scores of a method are one array per task, with one number per run (one seed) on the last axis.
 Every statistic also accepts leading axes and keeps them, so `interval` computes all resamples at
-once.
+once; docstrings write the leading axes of a result as `...`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ LEVEL = 0.95  # fraction of the resamples that an interval contains
 
 
 def interquartile_mean(scores: Scores) -> Numbers:
-    """Return the mean of the middle half of all tasks' runs: (...).
+    """Return the mean of the middle half of all tasks' runs, shape (...).
 
-    The number of runs in the half is rounded up.
+    A quarter of the runs, rounded down, is left out at each end.
     """
     every = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = every.shape[-1] // 4
@@ -27,25 +27,25 @@ def interquartile_mean(scores: Scores) -> Numbers:
 
 
 def mean(scores: Scores) -> Numbers:
-    """Return the mean over tasks of the mean over runs: (...)."""
+    """Return the mean over tasks of the mean over runs, shape (...)."""
     return np.mean([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def median(scores: Scores) -> Numbers:
-    """Return the median over tasks of the mean over runs: (...)."""
+    """Return the median over tasks of the mean over runs, shape (...)."""
     return np.median([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
-    """Return the fraction of all runs above each threshold: (..., thresholds)."""
+    """Return the fraction of all runs above each threshold, shape (..., thresholds)."""
     every = np.concatenate(scores, axis=-1)
     return (every[..., None] > thresholds).mean(axis=-2)
 
 
 def improvement(scores: Scores, others: Scores) -> Numbers:
-    """Return the probability that a run of `scores` beats a run of `others`: (...).
+    """Return the probability that a run of `scores` beats a run of `others`, shape (...).
 
-    It is the mean over tasks; equal scores count half.
+    It is averaged over tasks; equal scores count half.
     """
     pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(scores, others, strict=True)]
     won = [(x > y).mean(axis=(-2, -1)) + (x == y).mean(axis=(-2, -1)) / 2 for x, y in pairs]
@@ -59,7 +59,7 @@ def interval(
     level: float = LEVEL,
     seed: int = 0,
 ) -> np.ndarray:
-    """Return the ends of the percentile bootstrap interval of `statistic(*methods)`: (2, ...).
+    """Return the percentile bootstrap interval of `statistic(*methods)`, shape (2, ...).
 
     The bootstrap is stratified: each task's runs are resampled with replacement.
     """

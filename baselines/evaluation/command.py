@@ -1,4 +1,4 @@
-"""`jaxenvs eval`: evaluate a finished run again, here and in the package it reimplements."""
+"""`jaxenvs eval`: evaluate a finished run again, also in the package with the same rules (--in)."""
 
 import functools
 import json
@@ -88,7 +88,7 @@ def _run(argv: list[str]) -> int:
 def _steps(run: Run) -> int | None:
     """Return the steps that each seed was trained for at the newest checkpoint.
 
-    Returns None if log.jsonl has no record of it.
+    Returns None if log.jsonl has no record of that update.
     """
     update = checkpoints.newest(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)

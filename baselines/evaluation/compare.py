@@ -37,7 +37,7 @@ EXAMPLES = (
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # fewer runs of a method in a task give an uninformative interval
+FEW = 5  # runs of a method in a task below which an interval is uninformative
 LARGEST = 2**24  # bytes of an eval.json
 # Errors that a damaged eval.json may cause, such as too large numbers and too deeply nested lists.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
@@ -59,8 +59,8 @@ class Comparison(NamedTuple):
 
     score: str  # a key of SCORES, or "normalised return"
     tasks: tuple[str, ...]
-    methods: dict[str, list[np.ndarray]]  # scores (runs,) of each task
-    policies: dict[str, list[str]]  # description of the policy in each task
+    methods: dict[str, list[np.ndarray]]  # scores (runs,) of each method in each task
+    policies: dict[str, list[str]]  # description of each method's policy in each task
 
 
 def main(argv: list[str]) -> int:
@@ -270,7 +270,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Return lines that describe each method's policy, one if it is the same in all tasks."""
+    """Return lines that describe each method's policy: one line if all tasks have the same."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1

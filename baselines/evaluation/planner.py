@@ -31,7 +31,7 @@ class Planner:
     puzzle: Puzzle
     domain: Any  # search domain: the puzzle, or a learned `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of actions; None: no head
+    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of all actions, or None
     # (levels of the puzzle, key) -> levels of the domain; None if they are the same.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 

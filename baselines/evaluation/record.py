@@ -3,8 +3,8 @@
 python -m jaxenvs.baselines.evaluation.record baselines/results/families.json \\
     --picture docs/ppo-families.png
 RUN ... --device "two cores of a Xeon" adds runs, or replaces those with the same command. Runs of
-the same versions that differ only in their seeds are merged into one line: on a CPU a process for
-each seed is faster.
+the same versions that differ only in their seeds are merged into one line, because on a CPU it
+is faster to train each seed in a separate process.
 """
 
 import dataclasses
@@ -195,7 +195,7 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Return the mean over seeds, for dicts that of each entry; None if a value is None."""
+    """Return the mean over seeds, for dicts entry by entry; None if a value is None."""
     if None in values:
         return None
     if isinstance(values[0], dict):
@@ -204,7 +204,7 @@ def _mean(values: list[Any]) -> Any:
 
 
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
-    """Return the panels of recorded runs, one for runs that differ only in their seeds."""
+    """Return the panels of recorded runs; runs that differ only in their seeds share one."""
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
         named = (_without_seed(record), str(record["curve"]["steps"]))

@@ -1,7 +1,7 @@
 """Evaluate a policy in the package whose rules its environment reimplements, such as MiniGrid.
 
 The package generates levels and random outcomes; its observations or states are converted to those
-of the jaxenvs environment. If the rules are the same, so are the returns, up to chance.
+of the jaxenvs environment. If the rules are the same, the returns agree up to chance.
 """
 
 import contextlib

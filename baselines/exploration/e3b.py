@@ -3,10 +3,10 @@
 An inverse dynamics model learns features that predict the action between two observations, so they
 omit everything that the agent cannot influence. The bonus of an observation with features `f` is
 `f^T C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f^T` over the episode's
-observations: a visit count for continuous features. The state of an episode is a matrix `S` with
-`C^-1 = S S^T`; an observation updates it by one product (Potter, 1963). The bonus is the squared
-norm of `S^T f`, which rounding cannot make negative, unlike `f^T C^-1 f`. Deliberate difference:
-bonuses are divided by the standard deviation of their discounted returns, as in rnd.py.
+observations: `C` generalises visit counts to continuous features. The state of an episode is a
+matrix `S` with `C^-1 = S S^T`; an observation updates it by one product (Potter, 1963). The bonus
+is the squared norm of `S^T f`, which rounding cannot make negative, unlike `f^T C^-1 f`. Deliberate
+difference: bonuses are divided by the standard deviation of their discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # scale of the identity in `C`, its value before the first observation
+RIDGE = 0.1  # scale of `C` before the first observation, a multiple of the identity
 FEATURES = 64  # number of features of an observation
 
 

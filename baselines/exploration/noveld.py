@@ -73,7 +73,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each novelty minus `alpha` times the one a step earlier, at least 0."""
+    """Return each novelty minus `alpha` times the novelty one step earlier, at least 0."""
     return jnp.maximum(novelty[1:] - alpha * novelty[:-1], 0.0)
 
 

@@ -1,10 +1,11 @@
 """Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the batch's mean and standard deviation. Corrections, which
-are limited, move the result towards that of running statistics, which follow the batch's slowly. At
-inference the running statistics replace the batch's. For the first `WARM_UP` gradient steps, while
-the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy, 2015), as in
-CrossQ (Bhatt et al., 2024). Items with weight 0 do not count, and a batch spans all devices.
+In training, features are normalised by the batch's mean and standard deviation. Clipped corrections
+move the result towards normalisation by running statistics, which are slow moving averages of the
+batch's. At inference the running statistics replace the batch's. For the first `WARM_UP` gradient
+steps, while the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy,
+2015), as in CrossQ (Bhatt et al., 2024). Items with weight 0 do not count, and a batch spans all
+devices.
 
 Sums over a batch, also those in the gradient, are matrix products: on a CPU, a reduction over the
 batch that XLA fuses with its operand takes up to ten times as long.
@@ -22,7 +23,7 @@ from ..core.devices import DEVICES, Devices
 STATISTICS = "batch_stats"  # Flax collection of the running statistics, which have no gradient
 MOMENTUM = 0.99  # decay of the running statistics per gradient step
 WARM_UP = 100_000  # gradient steps without corrections
-SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: factor r; shift d, in running deviations
+SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: factor r, shift d (in running deviations)
 SMALLEST = 1e-3  # added to variances
 BATCH = "batch"  # name of the `vmap` axis of items
 
@@ -32,7 +33,7 @@ class Whole(NamedTuple):
 
     weight: Float32[Array, " batch"]  # weights of all items on this device
     total: Float32[Array, ""]  # sum of the weights on all devices
-    one: Float32[Array, ""]  # 1, separate for each item
+    one: Float32[Array, ""]  # the number 1, as a separate array for each item
     devices: Devices
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:
@@ -111,7 +112,7 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # Derive the ones from `weight`, so that under `vmap` over networks each has a separate array.
+    # Derive the ones from `weight`, so that under `vmap` over networks each network has its own.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -39,7 +39,7 @@ class Encoder(nn.Module):
     space: spaces.Space
     embed: int  # features per cell of a map; 0: one-hot vectors
     dtype: Any = jnp.float32  # dtype of the features
-    conv: tuple[int, ...] = ()  # side and features of each layer; (): embed cells instead
+    conv: tuple[int, ...] = ()  # kernel size and features of each layer; (): embed cells
     lines: int = 0  # features of each row and column of a square board; 0: one-hot vectors
 
     @nn.compact
@@ -106,7 +106,7 @@ class Sentence(nn.Module):
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:
-    """Return whether a space is a map (3 axes) and its cells are embedded: `embed` is not 0."""
+    """Return whether a space is a map (3 axes) whose cells are embedded (`embed` is not 0)."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
@@ -134,8 +134,9 @@ def embedded(
     """Apply a linear layer to the linear embeddings of all cells of a map.
 
     On accelerators the two weight matrices are multiplied first: more arithmetic, but neither
-    embeddings nor their gradients are stored. If cells are categories, exactly one category of the
-    first cell is present, so the bias is added to that cell's rows of the product matrix.
+    embeddings nor their gradients are stored. If cells are categories, exactly one category is
+    present in the first channel of the first cell, so the bias is added to these categories' rows
+    of the product matrix.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -157,7 +158,7 @@ def embedded(
 
 
 def cell_categories(space: spaces.Box) -> int:
-    """Return the number of categories of a map's first channel; 0 if the map is not categories."""
+    """Return the number of categories of a map's first channel; 0 if it has none."""
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
         return 0

@@ -42,7 +42,7 @@ class GTrXL(Recurrent):
         self.name_transformer()
 
     def name_transformer(self) -> None:
-        """Create the transformer and the heads, in `setup`."""
+        """Create the transformer and the heads; `setup` calls it."""
         self.enter = dense(self.width, 1.0, self.dtype)
         self.stack = [Layer(self.width, self.num_heads, self.dtype) for _ in range(self.depth)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -206,7 +206,7 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return whether each new step attends to each of `reach` stored steps and the new steps.
+    """Return a mask of the `reach` stored steps and the new steps that each new step attends to.
 
     Only the last `length` stored steps belong to the current episode.
     """
@@ -224,8 +224,8 @@ def shifted(
 ) -> Float[Array, "steps distances+steps-1"]:
     """Convert scores of (step, distance) to scores of (step, attended step).
 
-    Distances are in descending order. Row `t` shifts `t` places to the right, which padding and one
-    reshape do for all rows (Dai et al., 2019).
+    Distances are in descending order, so row `t` must shift `t` places to the right. Padding and
+    one reshape do this for all rows at once (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)

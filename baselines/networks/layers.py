@@ -21,8 +21,8 @@ def dense(
 ) -> nn.Dense:
     """Return a layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
 
-    `dot_general` replaces JAX's product of inputs and weights. `initial` returns the initialiser
-    for a scale.
+    `dot_general` replaces JAX's product of inputs and weights. `initial` maps a scale to an
+    initialiser.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)

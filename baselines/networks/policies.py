@@ -32,7 +32,7 @@ class Network(nn.Module):
     read: Callable[[Any], Any] = identity  # converts an observation to one of `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
-    conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
+    conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`
     lines: int = 0  # features of each row and of each column of a square board, see `Encoder`
     neighbours: int = 0  # features of a cell's 3 x 3 neighbourhood, for spatial networks only
 
@@ -211,8 +211,8 @@ class Recurrent(Network):
         """Return the outputs of `heads` for successive observations of one environment.
 
         `memory` is the recurrent state before the first of them; it is reset after each `done`.
-        Only `recall` runs sequentially; from the scan XLA drops the features that `recall` does not
-        use. `given` are further inputs of `heads` (steps, ...).
+        Only `recall` runs sequentially, in a scan; XLA drops features that `recall` does not use
+        from the scan. `given` are further inputs of `heads` (steps, ...).
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")

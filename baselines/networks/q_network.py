@@ -29,7 +29,7 @@ from .layers import dense, normalise, orthogonal_if_wide
 from .policies import Network, Recurrent
 
 EVALUATION_EPSILON = 0.02  # probability of a random action of a trained policy
-NOISE = 0.5  # initial noise scale of a noisy layer, before division by the square root of inputs
+NOISE = 0.5  # initial noise scale of a noisy layer times the square root of its number of inputs
 
 
 class QNetwork(Network):
@@ -40,7 +40,7 @@ class QNetwork(Network):
     """
 
     dueling: bool = False
-    noisy: bool = False  # whether last layer and heads are noisy; needs the Flax rng "noise"
+    noisy: bool = False  # whether the last layer and heads are noisy, if Flax rng "noise" is given
     layer_norm: bool = True  # whether layers are normalised
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
@@ -58,7 +58,7 @@ class QNetwork(Network):
         return self.heads(self.features(obs))
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """Return the output of the layers before the last layer and the heads."""
+        """Return the output of the encoder and of all hidden layers but the last."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
             features = self.activated(self.dense(width, np.sqrt(2), self.dtype)(features))
@@ -209,7 +209,7 @@ class ExplorationDraws(NamedTuple):
     """Random draws of epsilon-greedy exploration, made before action values are known."""
 
     whether: Bool[Array, "*steps envs"]  # whether the action is random
-    action: Array  # (*steps, envs) random actions; if some may be illegal, (..., actions) Gumbels
+    action: Array  # (*steps, envs) random actions; (..., actions) Gumbel noise if masked
 
 
 def exploration_draws(

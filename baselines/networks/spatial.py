@@ -1,12 +1,12 @@
 """Recurrent networks with a convolution over the cells of a map.
 
-The 3 x 3 convolution shares its weights between cells, so a tree learned in one cell is recognised
-in all others. It is computed as a matrix product, which XLA runs several times faster than
-`nn.Conv` inside a scan on a CPU. The layers after it use LayerNorm (Ba et al., 2016): the first
-layer is followed by it, the others, which are residual, are preceded by it. With a GRU (`Spatial`)
-each head (policy and value, or action values in `SpatialQ`) has a layer that reads both the current
-features and the recurrent state (Dedieu et al., 2025), so the GRU need not carry the present. The
-version with a transformer is in gtrxl.py.
+The 3 x 3 convolution shares its weights between cells, so an object that is learned in one cell
+(such as a tree in Craft) is recognised in all others. It is computed as a matrix product, which XLA
+runs several times faster than `nn.Conv` inside a scan on a CPU. LayerNorm (Ba et al., 2016) follows
+the first dense layer after the convolution and precedes the others, which are residual. With a GRU
+(`Spatial`), each head (policy and value, or action values in `SpatialQ`) has a layer that reads
+both the current features and the recurrent state (Dedieu et al., 2025), so the GRU need not store
+the current observation. The version with a transformer is in gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class Sight(Recurrent):
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` if it observes no map of categories, or if `hidden` widths differ.
+        Raises `ValueError` without a map of categories or flags, or if `hidden` widths differ.
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)
@@ -69,7 +69,7 @@ class Sight(Recurrent):
         return [name for name, space in self.parts.items() if _is_map(space)]
 
     def name_layers(self) -> None:
-        """Create the layers up to the features, in `setup`."""
+        """Create the layers up to the features; `setup` calls it."""
         rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
         self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
@@ -113,7 +113,7 @@ class Spatial(Sight):
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def name_memory(self) -> None:
-        """Create the layers before the heads, in `setup`."""
+        """Create the layers before the heads; `setup` calls it."""
         self.name_layers()
         self.inputs = self.dense(3 * self.memory, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)

@@ -1,10 +1,10 @@
 """Two-hot encoding: numbers as distributions over equally spaced atoms, for a cross-entropy loss.
 
 First the transform h of Pohlen et al. (2018) squeezes a number, so that a few atoms suffice for
-values of any scale. The result is encoded as probabilities of the two atoms next to it, whose mean
-it is (Schrittwieser et al., 2020). Numbers that differ by much less than the spacing are hard to
-distinguish: with a spacing of 1, a reward of 0.6 is encoded like 0 with slightly more probability
-on the atom 1.
+values of any scale. The result is encoded as probabilities of its two neighbouring atoms, such that
+their mean equals it (Schrittwieser et al., 2020). Numbers that differ by much less than the spacing
+are hard to distinguish: with a spacing of 1, a reward of 0.6 is encoded like 0 with slightly more
+probability on the atom 1.
 """
 
 import math
@@ -49,13 +49,13 @@ def reach(settings: Any) -> str:
 
 
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
-    """Return changed settings whose atoms cover numbers up to the size `largest`.
+    """Return changed settings whose atoms cover numbers of magnitude up to `largest`.
 
-    The spacing grows as far as rewards of the size `least` can still be resolved; if that does not
-    suffice, the number of atoms grows too.
+    The spacing grows as long as rewards of magnitude `least` can still be resolved; if that does
+    not suffice, the number of atoms grows too.
     """
     end = float(squeezed(jnp.float32(largest)))
-    if end <= settings.atoms * settings.spacing:  # values, not observed returns, exceed the atoms
+    if end <= settings.atoms * settings.spacing:  # returns fit: predicted values exceed the atoms
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
     spacing = min(end / settings.atoms, widest)
@@ -68,7 +68,7 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
 def two_hot(
     value: Float[Array, "*batch"], top: int, spacing: float
 ) -> Float32[Array, "*batch atoms"]:
-    """Return the probabilities of `top` atoms on either side of 0, and one at 0.
+    """Return the probabilities of 2 `top` + 1 atoms: `top` on either side of 0, and one at 0.
 
     Their mean is h(value), clipped to the outermost atoms.
     """

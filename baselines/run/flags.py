@@ -1,7 +1,7 @@
 """Flags of a learner, generated from its settings, with one group for each class of settings.
 
-A new setting is a flag and in --help once it is declared. The heading of a group is the docstring
-of its class.
+Declaring a setting is enough to add its flag and its line of --help. The heading of a group is the
+docstring of its class.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ Kinds = tuple[type, ...]
 
 
 def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> Any:
-    """Read flags; `default` is a dataclass of defaults, whose field `settings` is another one.
+    """Read flags; `default` holds the defaults of all flags, the learner's in its field `settings`.
 
-    `kinds` are the classes that declare fields of `default`, in the order of --help; the settings
-    are listed after the first of them.
+    `kinds` are the classes that declare fields of `default`, in the order of --help; the learner's
+    settings are listed after the first class.
     """
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # command name that works in this installation

@@ -13,9 +13,9 @@ EXIT_CODE = 130  # shells' exit code for a process stopped by Ctrl-C
 class Interrupt:
     """Context in which the first SIGINT sets `asked` and the second ends the process.
 
-    A Python signal handler would run only when compiled code returns. The signal wake-up socket is
-    read by a thread, so the message and the second Ctrl-C take effect immediately, even during a
-    long update.
+    A Python signal handler would run only when compiled code returns. A thread reads the signal
+    wake-up socket instead, so the message and the second Ctrl-C take effect immediately, even
+    during a long update.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:

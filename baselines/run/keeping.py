@@ -70,7 +70,7 @@ class Keeper:
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
         """Begin the evaluations and videos that are due after `update`.
 
-        `before` is the update of the last call.
+        `before` is the update of the previous call.
         """
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:

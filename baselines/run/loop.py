@@ -92,7 +92,7 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Train from update `done` to the last one, Ctrl-C or a callback's stop; log and save.
+    """Train from update `done` until the last one, Ctrl-C or a callback's stop; log and save.
 
     Each chunk is dispatched before the previous one's metrics are read, so the devices do not wait
     for this process.
@@ -314,7 +314,7 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Print a sweep's results; with `html`, also write episodes of the first seed."""
+    """Print a sweep's results; with `html`, also write replay.html (first seed)."""
     if run.config.sweep:
         print_sweep(run)
     if not html:

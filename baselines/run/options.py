@@ -33,7 +33,7 @@ from . import sinks
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
-# Settings that a resumed run may change: its length and its hardware.
+# Settings that a resumed run may change: its length, use of hardware and tests.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
 RATE = "learning_rate"  # setting that a resumed run may change to restart its schedule
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
@@ -224,7 +224,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
 def canonical(id: str, algorithm: str) -> str:
     """Return the id that an alias stands for; raises like `jaxenvs.spec`.
 
-    Gymnasium ids are for learners with actors only.
+    Gymnasium ids need a learner whose actors are separate processes.
     """
     if not id.startswith(GYM):
         module, colon, _ = id.rpartition(":")  # importing the module registers the id
@@ -262,7 +262,7 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
-    """Parse arguments such as `view_size=5 obs=full` to keywords: `jaxenvs.commands.fields`."""
+    """Parse arguments such as `view_size=5 obs=full` to keywords, see `jaxenvs.commands.fields`."""
     try:
         return parse_fields(pairs, flag)
     except ValueError as error:

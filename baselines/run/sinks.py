@@ -1,8 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Records are sent to a sink after they are written to log.jsonl. With several seeds a metric NAME is
-their mean, and NAME/seedN is that of one seed; in a sweep the name includes the settings, such as
-NAME/gamma=0.9 seedN.
+Records are sent to a sink after they are written to log.jsonl. With several seeds, the metric NAME
+is the mean over seeds, and NAME/seedN is the value of one seed; in a sweep the name includes the
+settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -86,7 +86,7 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """Log in RUN/tensorboard; each record is flushed, as `SummaryWriter` with its thread is not.
+    """Log in RUN/tensorboard, flushed with every record; `SummaryWriter` would delay writing.
 
     After a resume or a failure, a new file tells TensorBoard to ignore later steps of older files.
     """

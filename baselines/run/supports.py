@@ -71,9 +71,10 @@ class Supports:
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
     """Return ranges of rewards and returns in agent i's replay buffer, widened by `ROOM`.
 
-    Better policies may exceed those of the buffer. Returns continue over time limits, and after the
-    newest step as if each reward were the mean. Rewards are limited to the environment's reward
-    range, and returns to those of the extreme reward at every step.
+    Better policies may exceed the ranges in the buffer. Returns continue over time limits, and
+    after the newest step as if each reward were the mean reward. Rewards are limited to the
+    environment's reward range, and returns to what the most extreme reward in the buffer would
+    give if it were paid at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)

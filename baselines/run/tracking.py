@@ -36,7 +36,8 @@ class Evaluations:
     """Evaluates `episodes` episodes per seed every `every` updates; keeps the best weights.
 
     The policy acts as in eval.json, see `EvaluatedPolicy.of`. `best` holds the run's best policies
-    so far, see `Run.best`; if `every` is None, they are only kept.
+    so far, see `Run.best`; if `every` is None, there are no new evaluations, and checkpoints keep
+    these.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Evaluations:
 class Videos:
     """Records an episode of the first seed every `every` updates, in RUN/videos/UPDATE.gif.
 
-    The level is always the same. A thread draws; videos show at most `MOMENTS` steps.
+    The level is always the same. A thread draws the videos, which show at most `MOMENTS` steps.
     """
 
     note = ""

@@ -36,7 +36,7 @@ class RunError(ValueError):
 
 
 def saved(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first; the name of each is its update."""
+    """Return the checkpoints in a folder, oldest first; each is named by its update."""
     found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
     return sorted(
         (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)

@@ -42,7 +42,10 @@ def load_q(
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
 ) -> tuple[Learner[Any], PyTree[Array]]:
-    """Return a run's learner and the weights of a seed; `RunError` if not by `algorithms`."""
+    """Return a run's learner and the weights of one seed.
+
+    Raises `RunError` unless one of `algorithms` trained the run.
+    """
     run = Run.open(run_dir)
     name = run.config.algorithm
     if name not in algorithms:

@@ -54,7 +54,7 @@ class Config:
     """Configuration of a run, the content of config.json."""
 
     id: str
-    fields: dict[str, Any]  # constructor fields of the environment that differ from the id's
+    fields: dict[str, Any]  # constructor fields that override those of the id
     seed: int  # first seed; the others count up from it
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
@@ -257,7 +257,7 @@ class Run:
         """Open an existing run; `RunError` if the directory is not one."""
         path = Path(path)
         file = path / "config.json"
-        if not os.path.isfile(file):  # also accepts text that is too long for a path
+        if not os.path.isfile(file):  # False, not an error, for text too long for a path
             raise RunError(
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
