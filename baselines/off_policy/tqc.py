@@ -71,8 +71,7 @@ def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise:
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
     """Pool the quantiles of all critics; the critics * `dropped` highest get weight 0.
 
-    `top_k` finds them: with a sort of all quantiles, a third of a gradient step on a CPU was
-    sorting.
+    `top_k` finds them: sorting all quantiles took a third of a gradient step's time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)
