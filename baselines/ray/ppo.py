@@ -69,7 +69,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights; environments are in the actors."""
+    """Start with initial weights; actors hold the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
