@@ -46,7 +46,7 @@ from .dyna_rollouts import Start, learn_from_imagination
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout

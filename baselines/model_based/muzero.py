@@ -62,7 +62,7 @@ MIN_SPAN = 1e-6  # smallest divisor when values are rescaled to the range 0 to 1
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Replay):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 32  # number of environments stepped in parallel

@@ -48,7 +48,7 @@ class Replaying(Common):
     capacity: int = 1_000_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 1_000  # random steps before the first gradient step, all environments together
     batch_size: Count = 256  # transitions per gradient step, on all devices together
-    critics: Count = 2  # critics in the ensemble; the target uses their minimum
+    critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
@@ -278,7 +278,7 @@ def batch_size(learner: Learner[Any]) -> int:
 
 
 def draw_noise(learner: Learner[Any], key: Array) -> Noise:
-    """Draw the noise for a batch."""
+    """Draw the policy's noise and the dropout key for the batch of one device."""
     policy: Any = learner.policy
     shape = (batch_size(learner), policy.numbers)
     return Noise(jax.random.normal(key, shape, jnp.float32), key)
@@ -300,7 +300,7 @@ def sample_actions(
 def actions_and_log_probs(
     learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return the actions that the actor's outputs and the noise give, and log pi(a|s)."""
+    """Return the actions sampled from the actor's outputs with this noise, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)

@@ -33,7 +33,7 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     atoms: Count = 51  # number of atoms of the support
     v_min: Signed = -10.0  # smallest return of the support: lower ones are clipped, with a warning

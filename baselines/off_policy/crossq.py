@@ -32,7 +32,7 @@ from .sac import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
     momentum: float = 0.5  # Adam's beta_1

@@ -41,12 +41,12 @@ from ..networks.q_network import QNetwork
 from . import q_learning
 from .q_learning import Objective
 
-MIN_LOG_POLICY = -1.0  # l_0, the lower clip of Munchausen's log-probability
+MIN_LOG_POLICY = -1.0  # l_0, lower bound at which Munchausen clips tau log pi(a|s)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(QLearning):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     layer_norm: bool = True  # whether layers have layer normalisation
     noisy: bool = False  # whether noisy layers explore; set epsilon_start=0 with them

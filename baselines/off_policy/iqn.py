@@ -33,7 +33,7 @@ FRACTIONS = 32  # number of evenly spaced fractions that a policy averages over
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     fractions: Count = 8  # random fractions tau per transition, drawn anew for values and targets
     cosines: Count = 64  # number of cosine features of a fraction

@@ -51,7 +51,7 @@ class Objective(NamedTuple):
     """TD target and loss of a learner: the two functions in which the learners differ."""
 
     td_target: Callable[..., Any]  # (learner, weights, target weights, batch, key)
-    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); returns also `error`
+    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); metrics have `error`
     names: tuple[str, ...] = LOSSES  # names of the loss's metrics, without `error`
 
 

@@ -31,7 +31,7 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     quantiles: Count = 50  # number of quantiles of each action's return
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear

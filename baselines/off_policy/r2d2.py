@@ -43,7 +43,7 @@ from .q_learning import Learned
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, QLearning):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     batch_size: int = 32  # sequences per gradient step, on all devices together
     n_step: int = 5  # steps of reward before bootstrapping

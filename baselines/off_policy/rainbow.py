@@ -11,7 +11,7 @@ from . import c51
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     priority: float = 0.5  # exponent of the KL divergence in sampling probabilities; 0: uniform
     noisy: bool = True  # whether noisy layers explore; random actions are off by default

@@ -30,7 +30,7 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
     noise: Swept[float] = 0.1  # std of exploration noise, in units of half the action range

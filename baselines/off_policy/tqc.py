@@ -27,7 +27,7 @@ from .qr_dqn import midpoints, quantile_huber
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     quantiles: Count = 25  # number of quantiles of each critic
     dropped: int = 2  # number of highest quantiles, per critic, that the TD target drops

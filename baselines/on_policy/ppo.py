@@ -35,7 +35,7 @@ from ..networks.policies import ActorCritic
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Scaling):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
     clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
@@ -47,7 +47,7 @@ class Settings(Scaling):
     activation: Activation = "tanh"  # activation function
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
-    target_scaling: float = 0.0  # update rate of the scale of value targets, such as 0.05; 0: off
+    target_scaling: float = 0.0  # update rate of value targets' mean and std, such as 0.05; 0: off
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 

@@ -33,7 +33,7 @@ from . import ppo
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: int = 128  # size of the GRU's state
     neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off

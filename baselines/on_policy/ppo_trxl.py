@@ -20,7 +20,7 @@ from . import ppo, ppo_rnn
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: Count = 64  # number of earlier steps of the episode that each layer attends to
     width: Count = 64  # number of features of a step in the transformer

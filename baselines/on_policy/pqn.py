@@ -32,7 +32,7 @@ from ..networks.q_network import QNetwork
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploration, Scaling):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     gae_lambda: Swept[float] = 0.65  # lambda of the lambda-returns; 0: one-step, 1: Monte Carlo

@@ -52,10 +52,10 @@ UNFIT = {  # reset sources that trials cannot use, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: int = 256  # size of the GRU's state
-    task_set: str = ""  # set of tasks, such as trivial-21k
+    task_set: str = ""  # name of the set of tasks, such as trivial-21k
     held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
     trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends it
     trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited

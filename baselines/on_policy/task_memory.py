@@ -1,11 +1,11 @@
 """Network of RL²: a GRU, a copy of its state at the latest reward, and a belief about the task.
 
 A task relates kinds of cells, whose places differ in every episode. Each kind of cell has an
-embedding. Weighted sums of embeddings over the view (such as the cell ahead) bypass the layers
-before the GRU, which would mix them; the GRU also receives the sums of the previous step. One part
-of the recurrent state changes only with a reward: it then copies a summary of the state just
-before. This part does not decay, and gradients pass through it unchanged. The GRU's update gates
-start with time scales from 1 to 256 steps (Tallec and Ollivier, 2018).
+embedding. Weighted sums of embeddings over the view (a sum may pick out one cell, such as the one
+ahead) bypass the layers before the GRU, which would mix them; the GRU also receives the sums of the
+previous step. One part of the recurrent state changes only with a reward: it then copies a summary
+of the state just before. This part does not decay, and gradients pass through it unchanged. The
+GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier, 2018).
 
 If the observation has a map of few kinds of cells, the recurrent state also predicts beliefs:
 probabilities of each goal and of the object that the agent holds. The policy receives, for each
@@ -202,7 +202,8 @@ class TaskMemory(Recurrent):
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
         """Return the probabilities that the goal names each cell in view and the held object.
 
-        Also return the probability of each kind of goal, times the one-hot direction and alone.
+        Also return the probability of each kind of goal: multiplied by the one-hot direction, and
+        alone.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)

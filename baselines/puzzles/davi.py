@@ -45,7 +45,7 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 10_000_000  # training boards, rounded up to whole updates
     walks: Count = 64  # random walks per gradient step

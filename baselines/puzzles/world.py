@@ -55,7 +55,7 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model

@@ -38,7 +38,7 @@ from . import launch
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate

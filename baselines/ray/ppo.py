@@ -35,7 +35,7 @@ ONE_PROCESS = {  # settings that are unavailable with several processes, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     actors: Count = 4  # sampling processes, among which `num_envs` is divided
     learners: Count = 1  # learner processes, among which the fragments are divided

@@ -111,7 +111,7 @@ class Parts(NamedTuple):
 
     actor: type  # class of actors, with `sample`, and `play` for Gymnasium environments
     given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
-    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started learners: `Learners`
+    learners: Callable[[Learner, Any], Any]  # (learner, state) -> object like `Learners`
     end: Callable[[], None] = lambda: None  # function that stops processes other than learners
 
 
@@ -249,7 +249,7 @@ class Training:
             time.sleep(LEAVING)  # do nothing more until the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return further metrics of an update: lag, bytes, and dead processes."""
+        """Return further metrics of an update: lag, bytes, and numbers of dead processes."""
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
