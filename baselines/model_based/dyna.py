@@ -50,12 +50,12 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: Count = 4  # steps that a layer of the model attends to; also length of its windows
+    context: Count = 4  # steps that a model layer attends to; also length of training windows
     width: Count = 64  # number of features of a token in the model
     num_heads: Count = 4  # number of attention heads, among which the width is divided
     depth: Count = 2  # number of layers of the model
     atoms: Count = 80  # number of reward atoms on either side of 0, see two_hot.py
-    spacing: float = 0.05  # distance between reward atoms; about h(smallest reward), see two_hot.py
+    spacing: float = 0.05  # distance between reward atoms; about h(smallest reward), 0.05 for Craft
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update

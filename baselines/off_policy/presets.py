@@ -75,10 +75,10 @@ DQN = (
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
     *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement pays up to 8
-    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # reward -1 per step
+    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # reward -1 per step, discounted
     *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # reward 1 for each of 90 cells
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),
-    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # 10 diagonals of the unit square: 14.1
+    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # tours are shorter than 10 diagonals, 14.1
     *support(r"Puzzle-TSP-20-v\d+", -30.0, 0.0),
     *support(r"Puzzle-2048-v\d+", 0.0, 4000.0, atoms=201),
 )

@@ -173,7 +173,7 @@ def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
     # If this step truncates the episode, the next slot holds the final observation and needs this
-    # state; otherwise the next step overwrites it.
+    # state; otherwise the next step writes the same state again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 

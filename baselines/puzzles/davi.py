@@ -55,7 +55,7 @@ class Settings(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 10  # updates after which the weights are copied whatever the loss
+    target_every: Count = 10  # updates after which the target network is updated whatever the loss
     width: Count = 256  # width of the layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*

@@ -75,7 +75,7 @@ class Settings(Checked):
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 1  # updates after which the weights are copied whatever the loss
+    target_every: Count = 1  # updates after which the target network is updated whatever the loss
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     test_boards: Count = 32  # boards for the logged test of the greedy policy after each update

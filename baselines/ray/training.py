@@ -111,7 +111,7 @@ class Parts(NamedTuple):
 
     actor: type  # class of actors, with `sample`, and `play` for Gymnasium environments
     given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
-    learners: Callable[[Learner, Any], Any]  # (learner, state) -> object like `Learners`
+    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started processes, as `Learners`
     end: Callable[[], None] = lambda: None  # function that stops processes other than learners
 
 
