@@ -39,7 +39,7 @@ from . import gumbel
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Learning):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates

@@ -16,9 +16,9 @@ empty recurrent state.
 
 Deliberate differences from the paper: no tokenizer, as observations are categories already; tokens
 of cells include their neighbours; the model receives the categories and rewards seen so far in the
-episode, as otherwise it would predict a reward again that is given only once; a reward depends on
-the sampled numbers of the next observation; imagined rollouts have a separate length, do not begin
-at older observations, and leave out unlikely categories.
+episode, as otherwise it would predict one-time rewards again; a reward depends on the sampled
+numbers (such as item counts) of the next observation; imagined rollouts have a separate length, do
+not begin at older observations, and leave out unlikely categories.
 """
 
 import dataclasses
@@ -46,24 +46,24 @@ from .dyna_rollouts import Start, learn_from_imagination
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
-    capacity: int = 100_000  # steps in the replay buffer, of all environments together
+    capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: Count = 4  # steps that each layer of the model attends to, and length of windows
-    width: Count = 64  # features of a token in the model
-    num_heads: Count = 4  # attention heads of the model; they divide the width
-    depth: Count = 2  # layers of the model
+    context: Count = 4  # steps that a model layer attends to; also length of training windows
+    width: Count = 64  # number of features of a token in the model
+    num_heads: Count = 4  # number of attention heads, among which the width is divided
+    depth: Count = 2  # number of layers of the model
     atoms: Count = 80  # number of reward atoms on either side of 0, see two_hot.py
-    spacing: float = 0.05  # distance between atoms; about h(smallest reward), 0.05 for Craft
+    spacing: float = 0.05  # distance between reward atoms; about h(smallest reward), 0.05 for Craft
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
     model_batch: Count = 32  # windows per gradient step of the model, on all devices together
-    imagined_rollouts: int = 8  # imagined rollouts per update, trained on as a real one; 0: none
-    imagined_envs: Count = 48  # episodes of an imagined rollout, on all devices together
-    imagined_steps: Count = 16  # steps of an imagined rollout
-    # Smallest probability of a category that is sampled, relative to the highest; 0: any.
+    imagined_rollouts: int = 8  # imagined rollouts per update, each used like a real one; 0: none
+    imagined_envs: Count = 48  # parallel episodes of an imagined rollout, on all devices together
+    imagined_steps: Count = 16  # steps of each episode of an imagined rollout
+    # Lowest probability, as a fraction of the highest, at which a category is sampled; 0: any.
     least_chance: float = 0.05
 
     def check(self) -> None:
@@ -123,7 +123,7 @@ class Settings(ppo_rnn.Settings):
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the updates made when the policy's optimiser has taken this many steps."""
+        """Return the number of updates after `gradient_steps` steps of the policy's optimiser."""
         cold = self.cold_updates  # updates without imagined rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
@@ -167,7 +167,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Act as PPO does; also record the recurrent state and history, where imagination starts."""
+    """Act as PPO does; also record the recurrent state and history that imagined rollouts need."""
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 
@@ -196,7 +196,10 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return settings of atoms whose range contains the observed rewards, `paid`."""
+    """Return new settings of the atoms, so that their range contains the observed rewards.
+
+    `paid` holds the observed rewards.
+    """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 
 

@@ -154,7 +154,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
     """Return the sum of the mean cross-entropies of the predictions, and the parts.
 
     The next slot holds the step's next observation, also after a truncation, unless the step is
-    terminal. Slots without a step have no loss.
+    terminal. Slots without a step, which hold final observations, have no loss.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -196,7 +196,7 @@ def step_losses(
     """Return the cross-entropies of each step of one window.
 
     Also return the fraction of categories that are predicted correctly, and whether the reward is
-    clipped.
+    beyond the atoms.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, predicted.end],
@@ -225,8 +225,8 @@ def step_losses(
 def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
     """Apply `function` to each item of a batch, as `vmap` does; differentiable.
 
-    On a CPU, `lax.map` processes at most `AT_ONCE` items together, so that the attention scores fit
-    into its cache, and `jax.checkpoint` recomputes them for the gradient.
+    On a CPU, `lax.map` processes at most `AT_ONCE` items together, so that their attention scores
+    fit into the CPU's cache, and `jax.checkpoint` recomputes the scores for the gradient.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:

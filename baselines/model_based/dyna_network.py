@@ -1,10 +1,10 @@
 """Transformer that predicts a step of an environment with map observations.
 
 An observation is encoded as one token per map cell and one token for its other values ("numbers",
-such as item counts). The network predicts each category of the next observation at the same token.
-A token attends to all tokens of this step and of earlier steps of the episode: attention is causal
-by blocks (block teacher forcing; Dedieu et al., 2025), so that an imagined step is one forward
-pass.
+such as item counts). The output at each token predicts the categories of the same cell, or of the
+numbers, in the next observation. A token attends to all tokens of this step and of earlier steps of
+the episode: attention is causal by blocks (block teacher forcing; Dedieu et al., 2025), so that an
+imagined step is one forward pass.
 
 A cell's token includes its eight neighbours, on which most changes depend. The last token also
 contains a summary of the whole episode (`History`); termination is predicted from it. The reward is
@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
 class History(NamedTuple):
     """Summary of an episode so far: categories that occurred, and rewards."""
 
-    shown: Bool[Array, "*batch categories"]  # whether it occurred: cell channels, then numbers
+    shown: Bool[Array, "*batch categories"]  # whether each occurred: cell channels, then numbers
     gained: Float32[Array, "*batch actions"]  # sum of the rewards of each action
 
     @classmethod
@@ -108,7 +108,8 @@ class WorldTransformer(nn.Module):
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
         """Predict successive steps, at most `context`; also return logits of the legal actions.
 
-        `over` marks the last steps of episodes; later steps do not attend to them or before them.
+        `over` marks the last steps of episodes; steps of later episodes do not attend to earlier
+        episodes.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
@@ -247,7 +248,10 @@ class Layer(nn.Module):
 
 
 def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
-    """Normalise tokens to mean 0 and variance 1 in float32; the next dense layer scales them."""
+    """Normalise tokens to mean 0 and variance 1 in float32.
+
+    Learned scales are not needed, as a dense layer follows.
+    """
     return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
 

@@ -160,7 +160,7 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample categories at least `least_chance` times as likely as the most likely one."""
+    """Sample among the categories at least `least_chance` times as likely as the likeliest."""
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
         logits = jnp.where(logits >= least, logits, NEVER)

@@ -56,23 +56,23 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-MAXVISIT_INIT = 50.0  # mctx's default, which scales values before the first visit of a search
+MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`: scale of values before a search's first visit
 MIN_SPAN = 1e-6  # smallest divisor when values are rescaled to the range 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Replay):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
-    num_envs: int = 32  # environments stepped in parallel
+    num_envs: int = 32  # number of environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
     max_grad_norm: float = 5.0  # gradients are clipped to this global norm
-    capacity: int = 100_000  # steps in the replay buffer, of all environments together
+    capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update
     batch_size: Count = 128  # windows per gradient step, on all devices together
-    unroll_steps: Count = 5  # steps K that the model is unrolled
+    unroll_steps: Count = 5  # number K of steps for which the model is unrolled in training
     n_step: Count = 5  # steps of reward before bootstrapping
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions sampled at the root
@@ -88,8 +88,8 @@ class Settings(Replay):
     entropy: float = 0.0  # coefficient of the entropy bonus, over legal actions
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
-    value_consistency: Share = 0.0  # weight of the true observation's value in value targets
-    reanalysed: Share = 0.25  # fraction of the windows whose policies are searched again
+    value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
+    reanalysed: Share = 0.25  # fraction of windows whose policy targets come from new searches
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # gradient steps between updates of the target network
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -107,7 +107,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Phrase for a sample in error messages."""
+        """What one sample of the replay buffer is, for error messages."""
         return "a window"
 
     @property
@@ -126,7 +126,7 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as `q_learning.begin`, with an array for the search policy of each replay slot."""
+    """Start as `q_learning.begin` does, with an array for each replay slot's search policy."""
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
@@ -256,7 +256,10 @@ def reanalyse(
 def bootstrap_values(
     learner: Learner[Settings], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """Return the target network's value of the state after the n-step rewards of each moment."""
+    """Return the target network's value of the state after the n-step rewards of each moment.
+
+    A moment is an unroll step of a window, see muzero_loss.py.
+    """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
     def at_slots(early: Array, later: Array) -> Array:
@@ -327,7 +330,10 @@ def decide(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return settings of atoms whose range contains the observed rewards and returns, `paid`."""
+    """Return new settings of the atoms, so that their range contains all rewards and returns.
+
+    `paid` holds the observed rewards and returns.
+    """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 

@@ -51,7 +51,7 @@ class Targets(NamedTuple):
     reward: Float32[Array, "batch moments"]  # reward of the step that leads to the moment
     policy: Float32[Array, "batch moments actions"]
     is_known: Bool[Array, "batch moments"]  # False after a truncation: value and reward unknown
-    is_open: Bool[Array, "batch moments"]  # True until the episode ends: has an obs and a policy
+    is_open: Bool[Array, "batch moments"]  # True until the episode ends: obs and policy exist
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:

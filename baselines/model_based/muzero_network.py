@@ -82,7 +82,7 @@ class MuZeroNetwork(Network):
         return logits, self.number(value)
 
     def number(self, logits: Float[Array, "*batch atoms"]) -> Float32[Array, "*batch"]:
-        """Return the reward or value that the logits of a distribution predict: two_hot.py."""
+        """Return the mean reward or value of the distribution with these logits (two_hot.py)."""
         return two_hot.mean(logits, self.spacing)
 
     def cross_entropy(
@@ -186,7 +186,10 @@ class BoardNetwork(MuZeroNetwork):
 
     @classmethod
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network; raises `ValueError` if `lines` is 1 or `latent` does not divide."""
+        """Return the network.
+
+        Raises `ValueError` if `lines` is 1, or `latent` is no multiple of the number of cells.
+        """
         made = super().of(env, hidden, embed, **more)
         if made.lines == 1:
             raise ValueError(

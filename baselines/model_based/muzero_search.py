@@ -1,4 +1,4 @@
-"""Search of MuZero in the learned model, from observations, through mctx.
+"""MuZero's search with mctx in the learned model, from a batch of observations.
 
 Legal actions are known only at the root.
 """

@@ -20,7 +20,7 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# The model has about the size of that of Dedieu et al. (2025), but other settings are not theirs.
+# The model is about as large as that of Dedieu et al. (2025); other settings differ from theirs.
 # Neither tuned nor run: no GPU was available.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
@@ -84,8 +84,9 @@ BALANCE = {
 }
 
 # Settings for few environment steps. Random actions find the first rewards, because a search in a
-# model trained without rewards does not lead to them. Each reward is replayed often (`importance`
-# starts at 0). Values between 0 and 1 need narrowly spaced atoms.
+# model trained without rewards does not lead to them. Rewards are replayed often, and importance
+# weights correct for this only later (`importance` starts at 0). Values between 0 and 1 need
+# narrowly spaced atoms.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -123,9 +124,9 @@ SMALL_PUZZLE = {
 
 # Values are hundreds, and the smallest reward is 1.2 after the transform h. In runs with one seed,
 # plans were better without a model of chance outcomes. Values are not rescaled: early in training
-# their differences are noise, which rescaling to the range 0 to 1 amplifies, and one of three
-# policies never unlearned it. All policies are reanalysed, because those found while acting are out
-# of date for most of a run. The latent state has 16 numbers for each cell of the board, and
+# their differences are noise, which rescaling to the range 0 to 1 amplifies; with rescaling, one of
+# three policies never recovered. All policies are reanalysed, because those found while acting are
+# out of date for most of a run. The latent state has 16 numbers for each cell of the board, and
 # predicted states are trained to reconstruct the cells. A latent vector of 128 for the whole board,
 # or training with the consistency loss alone, predicted moves less well.
 TILES = {

@@ -1,8 +1,8 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities refer to actions rescaled to the range -1 to 1,
-so that entropies do not depend on the units of the actions. The networks are in
+on batches from the replay buffer. Log-probabilities are those of actions rescaled to [-1, 1], so
+that entropies do not depend on the units of the actions. The networks are in
 actor_critic_networks.py.
 """
 
@@ -34,22 +34,22 @@ from .actor_critic_networks import critic_of, critic_values
 class Replaying(Common):
     """Hyperparameters shared by the off-policy actor-critic learners."""
 
-    num_envs: int = 1  # environments stepped in parallel
+    num_envs: int = 1  # number of environments stepped in parallel
     rollout_steps: int = 100  # steps of each environment per update; an update writes a log record
     replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
     learning_rate: Swept[float] = 3e-4  # learning rate of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to 0
     max_grad_norm: Swept[float] = 1e3  # gradients are clipped to this global norm
-    hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
-    critic_hidden: tuple[int, ...] = ()  # widths of the critics' layers, if different
+    hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers of actor and critics
+    critic_hidden: tuple[int, ...] = ()  # widths of the critics' hidden layers; empty: as `hidden`
     activation: Activation = "relu"  # activation function
     layer_norm: bool = False  # whether the critics have layer normalisation (DroQ: yes)
     dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
-    capacity: int = 1_000_000  # steps in the replay buffer, of all environments together
-    warm_up: int = 1_000  # random steps of all environments before the first gradient step
+    capacity: int = 1_000_000  # steps that the replay buffer holds, all environments together
+    warm_up: int = 1_000  # random steps before the first gradient step, all environments together
     batch_size: Count = 256  # transitions per gradient step, on all devices together
-    critics: Count = 2  # critics in the ensemble; the target uses their minimum
-    target_rate: Swept[Rate] = 0.005  # Polyak coefficient of the target networks; 1: copy
+    critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
+    target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
@@ -77,11 +77,14 @@ class Replaying(Common):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Number of iterations until `warm_up` steps are made; gradient steps start in the last."""
+        """Number of iterations until `warm_up` steps are made; the last takes gradient steps."""
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the updates completed after an optimiser's step count (`Checked.updates_of`)."""
+        """Return the number of updates made when an optimiser has taken `gradient_steps` steps.
+
+        The optimiser steps once in `every` gradient steps of the learner.
+        """
         cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
         return (cold * self.replays + gradient_steps * every) // self.gradient_steps
 
@@ -89,7 +92,7 @@ class Replaying(Common):
 class Learned(NamedTuple):
     """Fields of the runner that gradient steps change; () for those that a learner lacks."""
 
-    weights: PyTree[Array]  # actor
+    weights: PyTree[Array]  # weights of the actor
     critic: PyTree[Array]  # ensemble of critics, stacked along the first axis
     target: PyTree[Array]  # target networks of the critics, and of the actor in TD3
     temperature: PyTree[Array]  # logarithm of the entropy coefficient alpha
@@ -97,13 +100,13 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return these fields of a runner."""
+        """Return the fields of `runner` that have these names."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 
 LEARNED = "learned"  # metric: 1 in iterations with gradient steps, else 0
 TURNS = "turns"  # metric: fraction of the gradient steps that updated the actor
-OF_TURNS = ("actor_loss", "entropy")  # metrics that exist only where the actor was updated
+OF_TURNS = ("actor_loss", "entropy")  # metrics of gradient steps that updated the actor
 Explore = Callable[[Learner[Any], Array, Array], Array]  # (learner, outputs, noise) -> actions
 Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random draws of a gradient step
 Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
@@ -121,7 +124,8 @@ def begin(
 ) -> Runner:
     """Start with initial weights, equal target networks and an empty replay buffer.
 
-    Each critic has `values` outputs; `temperature` is the initial log alpha, () for none.
+    Each critic has `values` outputs. `temperature` is the initial log alpha, or () for learners
+    without a temperature.
     """
     key_rest, key_critics = jax.random.split(key)
     fields = rollouts.begin(learner, key_rest)
@@ -153,13 +157,14 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; also return the metrics of this update.
 
-    `gradient_step(learner, learned, batch, draws)` gets the result of `draw(learner, key)`.
+    `draw(learner, key)` returns the random draws of a gradient step, which
+    `gradient_step(learner, learned, batch, draws)` receives.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # The count stops soon after the warm-up, as all iterations of a long run may exceed int32.
+    # Stop counting soon after the warm-up: the iterations of a long run could overflow an int32.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -273,7 +278,7 @@ def batch_size(learner: Learner[Any]) -> int:
 
 
 def draw_noise(learner: Learner[Any], key: Array) -> Noise:
-    """Draw the noise for a batch."""
+    """Draw the policy's noise and the dropout key for the batch of one device."""
     policy: Any = learner.policy
     shape = (batch_size(learner), policy.numbers)
     return Noise(jax.random.normal(key, shape, jnp.float32), key)
@@ -295,7 +300,7 @@ def sample_actions(
 def actions_and_log_probs(
     learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return the actions that the actor's outputs and the noise give, and log pi(a|s)."""
+    """Return the actions sampled from the actor's outputs with this noise, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)
@@ -304,7 +309,7 @@ def actions_and_log_probs(
 def log_half_range(policy: TanhGaussian) -> float:
     """Return the sum of log(half the range) over action dimensions.
 
-    Added to a log-probability, it refers to actions rescaled to the range -1 to 1.
+    Adding it to a log-probability gives that of the action rescaled to [-1, 1].
     """
     return float(np.log(policy.half).sum())
 
@@ -312,7 +317,7 @@ def log_half_range(policy: TanhGaussian) -> float:
 def descend(
     learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step on the field `name` of `learned`, on `loss(learner, field, *given)`.
+    """Take a gradient step of `loss(learner, field, *given)` on the field `name` of `learned`.
 
     If the metrics of the loss contain `STATISTICS`, they replace the field's batch statistics.
     """

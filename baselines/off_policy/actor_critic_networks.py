@@ -22,14 +22,14 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-DROPOUT = 2**20  # folded into a key that is also split: large, as `split` uses small counters
-NO_NOISE = -20.0  # scale outputs of a deterministic actor, which give the smallest scale
+DROPOUT = 2**20  # folded into a key that is also split; large, to differ from `split`'s counters
+NO_NOISE = -20.0  # scale output of a deterministic actor: it gives the smallest standard deviation
 
 
 class Actor(Network):
     """Policy network of one observation; `vmap` it."""
 
-    has_chance: bool = True  # whether scales are outputs; False: deterministic, a constant scale
+    has_chance: bool = True  # whether the network outputs the scales; False: `NO_NOISE` (TD3)
     renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
 
     @nn.compact
@@ -61,7 +61,7 @@ class Critic(nn.Module):
     Dropout acts only if the Flax rng "dropout" is given.
     """
 
-    actor: Network  # actor, for its observation space and the encoder's settings
+    actor: Network  # actor, whose observation space and encoder settings are used
     low: tuple[float, ...]  # bounds of the actions
     high: tuple[float, ...]
     hidden: tuple[int, ...]  # width of each layer
@@ -105,7 +105,7 @@ def network(
 ) -> Actor:
     """Return the actor for an environment.
 
-    Raises `ValueError` for action spaces other than Box. `layer_norm` is for critics and ignored.
+    Raises `ValueError` for action spaces other than Box. `layer_norm` concerns critics only.
     """
     made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
     assert isinstance(env.action_space, spaces.Box)

@@ -1,4 +1,4 @@
-"""C51 (Bellemare et al., 2017): DQN that learns a categorical distribution of each return.
+"""C51 (Bellemare et al., 2017): DQN that learns a distribution of each action's return.
 
 The network outputs the probabilities of `atoms` evenly spaced returns from `v_min` to `v_max`. The
 target distribution is projected onto these atoms, and the loss is the cross-entropy. Run it with
@@ -6,7 +6,8 @@ target distribution is projected onto these atoms, and the loss is the cross-ent
 
 Returns beyond the bounds are clipped: `clipped_targets` in the log is the fraction of such targets,
 and a warning names bounds that fit (run/supports.py). All settings of dqn.py but Munchausen apply.
-As in Rainbow, the priority of a step is its Kullback-Leibler divergence.
+As in Rainbow, the priority of a step is the Kullback-Leibler divergence between its target
+distribution and the predicted one.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     atoms: Count = 51  # number of atoms of the support
     v_min: Signed = -10.0  # smallest return of the support: lower ones are clipped, with a warning
@@ -99,7 +100,8 @@ def td_target(
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support
     mass, edge = jax.nn.softmax(logits), ROUNDING * (support[1] - support[0])
-    # Test the mean only: a new network's wide distributions exceed any bounds, their means do not.
+    # Test the mean only: an untrained network's distributions are so wide that their tails exceed
+    # any bounds, but their means do not.
     mean = (mass * values).sum(axis=1)
     is_beyond = (mean < support[0] - edge) | (mean > support[-1] + edge)
     return Target(
@@ -154,7 +156,10 @@ def support(settings: Settings) -> str:
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return settings of bounds that contain the observed returns, `paid`."""
+    """Return new values of `v_min` and `v_max`, so that they contain the observed returns.
+
+    `paid` has the smallest and largest observed return, `paid.returns`.
+    """
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}
     found |= {"v_max": high} if high > settings.v_max else {}

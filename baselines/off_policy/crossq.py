@@ -32,11 +32,11 @@ from .sac import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
     momentum: float = 0.5  # Adam's beta_1
-    critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' layers
+    critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' hidden layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
     target_rate: float = 1.0  # always 1: there are no target networks
 
@@ -84,7 +84,7 @@ def critic_loss(
 ) -> Loss:
     """Return half the squared TD error, summed over the critics.
 
-    The metrics include their batch statistics. `entropy_cost` is alpha log pi(a'|s') of
+    The metrics include the critics' batch statistics. `entropy_cost` is alpha log pi(a'|s') of
     `next_action`.
     """
     both = jax.tree.map(
@@ -116,8 +116,8 @@ def joint_values(
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    # Tile the importance weights, a copy per critic: if critics shared them, XLA would multiply by
-    # them in transposed copies of the activations.
+    # Give each critic its own copy of the importance weights: if critics shared one, XLA would
+    # multiply by it in transposed copies of the activations.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     rngs = actor_critic_networks.dropout_keys(learner, critic, key)
     values, statistics = jax.vmap(one)(critic, rngs, weights)

@@ -41,19 +41,19 @@ from ..networks.q_network import QNetwork
 from . import q_learning
 from .q_learning import Objective
 
-MIN_LOG_POLICY = -1.0  # l_0, the lower clip of Munchausen's log-probability
+MIN_LOG_POLICY = -1.0  # l_0, lower bound at which Munchausen clips tau log pi(a|s)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(QLearning):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     layer_norm: bool = True  # whether layers have layer normalisation
     noisy: bool = False  # whether noisy layers explore; set epsilon_start=0 with them
-    munchausen: Share = 0.0  # weight alpha of the log-probability as a reward, such as 0.9; 0: off
+    munchausen: Share = 0.0  # weight alpha of log pi(a|s) added to the reward, such as 0.9; 0: off
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    reset_keep: Share = 0.5  # weight of the other layers' trained, not initial, weights at a reset
+    reset_keep: Share = 0.5  # fraction of the trained weights that other layers keep at a reset
 
     def check(self) -> None:
         super().check()
@@ -92,7 +92,7 @@ def next_values(
 ) -> Float32[Array, "batch ..."]:
     """Return the target network's output for the greedy action at the next observations.
 
-    With Munchausen, return the mean over actions under the soft policy of the output minus tau log
+    With Munchausen, return the mean of (output - tau log pi) over actions, under the soft policy
     pi. `given` are further arguments of the network.
     """
     key_value, key_best = split_key(key)

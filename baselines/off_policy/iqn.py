@@ -33,9 +33,9 @@ FRACTIONS = 32  # number of evenly spaced fractions that a policy averages over
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
-    fractions: Count = 8  # random fractions tau per transition, for values and for targets each
+    fractions: Count = 8  # random fractions tau per transition, drawn anew for values and targets
     cosines: Count = 64  # number of cosine features of a fraction
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
@@ -47,7 +47,7 @@ class Settings(dqn.Settings):
 class Implicit(QNetwork):
     """Network that outputs quantiles of each action's return at given fractions.
 
-    Without fractions it uses evenly spaced ones.
+    If none are given, it uses `FRACTIONS` evenly spaced ones.
     """
 
     cosines: int = 64
@@ -99,7 +99,7 @@ def td_target(
 
 
 def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
-    """Return the quantile Huber loss at random fractions; `error` holds the loss of each item."""
+    """Return the quantile Huber loss at random fractions; `error` holds each step's loss."""
     fractions = draw_fractions(learner, batch, key)
     answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
     value = q_network.of_actions(answer, batch.action)

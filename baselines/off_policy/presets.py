@@ -7,7 +7,7 @@ from ..core.preset import CARTPOLE, CRAFT, MAZES, MEMORY, PENDULUM, Preset, rows
 
 DQN_FAMILY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow")
 
-# Settings for few environment steps: a replay ratio of 8, and prioritised replay.
+# Settings for few environment steps: each step is sampled 8 times on average, by priority.
 FEW_STEPS = {
     "num_envs": 16,
     "rollout_steps": 8,
@@ -75,10 +75,10 @@ DQN = (
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
     *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement pays up to 8
-    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # -1 per step, discounted
-    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # 1 for each of 90 cells
+    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # reward -1 per step, discounted
+    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # reward 1 for each of 90 cells
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),
-    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # a tour is shorter than 10 diagonals
+    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # tours are shorter than 10 diagonals, 14.1
     *support(r"Puzzle-TSP-20-v\d+", -30.0, 0.0),
     *support(r"Puzzle-2048-v\d+", 0.0, 4000.0, atoms=201),
 )

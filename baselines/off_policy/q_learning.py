@@ -25,7 +25,7 @@ from ..core.rollouts import Rollout, Runner
 from ..networks import q_network
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss returns
-LAST_RESET = 0.7  # fraction of the run after which layers are not reset, so that they end trained
+LAST_RESET = 0.7  # fraction of the run after which no layer is reset, so that all end trained
 
 
 class Learned(NamedTuple):
@@ -44,19 +44,19 @@ class Draws(NamedTuple):
     key: Array  # key of prioritised sampling
     key_target: Array
     key_loss: Array
-    slots: Any  # uniform sampling: (environments, slots), int32 (batch,) each; else ()
+    slots: Any  # environment and slot indices, int32 (batch,) each; () if prioritised
 
 
 class Objective(NamedTuple):
     """TD target and loss of a learner: the two functions in which the learners differ."""
 
     td_target: Callable[..., Any]  # (learner, weights, target weights, batch, key)
-    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); returns also `error`
+    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); metrics have `error`
     names: tuple[str, ...] = LOSSES  # names of the loss's metrics, without `error`
 
 
 def init(learner: Learner[Any], key: Array) -> Runner:
-    """Start as `begin`; if `reset_every` is set, also store the initial weights."""
+    """Start as `begin` does; if `reset_every` is set, also store the initial weights."""
     runner = begin(learner, key)
     kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
     return runner._replace(first=kept)
@@ -163,8 +163,8 @@ def learn_when_ready(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
-    `gradient_step` receives the exponent beta of the importance weights, the learned part of the
-    runner, and the result of `draw(key)`; its metrics have these `names`.
+    `gradient_step` receives the exponent beta of the importance weights, the runner's `Learned`
+    fields, and the result of `draw(key)`; its metrics have these `names`.
     """
     settings = learner.settings
     # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
@@ -259,7 +259,7 @@ def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> R
     """Every `reset_every` gradient steps, return the last layers to their initial weights.
 
     The other layers become `reset_keep` times their weights plus the rest times their initial
-    weights (shrink and perturb). Of the optimiser state, only step counts remain.
+    weights (shrink and perturb). The optimiser state is set to 0, except for its step counts.
     """
     settings = learner.settings
     if not settings.reset_every:

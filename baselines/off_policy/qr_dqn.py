@@ -1,8 +1,8 @@
 """QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each action's return.
 
 For each action the network outputs `quantiles` quantiles of the return, at evenly spaced
-probabilities. It minimises the quantile Huber loss between each of them and each target quantile.
-Unlike C51 it needs no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all
+probabilities. The loss is the quantile Huber loss between each of these and each target quantile.
+Unlike C51, QR-DQN needs no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all
 settings of dqn.py apply.
 
 With Munchausen, targets are averaged over actions quantile by quantile, as in its authors' code.
@@ -31,7 +31,7 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     quantiles: Count = 50  # number of quantiles of each action's return
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
@@ -87,14 +87,14 @@ def td_target(
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the quantile Huber loss of the sampled actions; `error` holds that of each item."""
+    """Return the quantile Huber loss of the sampled actions; `error` holds each step's loss."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)
 
 
 def midpoints(count: int) -> Float32[Array, " count"]:
-    """Return the paper's quantile midpoints: those of `count` equal parts of the range 0 to 1."""
+    """Return the paper's quantile midpoints: the centres of `count` equal parts of [0, 1]."""
     return (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
 
 

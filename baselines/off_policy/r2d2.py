@@ -43,7 +43,7 @@ from .q_learning import Learned
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, QLearning):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     batch_size: int = 32  # sequences per gradient step, on all devices together
     n_step: int = 5  # steps of reward before bootstrapping
@@ -54,7 +54,7 @@ class Settings(Memory, QLearning):
     sequence: Count = 16  # steps of a sequence, after the burn-in, that have a loss
     period: Count = 8  # steps between the starts of sequences; below `sequence` they overlap
     largest_share: Share = 0.9  # eta: priority = eta * largest TD error + (1 - eta) * mean TD error
-    squeeze: bool = True  # whether outputs are values on the scale h(x), about a square root
+    squeeze: bool = True  # whether the network outputs h(value), roughly a signed square root
 
     def check(self) -> None:
         if self.period > self.sequence > 0:
@@ -66,12 +66,12 @@ class Settings(Memory, QLearning):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay buffer per environment: a multiple of `period`."""
+        """Number of slots of the replay buffer per environment: a multiple of `period`."""
         return self.capacity // self.num_envs // self.period * self.period
 
     @property
     def window(self) -> str:
-        """Phrase for a sample in error messages."""
+        """What one sample of the replay buffer is, for error messages."""
         return f"a sequence with burn_in={self.burn_in} and n_step={self.n_step}"
 
     @property
@@ -96,7 +96,7 @@ class Settings(Memory, QLearning):
 
 
 class Sequences(NamedTuple):
-    """Sampled sequences of successive slots, with a first axis of the batch."""
+    """Batch of sampled sequences of successive slots; the first axis is the batch."""
 
     memory: PyTree[Array]  # recurrent state before the first slot
     obs: PyTree[Array]  # (batch, slots, ...)
@@ -119,12 +119,12 @@ class Network(RecurrentQ):
     squeeze: bool = False  # whether the outputs are h(Q), see two_hot.py
 
     def setup(self) -> None:
-        """Name the layers, as in the base class."""
+        """Create the base class's layers and, if `dueling`, the value head."""
         super().setup()
         self.value = dense(1, 0.1) if self.dueling else None
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Return the values of all actions."""
+        """Return Q(s, a) of all actions, or h(Q(s, a)) if `squeeze`."""
         values = self.actions(memory)
         if self.value is None:
             return (values,)
@@ -172,8 +172,8 @@ def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # If this step truncates, the next slot holds the final observation and needs this state;
-    # otherwise the next step overwrites it with the same state.
+    # If this step truncates the episode, the next slot holds the final observation and needs this
+    # state; otherwise the next step writes the same state again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 
@@ -311,5 +311,5 @@ def td_target(
 
 
 def scales(settings: Settings) -> tuple[Any, Any]:
-    """Return h, from values to the network's outputs, and its inverse."""
+    """Return h, which maps values to network outputs, and its inverse."""
     return (two_hot.squeezed, two_hot.stretched) if settings.squeeze else (identity, identity)

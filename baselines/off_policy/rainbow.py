@@ -1,7 +1,7 @@
 """Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-It is c51.py with other defaults: noisy layers explore in place of random actions, and the priority
-of a step is its divergence. Run it with `jaxenvs train ID --algo rainbow`.
+It is c51.py with other defaults: noisy layers explore in place of random actions, and replay is
+prioritised by the Kullback-Leibler divergence. Run it with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses
@@ -11,9 +11,9 @@ from . import c51
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
-    priority: float = 0.5  # exponent of the divergence in sampling probabilities; 0: uniform
+    priority: float = 0.5  # exponent of the KL divergence in sampling probabilities; 0: uniform
     noisy: bool = True  # whether noisy layers explore; random actions are off by default
     epsilon_start: float = 0.0  # initial probability of a random action
     epsilon_end: float = 0.0  # final probability of a random action

@@ -5,8 +5,8 @@ actions (target policy smoothing). In every `actor_every`-th gradient step, the 
 maximise the first critic, and the target networks move (delayed updates). Run it with
 `jaxenvs train ID --algo td3`.
 
-Deliberate differences: a truncated episode is bootstrapped from its final observation, and sampled
-actions of a trained policy have noise with a standard deviation of a thousandth before tanh.
+Deliberate differences: a truncated episode is bootstrapped from its final observation; when a
+trained policy samples its actions, they have noise of standard deviation 0.001 before tanh.
 """
 
 import dataclasses
@@ -30,12 +30,12 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
-    noise: Swept[float] = 0.1  # std of exploration noise, in half ranges of the actions
-    target_noise: Swept[float] = 0.2  # std of noise in TD targets, in half ranges of the actions
-    target_noise_limit: Swept[Unlimited] = 0.5  # limit of this noise, in half ranges of the actions
+    noise: Swept[float] = 0.1  # std of exploration noise, in units of half the action range
+    target_noise: Swept[float] = 0.2  # std of TD-target noise, in units of half the action range
+    target_noise_limit: Swept[Unlimited] = 0.5  # largest TD-target noise, in half action ranges
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")

@@ -27,7 +27,7 @@ from .qr_dqn import midpoints, quantile_huber
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     quantiles: Count = 25  # number of quantiles of each critic
     dropped: int = 2  # number of highest quantiles, per critic, that the TD target drops
@@ -71,8 +71,7 @@ def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise:
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
     """Pool the quantiles of all critics; the critics * `dropped` highest get weight 0.
 
-    `top_k` finds them: with a sort of all quantiles, a third of a gradient step on a CPU was
-    sorting.
+    `top_k` finds them: sorting all quantiles took a third of a gradient step's time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)

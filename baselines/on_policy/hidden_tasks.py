@@ -23,8 +23,8 @@ def check_hidden(env: Any) -> None:
 def shows_task(env: Any) -> bool:
     """Return whether an environment's observation depends on its goal or rules.
 
-    It is traced, not computed: `vmap` over rulesets with `out_axes=None` raises if the observation
-    depends on the ruleset.
+    The observation is traced, not computed: `vmap` over rulesets with `out_axes=None` raises if its
+    output depends on the ruleset.
     """
     params = env.default_params
     batch = jax.tree.map(

@@ -35,7 +35,7 @@ from ..networks.policies import ActorCritic
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Scaling):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
     clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
@@ -47,7 +47,7 @@ class Settings(Scaling):
     activation: Activation = "tanh"  # activation function
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
-    target_scaling: float = 0.0  # update rate of the scale of value targets, such as 0.05; 0: off
+    target_scaling: float = 0.0  # update rate of value targets' mean and std, such as 0.05; 0: off
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
@@ -112,7 +112,10 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
 def learn(
     learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
 ) -> tuple[Any, dict[str, Array]]:
-    """Take `epochs` x `minibatches` gradient steps on a batch, the result of `targets` as items."""
+    """Take `epochs` x `minibatches` gradient steps on `batch`.
+
+    It is the result of `targets`, as items of minibatches: steps or sequences.
+    """
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
     return minibatches.descend(learner, loss, runner, batch, orders, scales)
@@ -121,7 +124,10 @@ def learn(
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each minibatch's advantages, over all devices."""
+    """Return mean and standard deviation of each minibatch's advantages, over all devices.
+
+    The standard deviation is at least `advantage_floor`.
+    """
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
@@ -167,7 +173,7 @@ def loss(
 
 
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
-    """Return the squared errors of the values; `before` are the values in the rollout.
+    """Return the squared errors of the values; `before` are the values stored in the rollout.
 
     With a `limit`, a value that has moved by `limit` or more towards its target has no gradient.
     """

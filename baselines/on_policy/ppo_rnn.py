@@ -33,10 +33,10 @@ from . import ppo
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: int = 128  # size of the GRU's state
-    neighbours: int = 0  # features of each cell's 3 x 3 neighbourhood (spatial.py); 0: off
+    neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -64,7 +64,7 @@ def network(env: Env, **given: Any) -> Recurrent:
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the environment with the observations of a policy that has these settings."""
+    """Return the environment as a policy trained with `settings` observes it."""
     return PreviousStep(env=env) if settings.get("previous") else env
 
 
@@ -80,7 +80,7 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return this update's metrics.
 
-    `counted` converts the rollout for the episode metrics, such as to leave out environments.
+    Episode metrics are computed from `counted(rollout)`, which may leave out environments.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)

@@ -1,8 +1,8 @@
 """PQN (Gallici et al., 2024): Q-learning on rollouts, without a replay buffer or target network.
 
 The training loop is PPO's (ppo.py), with a Q-network with LayerNorm and epsilon-greedy actions. The
-targets are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before its
-gradient steps, without a gradient. Run it with `jaxenvs train ID --algo pqn`.
+targets are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before the
+gradient steps and then constant. Run it with `jaxenvs train ID --algo pqn`.
 
 Deliberate difference: a truncated episode is bootstrapped with the best value of its final
 observation. Where the environment has illegal actions, exploration and maxima leave them out.
@@ -32,12 +32,12 @@ from ..networks.q_network import QNetwork
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploration, Scaling):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: Swept[float] = 0.65  # lambda of the lambda-returns: 0 one-step, 1 Monte Carlo
+    gae_lambda: Swept[float] = 0.65  # lambda of the lambda-returns; 0: one-step, 1: Monte Carlo
     max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
-    optimiser: Optimiser = "radam"  # radam as in the paper; weight_decay needs adamw or muon
+    optimiser: Optimiser = "radam"  # optimiser; paper: radam. weight_decay needs adamw or muon
 
     swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 

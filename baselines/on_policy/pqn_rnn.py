@@ -30,10 +30,10 @@ from .ppo_rnn import wrapped as wrapped
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, pqn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: Count = 128  # size of the GRU's state
-    neighbours: int = 0  # features of each cell's 3 x 3 neighbourhood (spatial.py); 0: off
+    neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()

@@ -13,11 +13,11 @@ from ..core.preset import (
     steps,
 )
 
-# Tasks with a reward at the goal only: most early rollouts contain none (see `advantage_floor` in
-# ppo.py).
+# Tasks with a reward at the goal only: most early rollouts contain no reward (see `advantage_floor`
+# in ppo.py).
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# The same tasks for learners of action values: a reward must propagate back over many steps.
+# The same tasks for PQN, which learns action values: a reward must propagate back over many steps.
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 
@@ -30,7 +30,8 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
-# The same tasks with smaller and more frequent updates: each costs a fifth of one of FAR_REWARD.
+# The same tasks with smaller and more frequent updates: each update costs a fifth of an update with
+# FAR_REWARD.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
 # A quarter of SHORT_UPDATES' steps between updates, so the policy learns sooner from its first
 # success.
@@ -41,7 +42,8 @@ FAR = (
     r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
 )
 
-# The network reads the mission (see `reads_mission`) and needs features to find what it names.
+# The network reads the mission (see `reads_mission`) and needs learned cell features to find the
+# object that the mission names.
 MISSION = {"embed": 16}
 
 # Random play finds no reward: updates are small, and states that are new in the episode get a
@@ -55,8 +57,8 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# The object to remember is behind the agent: a bonus must teach it to look back before a recurrent
-# network can use what it sees. A small recurrent state learns sooner than one of 128.
+# The object to remember is behind the agent: before a recurrent network can use this object, a
+# bonus must teach the agent to look back. A small recurrent state learns sooner than one of 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
 # The transformer needs a larger bonus to look back: with 0.1 it walked straight to the fork (two
 # seeds).
@@ -72,7 +74,7 @@ OPEN_WORLD = {
     "hidden": (256, 256),
 }
 
-# A recurrent network and the spatial network (spatial.py), which reads item counts as categories.
+# Recurrent PPO with the spatial network (spatial.py), which reads item counts as categories.
 OPEN_WORLD_BY_SIGHT = {
     "num_envs": 48,
     "rollout_steps": 96,
@@ -84,7 +86,7 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# The same tasks for learners of action values.
+# The same tasks for PQN.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
     "gamma": 0.925,
@@ -94,9 +96,10 @@ OPEN_WORLD_BY_VALUES = {
     "epsilon_share": 0.2,
 }
 
-# GPUs prefer many environments, few large minibatches and small activations. Fewer gradient steps
-# per environment step need more steps. Not tuned: no GPU was available. With `chunk`, a call of the
-# compiled program lasts about a tenth of a second, so that launching it costs little in comparison.
+# GPUs prefer many environments, few large minibatches and small activations. With fewer gradient
+# steps per environment step, a run needs more environment steps. Not tuned: no GPU was available.
+# With `chunk`, a call of the compiled program lasts about a tenth of a second, so that launching it
+# costs little in comparison.
 GPU = {
     "total_steps": 100_000_000,
     "num_envs": 8192,
@@ -195,7 +198,7 @@ SMALL_PUZZLE = {
 }
 
 # Trials of XLand. On a CPU, small networks, many gradient steps and conditioning on the true task
-# pay off; `gpu` has the settings of XLand-MiniGrid's RL², which has 12,800 steps for each task.
+# pay off. The preset `gpu` has the settings of XLand-MiniGrid's RL²: 12,800 steps for each task.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,

@@ -1,9 +1,9 @@
 """RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that meta-learns to solve new tasks.
 
 A trial is a number of steps or episodes under one task. The recurrent state is reset at the start
-of a trial, not of an episode, and returns are computed over the whole trial: the end of an episode
-inside it cuts no return and needs no bootstrap value. The network also sees the previous action and
-reward, so that it can infer the task and improve in later episodes. Run it with
+of a trial, not of an episode, and returns are computed over the whole trial: an episode that ends
+within the trial does not end the return and needs no bootstrap value. The network also sees the
+previous action and reward, so that it can infer the task and improve in later episodes. Run it with
 `jaxenvs train XLand-R1-9x9-v0 --algo rl2`.
 
 `Env.trials` returns an environment in which one episode is a whole trial, so the learner is
@@ -13,9 +13,9 @@ at different times of their trials, so that no batch consists of first episodes 
 Two settings use the true task in training, never in the evaluation; with both at 0 this is plain
 RL². `task_loss` trains the recurrent state to predict the goal and the object that the agent holds
 (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the fraction of
-environments whose policy receives the true goal in place of its prediction: they soon learn to
-reach a goal, and all environments use the same weights. The fraction falls to 0 over the run, and
-metrics leave these environments out.
+environments whose policy receives the true goal in place of its prediction. With it the policy soon
+learns to reach goals, and all environments use the same weights. The fraction falls to 0 over the
+run, and metrics leave these environments out.
 """
 
 import dataclasses
@@ -52,16 +52,16 @@ UNFIT = {  # reset sources that trials cannot use, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     memory: int = 256  # size of the GRU's state
-    task_set: str = ""  # set of tasks, such as trivial-21k
+    task_set: str = ""  # name of the set of tasks, such as trivial-21k
     held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
-    trial_steps: int = 1024  # steps of a trial; 0: only trial_episodes ends it
+    trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends it
     trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: float = 0.0  # coefficient of the loss of beliefs about the task; 0: off
+    task_loss: float = 0.0  # coefficient of the loss of the network's task predictions; 0: off
     told: float = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ network = TaskMemory.of
 
 
 def training_env(env: Env, settings: Settings) -> Env:
-    """Return the environment of training trials, which also observes the previous step."""
+    """Return the environment of training trials, with the previous action and reward observed."""
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 
@@ -156,7 +156,7 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
-    """Start with initial weights and environments in the middle of their trials."""
+    """Start with initial weights and environments at random times of their first trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
@@ -249,7 +249,7 @@ class Trial(NamedTuple):
 
     returns: Float32[Array, "*seeds tasks episodes"]
     solved: Bool[Array, "*seeds tasks episodes"]
-    lengths: Int32[Array, "*seeds tasks"]  # steps
+    lengths: Int32[Array, "*seeds tasks"]  # number of steps
 
 
 def evaluate(
@@ -309,7 +309,7 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` keys; key i is the same whatever the `count`."""
+    """Return `count` keys; key i does not depend on `count`."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
@@ -347,7 +347,7 @@ def _facts(trial: Any) -> dict[str, Any]:
             "p20": rounded(low),
         }
 
-    rise = trial.returns[:, -1] - trial.returns[:, 0]  # under the same task
+    rise = trial.returns[:, -1] - trial.returns[:, 0]  # both episodes have the same task
     return {
         "mean_return": rounded(trial.returns.mean()),
         "success_rate": rounded(trial.solved.mean()),

@@ -1,17 +1,17 @@
 """Network of RL²: a GRU, a copy of its state at the latest reward, and a belief about the task.
 
 A task relates kinds of cells, whose places differ in every episode. Each kind of cell has an
-embedding. Weighted sums of embeddings over the view (such as the cell ahead) bypass the layers
-before the GRU, which would mix them; the GRU also receives the sums of the previous step. One part
-of the recurrent state changes only with a reward: it then copies a summary of the state just
-before. It does not decay, and gradients pass through it unchanged. The GRU's update gates start
-with time scales from one step to 256 (Tallec and Ollivier, 2018).
+embedding. Weighted sums of embeddings over the view (a sum may pick out one cell, such as the one
+ahead) bypass the layers before the GRU, which would mix them; the GRU also receives the sums of the
+previous step. One part of the recurrent state changes only with a reward: it then copies a summary
+of the state just before. This part does not decay, and gradients pass through it unchanged. The
+GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier, 2018).
 
 If the observation has a map of few kinds of cells, the recurrent state also predicts beliefs:
 probabilities of each goal and of the object that the agent holds. The policy receives, for each
-cell in view and for the held object, the probability that the goal names it, so that it can go
-there wherever it lies. Only a separate loss trains beliefs, see `rl2.loss`: the policy's gradient
-does not pass through them.
+cell in view and for the held object, the probability that the goal names it, so that it can go to
+a named cell wherever that lies. Only a separate loss trains beliefs, see `rl2.loss`: the policy's
+gradient does not pass through them.
 """
 
 import functools
@@ -51,7 +51,7 @@ class Belief(NamedTuple):
     """Logits of the belief about the task."""
 
     kind: Float32[Array, "*steps kinds"]  # kind of the goal
-    cells: Float32[Array, "*steps 3 kinds"]  # kinds of the two cells the goal names, and the held
+    cells: Float32[Array, "*steps 3 kinds"]  # kinds of the goal's two cells and of the held object
 
 
 class TaskMemory(Recurrent):
@@ -60,7 +60,7 @@ class TaskMemory(Recurrent):
     memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers; the GRU's are separate, as it alone runs sequentially."""
+        """Create the layers; the GRU's are separate, as only the GRU must run step by step."""
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
@@ -93,7 +93,7 @@ class TaskMemory(Recurrent):
 
     @property
     def kept(self) -> int:
-        """Size of the part of the state that is kept from the latest reward."""
+        """Size of the part of the state that holds the summary copied at the latest reward."""
         return self.memory // 2
 
     @property
@@ -103,7 +103,11 @@ class TaskMemory(Recurrent):
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Sizes of the parts of the state: GRU, kept, summary, places, given goal."""
+        """Sizes of the parts of the state.
+
+        They are the GRU's state, the summary copied at the latest reward, the current summary, the
+        weighted sums over the view, and the given goal.
+        """
         places = PLACES * self.embed if self.counts else 0
         return self.memory, self.kept, self.kept, places, GOAL_SIZE
 
@@ -147,11 +151,15 @@ class TaskMemory(Recurrent):
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """Return the GRU's input for its gates, from features and this and the last step's sums."""
+        """Return the observation's contribution to the GRU's gates.
+
+        It is a linear layer of the features, this step's weighted sums and the previous step's
+        (`before`).
+        """
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
-        """Return the features, and the GRU's inputs of all steps, computed together."""
+        """Return the features, and the GRU's inputs for all steps, computed in parallel."""
         first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
         before = jnp.concatenate([first[None], before])
@@ -194,7 +202,8 @@ class TaskMemory(Recurrent):
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
         """Return the probabilities that the goal names each cell in view and the held object.
 
-        Also return the probability of each kind of goal, times the one-hot direction and alone.
+        Also return the probability of each kind of goal: multiplied by the one-hot direction, and
+        alone.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
@@ -211,7 +220,7 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the recurrent state with these goals; 0 where the agent must infer its goal."""
+        """Return the recurrent state with `goal` as the given goal; 0: the agent must infer it."""
         return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 
     def labels(
@@ -219,14 +228,14 @@ class TaskMemory(Recurrent):
     ) -> Int32[Array, "*rows 4"]:
         """Return the targets of beliefs: kind of the goal, of its two cells, of the held object.
 
-        A goal that names positions is treated as if these numbers were kinds of cells.
+        If a goal names positions, its coordinates are treated as if they were kinds of cells.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """Return each cell's kind, one number for all its channels; maps become vectors."""
+    """Return each cell's kind: one number that combines its channels. Maps become vectors."""
     code = jnp.zeros(obs.shape[:-1], jnp.int32)
     for channel, count in enumerate(kinds):
         code = code * count + jnp.minimum(obs[..., channel].astype(jnp.int32), count - 1)

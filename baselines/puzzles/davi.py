@@ -45,22 +45,22 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 10_000_000  # training boards, rounded up to whole updates
     walks: Count = 64  # random walks per gradient step
-    scramble: Count = 20  # moves of a walk; each board on it is learned from
+    scramble: Count = 20  # number of moves of a walk; every board on it is a training example
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which an update copies the target network
-    target_every: Count = 10  # number of updates without a copy that forces one, whatever the loss
+    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
+    target_every: Count = 10  # updates after which the target network is updated whatever the loss
     width: Count = 256  # width of the layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    test_boards: Count = 64  # boards of the greedy test after each update, for the log
-    test_moves: Count = 40  # moves in which a test board must be solved
+    test_boards: Count = 64  # boards for the logged test of the greedy policy after each update
+    test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     unit: ClassVar[str] = "boards"

@@ -27,7 +27,7 @@ class Networks:
 
     sight: Sight
     model: LatentWorld
-    q: CostToGo  # heuristic: cost of each action
+    q: CostToGo  # heuristic: predicts the cost of each action
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
@@ -43,7 +43,7 @@ def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Arr
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Return whether a code is the goal's; if levels differ in their goals, classify it."""
+    """Return whether a code is the goal's; if levels have different goals, the model decides."""
     if one_goal(learner.env):
         return (goal == code).all()
     judge = functools.partial(learner.network.model.apply, method="solved")

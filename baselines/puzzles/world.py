@@ -6,8 +6,8 @@ discrete model ("Learning discrete world models for heuristic search"; latent_wo
 heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
 `jaxenvs solve ID --model RUN`.
 
-The fraction `model_share` of the gradient steps, from the start, trains the model. The others train
-the heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
+The first gradient steps, a fraction `model_share` of all, train the model. The others train the
+heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
 Legal actions are not known: walks avoid an action that changes nothing in the model. Neither the
 heuristic's training nor planning steps the environment.
 
@@ -55,31 +55,31 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model
     transitions: Count = 50_000  # transitions of random actions in the data set, collected once
-    walk_steps: Count = 50  # transitions of a data-set walk, which starts at a level or the goal
+    walk_steps: Count = 50  # steps of each random walk in the data set, from a level or the goal
     tile_size: int = 0  # pixels per tile side, to learn from pictures, such as 8; 0: observations
     noise: float = 0.0  # standard deviation of the noise on a picture's pixels (brightness 0 to 1)
-    bits: Count = 8  # bits of the code of a cell
+    bits: Count = 8  # number of bits in a cell's code
     hidden: Count = 48  # width of the model's layers
     views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
     batch: Count = 128  # transitions per gradient step of the model
     walks: Count = 32  # walks in the model per gradient step of the heuristic
-    scramble: Count = 20  # moves of a walk; each state on it is learned from
+    scramble: Count = 20  # number of moves of a walk; every state on it is a training example
     furthest: float = 100.0  # upper bound of cost targets; unsolvable states have no finite cost
     gradient_steps: Count = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which an update copies the target network
-    target_every: Count = 1  # number of updates without a copy that forces one, whatever the loss
+    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
+    target_every: Count = 1  # updates after which the target network is updated whatever the loss
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
-    test_boards: Count = 32  # boards of the greedy test after each update, for the log
-    test_moves: Count = 40  # moves in which a test board must be solved
+    test_boards: Count = 32  # boards for the logged test of the greedy policy after each update
+    test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     restarts: ClassVar[bool] = False

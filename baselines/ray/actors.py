@@ -1,8 +1,8 @@
 """Actors of PPO on Ray: they step their environments and return fragments.
 
-A fragment is a dict of the fields of a `rollouts.Rollout`, (steps, envs, ...), and the observations
-after its last step, (envs, ...). An actor of Gymnasium environments imports the network but not the
-learner; an actor of jaxenvs environments runs PPO's compiled rollout.
+A fragment is a pair: a dict of the fields of a `rollouts.Rollout`, (steps, envs, ...), and the
+observations after its last step, (envs, ...). An actor of Gymnasium environments imports the
+network but not the learner; an actor of jaxenvs environments runs PPO's compiled rollout.
 """
 
 import functools
@@ -36,14 +36,14 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of a learner's actors, which are equal in every slot."""
+        """Return the settings of a learner's actors; they do not depend on the actor's `slot`."""
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
         return cls(learner.network, share, steps, settings.reset_source)
 
 
 class Actor:
-    """Ray actor that steps its environments with the weights of each call."""
+    """Ray actor that steps its environments; each call passes the policy's weights."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
@@ -51,7 +51,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Return facts (version of the weights, bytes, seconds) and a fragment."""
+        """Return facts (version of the weights, fragment's bytes, seconds taken) and a fragment."""
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
@@ -115,7 +115,10 @@ class GymActor:
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int
     ) -> None:
-        """Make and reset the environments; keys of actions are (seed, counter from `first`)."""
+        """Make and reset the environments.
+
+        The PRNG key of each step's actions is (seed, counter); the counter starts at `first`.
+        """
         from .gym_envs import GymEnvs
 
         num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed

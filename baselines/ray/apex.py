@@ -38,12 +38,12 @@ from . import launch
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
-    capacity: int = 200_000  # steps in all replay shards together
+    capacity: int = 200_000  # steps that all replay shards together hold
     warm_up: Count = 10_000  # steps in the shards before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # transitions per gradient step
@@ -92,7 +92,7 @@ class Runner(NamedTuple):
 
     weights: PyTree[Array]
     target: PyTree[Array]  # target network
-    optimiser: PyTree[Array]  # moments and step counts
+    optimiser: PyTree[Array]  # optimiser state: moments and step counts
     updates: Int32[Array, "*seeds"]  # updates after the warm-up
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key of the run
 
@@ -101,7 +101,7 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and an equal target network; environments are in the actors."""
+    """Start with initial weights and an equal target network; actors hold the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -137,7 +137,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
-    numbers = 3 * 4 + 2 * 8  # action, reward, discount; priority and age
+    numbers = 3 * 4 + 2 * 8  # bytes: action, reward, discount; priority, serial number
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
         raise ValueError(

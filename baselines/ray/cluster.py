@@ -20,12 +20,12 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the cluster that this machine is a node of
-DEATHS = 3  # number of deaths per actor in a row, without a result between, that fails the run
+DEATHS = 3  # number of deaths per actor, without a result in between, beyond which a run fails
 
 
 ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",  # a cluster started here is private
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` reports errors
+    "RAY_AUTH_MODE": "disabled",  # not needed: a cluster started here is private
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` itself reports errors
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
@@ -177,4 +177,4 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # omit Ray's guesses after it
+    return lines[-1].partition(" Worker exit type")[0].strip()  # omit Ray's guesses at the cause

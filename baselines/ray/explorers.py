@@ -39,7 +39,7 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Ray actor that explores its environments with the weights of each call."""
+    """Ray actor that explores its environments; each call passes the network's weights."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
@@ -51,7 +51,11 @@ class Explorer:
         self._before: Record = {}  # the last n_step - 1 steps, whose items are not complete yet
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Return facts (version of the weights, sizes, seconds, ended episodes) and a fragment."""
+        """Return facts and a fragment of items.
+
+        The facts are the version of the weights, numbers of items and bytes, the seconds taken, and
+        sums over episodes that ended.
+        """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
         record = self._envs.collect(weights)
@@ -199,7 +203,7 @@ def oldest(record: Record) -> int:
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return sums over the episodes that ended in a record, each an array (1,): one seed."""
+    """Return sums over the episodes that ended in a record, as arrays (1,) for the one seed."""
     done = record["terminated"] | record["truncated"]
     sums = {
         "episodes": done.sum(),

@@ -37,7 +37,10 @@ class GymWorld:
 
 
 class Outcome(NamedTuple):
-    """Result of a step of all environments; `obs` follows autoreset where an episode ended."""
+    """Result of a step of all environments.
+
+    Where an episode ended, `obs` is the first observation of the next one (autoreset).
+    """
 
     obs: PyTree[np.ndarray]
     reward: np.ndarray  # (envs,) float32
@@ -73,7 +76,7 @@ def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
 
 
 def convert(space: gymnasium.Space, what: str) -> spaces.Space:
-    """Convert a Gymnasium space to a jaxenvs one; raise `ValueError` if there is none like it."""
+    """Convert a Gymnasium space to the same jaxenvs space; raise `ValueError` if there is none."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: convert(part, f"{what}[{name!r}]") for name, part in space.items()}
         return spaces.Dict(parts)
@@ -117,7 +120,7 @@ class GymEnvs:
         return self._see(obs)
 
     def step(self, action: np.ndarray) -> Outcome:
-        """Step all environments with `action` (envs, ...), in which discrete actions start at 0."""
+        """Step all environments with `action` (envs, ...); discrete actions count from 0."""
         obs, reward, terminated, truncated, info = self._envs.step(self._given(action))
         obs = self._see(obs)
         self.mask = self._legal(info) if self.mask is not None else None
@@ -196,7 +199,7 @@ def _box(space: gymnasium.spaces.Box) -> spaces.Box:
 
 
 def _replaced(batch: PyTree[np.ndarray], ones: dict[int, Any]) -> PyTree[np.ndarray]:
-    """Return a copy of a batch with the observations `ones`, a dict by environment, put in."""
+    """Return a copy of `batch` in which `ones` replace the items at their keys (indices)."""
     if isinstance(batch, dict):
         return {k: _replaced(v, {i: one[k] for i, one in ones.items()}) for k, v in batch.items()}
     batch = batch.copy()

@@ -76,7 +76,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
     )
     if hasattr(row.load(), "check"):
         row.load().check(learner, asked.seeds, asked.eval_episodes)
-    jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
+    jax.config.update("jax_platforms", "cpu")  # leave accelerators to the learner processes
     cluster.start(settings.address, settings.workers, asked.join_timeout)
     return learner
 

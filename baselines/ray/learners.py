@@ -20,7 +20,7 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # specs of a fragment's two parts: environments divided
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # sharding of a fragment's two parts, by environment
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
@@ -52,7 +52,7 @@ class Learner:
         use_device(on_cpu)
 
     def address(self) -> str:
-        """Return a free HOST:PORT of this machine, as the coordinator of the group."""
+        """Return a free HOST:PORT of this machine, for the group's coordinator."""
         import ray
 
         with socket.socket() as found:

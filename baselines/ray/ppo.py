@@ -35,7 +35,7 @@ ONE_PROCESS = {  # settings that are unavailable with several processes, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """Hyperparameters; presets.py tunes them per environment, and flags override both."""
+    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
 
     actors: Count = 4  # sampling processes, among which `num_envs` is divided
     learners: Count = 1  # learner processes, among which the fragments are divided
@@ -69,7 +69,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights; environments are in the actors."""
+    """Start with initial weights; actors hold the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)

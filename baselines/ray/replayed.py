@@ -114,12 +114,15 @@ class Replayed:
         return self._sums | metrics | {name: np.array([number]) for name, number in more.items()}
 
     def check(self) -> None:
-        """Raise `LostError` when an update takes too long."""
+        """If an update takes too long, repeat it with new shards in place of dead ones.
+
+        Raises `LostError` if no shard is dead.
+        """
         if self.pending and time.monotonic() - self._begun > self._settings.patience:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
 
     def _again(self, why: str) -> None:
-        """Replace dead shards and repeat the update; raise `LostError` if the learner died."""
+        """Replace dead shards and repeat the update; raise `LostError` if no shard is dead."""
         if not self._replays.replaced():
             raise LostError(why)
         self._learn()

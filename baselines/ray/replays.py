@@ -28,7 +28,7 @@ class Drawn(NamedTuple):
 
     items: Items  # (batches, size, ...)
     chance: np.ndarray  # float32 (batches, size), sampling probabilities within the shard
-    held: int  # items in the shard
+    held: int  # number of items in the shard
 
 
 class Replay:
@@ -39,7 +39,7 @@ class Replay:
         self._capacity, self._power = capacity, priority
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
-        self._weights = np.zeros(capacity, np.float64)  # priorities: errors raised to the power
+        self._weights = np.zeros(capacity, np.float64)  # priorities: |TD error| ** `priority`
         self._written = 0  # items written so far; modulo capacity, the index of the next one
         self._born = np.full(capacity, -1)  # serial number of the item at each index
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
@@ -118,9 +118,9 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """Request samples; their sizes are in proportion to the shards' numbers of items.
+        """Request samples from the shards, in proportion to their numbers of items.
 
-        Return the reference of each by shard.
+        Return a dict from each sampled shard's index to the reference to its sample.
         """
         return {
             shard: self._handles[shard].sample.remote(batches, share)
@@ -166,7 +166,7 @@ class Replays:
 
 
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
-    """Divide `size` items among the shards in proportion to `held`; yield (shard, its number)."""
+    """Divide `size` items among shards in proportion to `held`; yield (shard, number of items)."""
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
         if end > begin:

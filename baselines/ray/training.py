@@ -111,7 +111,7 @@ class Parts(NamedTuple):
 
     actor: type  # class of actors, with `sample`, and `play` for Gymnasium environments
     given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
-    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started learners: `Learners`
+    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started processes, as `Learners`
     end: Callable[[], None] = lambda: None  # function that stops processes other than learners
 
 
@@ -121,7 +121,7 @@ class Training:
     def __init__(self, parts: Parts) -> None:
         """Record the classes; `train` starts the processes."""
         self._parts = parts
-        self._lives = 0  # number of times learners were started; older fragments are dropped
+        self._lives = 0  # number of starts of learners; fragments from before the last are dropped
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None
@@ -135,7 +135,7 @@ class Training:
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            keeper.save(done, split(runners))  # learners that replace dead ones start from it
+            keeper.save(done, split(runners))  # learners that replace dead ones start from here
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -238,7 +238,7 @@ class Training:
         return metrics
 
     def _leave(self) -> None:
-        """On the second Ctrl-C, ask the thread that uses Ray to shut it down, and wait for it."""
+        """On the second Ctrl-C, ask the Ray thread to call `ray.shutdown()`, and wait for it."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
@@ -249,7 +249,7 @@ class Training:
             time.sleep(LEAVING)  # do nothing more until the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return further metrics of an update: lag, bytes, and dead processes."""
+        """Return further metrics of an update: lag, bytes, and numbers of dead processes."""
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
@@ -270,7 +270,7 @@ class Training:
         return f"lag {metrics['lag'][0]:.1f} (at most {metrics['lag_max'][0]})"
 
     def report(self, run: Run, learner: Learner, weights: PyTree[Array], count: int) -> None:
-        """Evaluate over `count` episodes; the actors play Gymnasium environments."""
+        """Evaluate over `count` episodes; in Gymnasium environments, the actors play them."""
         if not run.config.id.startswith(GYM):
             return final.report(run, learner, weights, count)
         epsilon = getattr(learner.network, "evaluation_epsilon", 0.0)
