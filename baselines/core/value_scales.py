@@ -23,7 +23,8 @@ SCALES = "scales"  # key of the scales in a network's weights, next to "params"
 class Scales(NamedTuple):
     """Scales of a value output; () for a scale that is not used."""
 
-    targets: PyTree[Array] = ()  # float32 (3,), moving averages of 1, the target and its square
+    # float32 (3,), moving averages of the constant 1 (for bias correction), the target, its square
+    targets: PyTree[Array] = ()
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
 
     @classmethod

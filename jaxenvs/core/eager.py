@@ -118,7 +118,7 @@ def _kinds(value: Any) -> Hashable:
 
 
 def _is_eager() -> bool:
-    """Return whether a call runs immediately, so that it may be compiled.
+    """Return whether this is outside any trace of JAX, so that a call may be wrapped in `jit`.
 
     False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
     """

@@ -26,7 +26,7 @@ class Scene(NamedTuple):
 
 
 def scene_of(env: Any, state: Any) -> Scene:
-    """Copy the parts of a state that text describes to the host; compiled once per `env`."""
+    """Copy to the host the parts of a state that its text needs; compiled once per `env`."""
     view, grid, *numbers = jax.device_get(_reader(env)(state))
     return Scene(view, grid, *map(int, numbers))
 
