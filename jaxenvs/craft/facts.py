@@ -80,7 +80,7 @@ class Sight(NamedTuple):
 
     sign: str  # sign of the cell in the drawing of the view
     name: str
-    kind: str  # `creature`, `thing` or `ground`; the sentences list no ground seen
+    kind: str  # kind: `creature`, `thing`, or `ground`, which "The nearest things" leaves out
     mass: bool = False  # whether the name is a mass noun, without an article
 
     @property

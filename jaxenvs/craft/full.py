@@ -163,7 +163,7 @@ class CraftFull(CraftEnv):
 
     kit: int = 0  # index into `kits.KITS`, for all levels; -1: each level draws one
 
-    levels_at_once: ClassVar[int] = 512  # a level has 124 kB
+    levels_at_once: ClassVar[int] = 512  # fewer than for Classic: a level has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10

@@ -72,8 +72,8 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
-    cells = 4  # bytes of a cell, see `Layout`
+    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 

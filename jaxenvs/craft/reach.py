@@ -37,7 +37,8 @@ class Reach(NamedTuple):
     reach: int
     rows: np.ndarray  # map row of each cell relative to the player (table rows, 16)
     columns: np.ndarray
-    # Distance from the player, squared if `straight`; at least `reach` for the unused bits.
+    # Distance of each cell from the player, squared if `straight`; unused entries have at least the
+    # distance `reach`.
     distance: np.ndarray
     straight: bool  # whether distance is Euclidean; else it is in steps
 
@@ -47,7 +48,7 @@ class Reach(NamedTuple):
         return -(-self.rows.shape[0] // 2)
 
     def limit(self, distance: Any) -> Any:
-        """Convert a distance to the unit of `distance`."""
+        """Convert a distance to the unit of the field `distance`: squared if `straight`."""
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:

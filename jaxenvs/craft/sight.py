@@ -50,13 +50,13 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
+    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Return a `kind` of consecutive offsets: a slice for each size, a single index for None."""
+    """Return a `kind` whose fields are consecutive offsets: a slice per size, an index for None."""
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))
