@@ -8,7 +8,8 @@ from .state import one
 from .step import Moment
 from .tables import Action, Block
 
-BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)  # floors whose first opened chest also holds a bow; a book
+# Floor whose first opened chest also holds a bow, and floors whose first one also holds a book.
+BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 
 
 def open(moment: Moment) -> Moment:

@@ -169,7 +169,8 @@ class CraftParams(Params):
     spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
     spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step
-    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; a NaN is drawn.
+    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
+    # NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 

@@ -34,7 +34,7 @@ def choose(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
-    """Return, by action, whether placing or crafting is possible."""
+    """Return whether each action that places or crafts something is possible, by action."""
     can: dict[int, Any] = {}
     for row in (*rules.placements, *rules.recipes):
         this = is_place(rules, world, front, row) & has(world, _needs(row))

@@ -72,7 +72,8 @@ class FullParams(Params):
     max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
     # Whether the player passes every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
-    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; a NaN is drawn.
+    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
+    # NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 
@@ -175,7 +176,7 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # Health is at most 17 (at strength 9), so a step changes the reward by at most 1.7 for health.
+    # Health is at most 17 (at strength 9), so it changes the reward of a step by at most 1.7.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
@@ -280,7 +281,7 @@ class CraftFull(CraftEnv):
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
+        """Return by action whether the action has an effect, except NOOP, DO, REST and moves."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {

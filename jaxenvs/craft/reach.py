@@ -52,7 +52,7 @@ class Reach(NamedTuple):
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Return the index of a mob's cell in the table; -1 if it is not there, or not `when`."""
+        """Return the index of a mob's cell in the table; -1 if not in the table or not `when`."""
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
             near = d_row * d_row + d_column * d_column < self.reach * self.reach
