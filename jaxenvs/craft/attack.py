@@ -35,7 +35,10 @@ def revive(moment: Moment) -> Moment:
 
 
 def damage(rules: Rules, world: World) -> harm.Blow:
-    """Return the damage of a blow. Craftax's quirk in Classic: each further sword raises it."""
+    """Return the damage of a blow.
+
+    Craftax's quirk in Classic: the damage of a sword is multiplied by the number of such swords.
+    """
     if rules.is_full:
         return _sword_damage(rules, world)
     most = jnp.int32(1)
@@ -92,7 +95,7 @@ def attack(
 
 
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
-    """Return for each slot whether it is hit: the first live one of its role on the cell."""
+    """Return whether each slot is hit: whether it is the first live one of its role on the cell."""
     hits = []
     for role in ROLES:
         earlier = jnp.zeros((), jnp.bool_)

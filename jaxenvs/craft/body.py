@@ -17,9 +17,9 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-# Steps of recovery for a point of health, steps of decline for the loss of one.
+# Number of steps of recovery that gain a point of health, and of steps of decline that lose one.
 HEALS, AILS = 25, 15
-GATHERS = 30  # counter value beyond which a point of mana is gained
+GATHERS = 30  # value of `World.mana_counter` beyond which a point of mana is gained
 
 
 def sleep(moment: Moment) -> Moment:
@@ -118,7 +118,7 @@ def _grow(
 
 
 def fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> World:
-    """Add an amount to a vital; unless the amount is 0, reset the vital's counter."""
+    """Add an amount to a vital, up to its maximum; unless the amount is 0, reset its counter."""
     more = jnp.minimum(world.vitals[vital] + amount, most(rules, world, vital))
     left = jnp.where(amount > 0, 0, world.counters[counter])
     return world._replace(
@@ -148,7 +148,10 @@ def carry(moment: Moment) -> Moment:
 
 
 def limit_health(moment: Moment) -> Moment:
-    """Limit health in Classic: lava kills. Its other vitals cannot leave their limits."""
+    """In Classic, limit health to 0 or more; lava sets it to 0.
+
+    Classic's other vitals cannot leave their limits.
+    """
     vitals = moment.world.vitals
     health = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))
     world = moment.world._replace(vitals={**vitals, "health": health})
@@ -156,7 +159,7 @@ def limit_health(moment: Moment) -> Moment:
 
 
 def limit(moment: Moment) -> Moment:
-    """Limit all vitals in the full game."""
+    """In the full game, limit vitals to 0 and their maximum; in god mode health is at least 9."""
     world, rules = moment.world, moment.rules
     least: dict[str, Any] = dict.fromkeys(world.vitals, 0)
     least["health"] = jnp.where(moment.params.god_mode, np.float32(rules.best), np.float32(0))

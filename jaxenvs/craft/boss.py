@@ -14,7 +14,7 @@ WAVE_STEPS = 7  # length of a wave in steps; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """Hit the necromancer if it is vulnerable, which starts the next wave."""
+    """Hit the necromancer if it is vulnerable; each hit starts the next wave."""
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)

@@ -1,4 +1,4 @@
-"""All random draws of a step, made once: the rules are a function of state, action and draws."""
+"""All random draws of a step, made at once: the rules are a function of state, action, draws."""
 
 import itertools
 from collections.abc import Callable
@@ -19,9 +19,9 @@ class Whims(NamedTuple):
     """Random draws for the mobs of a role, one per slot. Uniform draws are in [0, 1)."""
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, else none
-    # Uniform: axis of a step towards the player if both distances are equal.
+    # Uniform: axis of a step towards the player if the distances along both axes are equal.
     axis: Float32[Array, " slots"] | None = None
-    # Uniform: decides between a purposeful and a random step.
+    # Uniform: decides between a purposeful and a random step, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None
 
 
@@ -40,7 +40,7 @@ class Loot(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random draws of a step: 25 with the default slots, 41 in the full game.
+    """Random draws of a step: with the default slots, 25 in Classic and 41 in the full game.
 
     Uniform draws are in [0, 1).
     """
@@ -50,13 +50,13 @@ class Draws(NamedTuple):
     appears: dict[str, Float32[Array, ""]]  # uniform, by role: whether a mob appears
     place: dict[str, Float32[Array, ""]]  # uniform, by role: cell where the mob appears
     loot: Any = None  # `Loot` of a chest; this and the next two fields in the full game only
-    book: Any = None  # uniform: spell that a book teaches; at 0.5 and above, the first
+    book: Any = None  # uniform: spell that a book teaches if none is known; fireball from 0.5
     armour: Any = None  # uniform: piece of armour that is enchanted
 
 
 ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
 _ORE_ODDS = np.cumsum((0.3, 0.3, 0.15, 0.125, 0.125)).astype(np.float32)
-# Cumulative probabilities of a tool's levels.
+# Cumulative probabilities of the levels of a tool in a chest.
 _LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)
 
 
@@ -65,7 +65,7 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
     number = itertools.count()
 
     def word() -> Array:
-        # One by one, without an array: XLA fuses the hash of each word into its use.
+        # Each word is hashed separately, not in one array, so that XLA fuses the hash into its use.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:

@@ -8,15 +8,16 @@ from .state import one
 from .step import Moment
 from .tables import Action, Block
 
-BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)  # floors whose first opened chest also holds a bow, or a book
+# Floor whose first opened chest also holds a bow, and floors whose first one also holds a book.
+BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 
 
 def open(moment: Moment) -> Moment:
     """Take the loot of the chest ahead.
 
     Craftax's quirk: a read beyond the upper or left border returns the opposite border's cell. If
-    that is a chest, it counts as opened, and the floor's first real chest then holds no bow or
-    book.
+    that cell is a chest, DO marks the floor as `opened` without giving loot, so the first chest
+    that is really opened holds no bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

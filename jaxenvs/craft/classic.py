@@ -4,7 +4,7 @@ Differences from Craftax: the time limit truncates and never terminates; all ran
 step are drawn once; the state omits the mob map and the light, which follow from other fields.
 Craftax bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
 swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs), `spawn`
-(a full role marks its first mob again).
+(if all slots of a role are alive, the first is marked again, see `Mob.marked`).
 """
 
 import functools
@@ -52,7 +52,7 @@ from .tables import (
 
 _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
-# Blocks on which a stone, and a sapling, can be placed.
+# Blocks on which a stone can be placed, and blocks on which a sapling can be placed.
 _FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
 _MATERIALS = (  # rows (material of a tool, its costs, whether a furnace is required)
     ("WOOD", {"wood": 1}, False),
@@ -65,7 +65,7 @@ _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood"
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # highest health of a mob
 BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
-MAX_SIZE = 224  # cells on a side: a coordinate is stored in 8 bits, with BESIDE at both ends
+MAX_SIZE = 224  # cells on a side: 8 bits store a coordinate and BESIDE cells at both ends
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -169,11 +169,12 @@ class CraftParams(Params):
     spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
     spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step
-    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; NaN: drawn.
+    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
+    # NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 
-# Lowest and highest value of each param, checked unless it is traced.
+# Lowest and highest value of each param; traced params are clipped, others checked.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
@@ -183,7 +184,7 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return probability, health and type of the mobs that may appear; zombies prefer the night."""
+    """Return probability, health and type of the mobs that may appear; more zombies in the dark."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)

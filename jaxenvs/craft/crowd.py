@@ -15,11 +15,11 @@ ROW = 256  # stride of a map row in `place_of`, more than the cells of a row
 class Crowd(NamedTuple):
     """Cells of all mob slots, and which slots are marked (see `Mob.marked`)."""
 
-    places: tuple[Array, ...]  # cell of every slot in the order of moving, see `place_of`
+    places: tuple[Array, ...]  # cell of every slot, in the order of `mobs_of`, see `place_of`
     marks: Any  # bit i: slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
-        """Return a word with the bits of the slots on a cell."""
+        """Return a word in which bit i is set if slot i is on the cell, alive or not."""
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
         return any_of(bits)
 
@@ -28,7 +28,7 @@ class Crowd(NamedTuple):
         return (self.on(place) & self.marks) != 0
 
     def moved(self, slot: int, place: Array, leaves: Array, stays: Array) -> "Crowd":
-        """Move a slot to a cell.
+        """Return the crowd after a slot has moved to a cell.
 
         If the slot `leaves`, all slots on its old cell lose their marks. If it `stays` in the game,
         it is marked on its new cell.

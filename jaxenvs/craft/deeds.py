@@ -34,7 +34,7 @@ def choose(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
-    """Return, by action, whether placing or crafting is possible."""
+    """Return whether each action that places or crafts something is possible, by action."""
     can: dict[int, Any] = {}
     for row in (*rules.placements, *rules.recipes):
         this = is_place(rules, world, front, row) & has(world, _needs(row))
@@ -43,7 +43,10 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether the surroundings allow a placement or recipe, and its item can increase."""
+    """Return whether the surroundings allow a placement or recipe; costs are not checked.
+
+    A recipe also requires that the item it makes can still increase.
+    """
     match row:
         case Placement():
             free = front.inside & ~front.taken & is_in(front.block, row.on)
@@ -54,14 +57,14 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out the chosen deed: look up its costs and gains, and apply them."""
+    """Carry out the chosen deed: look up its costs and gains in tables, and apply them."""
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
     columns: dict[Any, list[int]] = {item: [_change(r, item) for r in rows] for item in rules.items}
     columns |= {kind: [_level(row, kind) for row in rows] for kind in kinds}
     columns |= {vital: [getattr(row, vital, 0) for row in rows] for vital in ("food", "drink")}
     columns["earns"] = earns = [_earns(row) for row in rows]
-    # Block left on the cell ahead; 0: it does not change.
+    # Block that the deed leaves on the cell ahead; 0: the cell's block stays.
     columns["leaves"] = [_leaves(row) for row in rows]
     columns["eats"] = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
     columns["sows"] = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
@@ -94,7 +97,7 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 
 
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
-    """Return the items of a kind; the first one below `level` is raised to it."""
+    """Return the items of `kind`; the first one below `level` is raised to `level`."""
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:
         lower = items[item] < level
@@ -104,7 +107,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether an item of a recipe is below the recipe's limit."""
+    """Return whether an item that the recipe makes is below the recipe's limit."""
     limit = row.below or row.level
     if limit is None:
         return True
@@ -112,7 +115,7 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Return the items that a recipe can make; it makes one of them at a time."""
+    """Return the items that a recipe can make; each use makes one of them."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 
@@ -122,12 +125,12 @@ def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
 
 
 def _earns(row: Harvest | Placement | Recipe) -> int:
-    """Return the number of the achievement for a deed, or NO_ACHIEVEMENT."""
+    """Return the index of the achievement for a deed; NO_ACHIEVEMENT if there is none."""
     return NO_ACHIEVEMENT if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
-    """Return the rule table rows of all deeds."""
+    """Return the rule table rows of all deeds, in the order of `Moment.deed`."""
     return (*rules.harvests, *rules.placements, *rules.recipes)
 
 
@@ -165,9 +168,9 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Return each column's value for a deed, by name; `deed` 0 yields 0 everywhere.
+    """Return each column's value for the deed, by name; all values are 0 for `deed` 0.
 
-    Values are packed into words, because each array lookup splits the kernel on a GPU.
+    Columns are packed into few words, because each array lookup splits the kernel on a GPU.
     """
     fields = []
     for name, values in columns.items():

@@ -16,8 +16,8 @@ from .tables import Block
 ROOMS = 8
 # Cells along a chunk's side; each of 3 x 3 chunks contains at most one room's upper left corner.
 CHUNK = 16
-MOSSY = 0.1  # probability of moss on a wall, and of the rare block on a path
-TORCH = 128  # bit of a cell with a torch, above its block
+MOSSY = 0.1  # probability of moss on each wall, and of the rare block on each path
+TORCH = 128  # bit above the block in a cell's byte: whether the cell has a torch
 _B = Block
 
 
@@ -44,16 +44,19 @@ COLUMNS = {
 
 
 class Rooms(NamedTuple):
-    """Draws of a dungeon's rooms and corridors; pairs are rows and columns."""
+    """Draws of a dungeon's rooms and corridors; pairs are (rows, columns).
+
+    Corners are upper left corners. Chest and fountain are inside the room: 1 to size - 2.
+    """
 
     size: Int32[Array, "*floors rooms 2"]  # height and width, 5 to 9 cells
     chunk: Int32[Array, "*floors rooms"]  # chunk of the room, 0 to 8, each at most once
     offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's, 0 to 10
-    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
-    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
+    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to the chest
+    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to the fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Room to which the corridor from room i leads: a number below i is that room; i itself stands
-    # for the last room.
+    # Index of the room to which the corridor from room i leads: 0 to i - 1; the value i stands for
+    # the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -78,6 +81,7 @@ def make(
     """Build rooms with torches, chests and fountains, and corridors between them.
 
     The words of a cell are the bitwise AND of its row's words and its column's words, see `_plan`.
+    `lot` are uniform draws, which decide about moss and rare blocks.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 

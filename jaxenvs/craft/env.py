@@ -44,13 +44,14 @@ class CraftEnv(Env):
     """Base of an edition: a subclass adds its rules, params and world generation."""
 
     obs: str = "symbolic"  # observation, one of OBSERVATIONS
-    task: str | None = None  # name of the only rewarded achievement
+    task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
     reach: int = 14  # mobs appear fewer than this many steps from the player
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    # Environments per lane of `exact`; generating a world costs some hundred steps.
+    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane worlds at a time:
+    # generating a world takes as long as some hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -122,7 +123,7 @@ class CraftEnv(Env):
 
     @property
     def features(self) -> Features:
-        """The symbolic observation in place of `ids`, whose codes have no linear meaning."""
+        """For `ids`: the symbolic observation instead, because the codes have no linear meaning."""
         if self.obs != "ids":
             return super().features
         return Features(self._spaces["symbolic"], self.expand)
@@ -158,7 +159,7 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """For `ids`: the number of values of each byte, of a cell and after the cells."""
+        """For `ids`: the number of values of each byte of a cell and of each byte after them."""
         if self.obs != "ids":
             return super().vocabulary
         return of_bytes(self.rules.view, *self.sight.categories(self.rules))
@@ -169,7 +170,7 @@ class CraftEnv(Env):
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Check the params as `Env` does, and their ranges; clip traced params."""
+        """Check the params as `Env` does, then their ranges; clip traced params to the ranges."""
         limits = self.limits
         if isinstance(params, type(self.default_params)):
             for name, (low, high) in limits.items():
@@ -203,7 +204,7 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """Return the state packed from the moment after the last stage."""
+        """Return the state after a step: pack `moment`, as the last stage leaves it."""
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
@@ -224,8 +225,8 @@ class CraftEnv(Env):
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
         """Return which actions may have an effect; noop is always allowed.
 
-        While the player is awake, DO and moves are always allowed. In the full game so is REST: a
-        player at full health who is hit in the same step starts to rest.
+        While the player is awake, DO and moves are always allowed. So is REST in the full game:
+        even at full health it takes effect if the player is hit in the same step.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -236,7 +237,7 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
+        """Return by action whether the action has an effect, except NOOP, DO, REST and moves."""
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
@@ -296,7 +297,7 @@ class CraftEnv(Env):
         known: Known = UNKNOWN,
         **more: Array,
     ) -> Any:
-        """Build a state, with `more` fields of the edition's state type; the inverse of `world`."""
+        """Build a state from an unpacked world; `more` are further fields of the state type."""
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
     def view(self, state: CraftState) -> Any:

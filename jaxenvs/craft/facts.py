@@ -1,4 +1,4 @@
-"""Keys of Craft-Classic, facts for the panel, and text descriptions of states."""
+"""Keys of Craft-Classic, facts for the window's panel, and text descriptions of states."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
-    """Parse the keys of the actions in order: spaces separate actions, `/` keys of one action."""
+    """Parse keys in the order of the actions: spaces separate actions, `/` the keys of one."""
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(
         ActionKeys(name.replace("_", " "), tuple(keys.split("/")), does.get(name, ""))
@@ -56,7 +56,7 @@ NAMES = {
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return the vitals, every item with its count, and the time of day."""
+    """Return facts: the vitals, every item with its count, and the time of day."""
     body = [bar(v, int(world.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
     items = [count(i.replace("_", " "), int(world.items[i]), i) for i in rules.items]
     asleep = ", asleep" if world.sleeping else ""
@@ -78,9 +78,9 @@ def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sigh
 class Sight(NamedTuple):
     """A cell of the view in a text description."""
 
-    sign: str  # character in the drawing
+    sign: str  # sign of the cell in the drawing of the view
     name: str
-    kind: str  # kind: `creature`, `thing`, or `ground`, which only the drawing shows
+    kind: str  # kind: `creature`, `thing`, or `ground`, which "The nearest things" leaves out
     mass: bool = False  # whether the name is a mass noun, without an article
 
     @property
@@ -90,7 +90,7 @@ class Sight(NamedTuple):
 
 
 def sight_of(block: Block) -> Sight:
-    """Return the sight of a block."""
+    """Return the `Sight` of a cell that shows only its block."""
     name = NAMES.get(block, block.name.lower().replace("_", " "))
     kind = "ground" if block in GROUND else "thing"
     return Sight(SIGNS.get(block, "?"), name, kind, block in MASSES)
@@ -135,7 +135,7 @@ def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sigh
 
 
 def _legend(sights: Iterable[Sight]) -> str:
-    """Return the legend of a drawing: blocks in the order of `SIGNS`, then the other signs."""
+    """Return the legend of a drawing: signs of blocks in the order of `SIGNS`, then of others."""
     order = [*SIGNS.values()]
     names: dict[str, set[str]] = {}
     for sight in sights:
@@ -145,7 +145,7 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Fetch from the device: the world, the view, the daylight (0 to 1), days since the start."""
+    """Fetch (world, view, daylight from 0 to 1, days since the start of the episode)."""
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))

@@ -1,7 +1,7 @@
 """World generation of the full game with the distribution of Craftax 1.6.1: nine floors.
 
 Six floors are hills made of noise (`HILLS`), three are dungeons with rooms (`DUNGEONS`). One
-uniform draw per cell decides about ores and trees; Craftax makes one for each kind.
+uniform draw per cell decides about all ores and trees; Craftax makes one for each kind.
 Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets one at (0, 0)
 (`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
 light of a ladder near the upper or left border falls at the opposite border (`_patch`).
@@ -37,18 +37,18 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Rows and columns, drawn even for floors without this ladder.
+    # Row and column of each floor's ladders, drawn even for floors without this ladder.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each potion colour
-    kit: Any = np.int32(0)  # index into `kits.KITS`; a kit below floor 0 starts at the ladder up
+    kit: Any = np.int32(0)  # index into `kits.KITS`: where and with what the player starts
 
 
 class Ore(NamedTuple):
     """A block scattered at random over a floor."""
 
     block: Block
-    share: float  # probability of the ore on each cell that earlier ores left unchanged
+    share: float  # probability of the ore on each cell of `on` that earlier ores left unchanged
     on: Block = _B.STONE  # block that it replaces: stone, or the trees of the floor
 
 
@@ -59,7 +59,7 @@ class Hills(NamedTuple):
     ground: Block
     sea: Block
     coast: Block
-    tree: Block  # plant or stone that replaces ground in woods
+    tree: Block  # block that replaces ground in woods: a tree, stalagmite or grave
     ores: tuple[Ore, ...]
     mountain: Block = _B.STONE
     hollow: Block = _B.STONE  # block of tunnels and caves
@@ -70,7 +70,7 @@ class Hills(NamedTuple):
     wet: float = 0.7  # water noise above which a cell is sea
     clear: float = 0.8  # probability that ground in woods has no tree
     woods: float = 0.5  # wood noise above which a cell is woods
-    plain: float = 5.0  # cells from the middle over which the mountain noise rises by 1
+    plain: float = 5.0  # distance from the middle, in cells, over which mountain noise rises by 1
     peak: float = 1.0  # highest rise of the mountain noise
 
 
@@ -79,7 +79,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return a floor; `named` lists the names of its ground, sea, coast and tree blocks."""
+    """Return a row of HILLS; `named` lists the names of its ground, sea, coast and tree blocks."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -115,7 +115,7 @@ class FloorDraws(NamedTuple):
 
     # Gradient angles of water, mountains, tunnels, woods.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draws that decide ore, tree or rare block of each cell; hills come before dungeons.
+    # Draws that decide ore, tree or rare block of each cell, in the order of `_ROWS`.
     cells: Float32[Array, "floors size size"]
     # Draws per floor that choose the stone that becomes a diamond (used on floor 0), and the cells
     # of the ladders down and up.
@@ -182,9 +182,9 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 
 
 def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
-    """Return for each ore the range of draws that yields it: `low` <= draw < `high`, on block `on`.
+    """Return the range of draws that yields each ore: `low` <= draw < `high`, on block `on`.
 
-    Trees need a draw above `clear`; ores that replace trees divide the range above it.
+    Trees need a draw above `clear`; ores that replace trees divide the range above `clear`.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -205,8 +205,10 @@ _SPAN = np.arange(SIZE) - SIZE // 2
 # Distance of each cell from the middle.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-_GLOW = 64  # bit of a cell that lava lights, above its block; like TORCH, `_finished` removes it
-# Number of cells in a word, see `_words`, and a mask of its low half.
+# Bit above the block in a cell's byte: whether the cell is lava that gives light. `_finished`
+# clears this bit and TORCH.
+_GLOW = 64
+# Number of cells in a word, see `_words`, and the mask of a word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
 
 
@@ -246,7 +248,8 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier XLA would write an array for each flag and each comparison of a draw.
+    # Without the barrier XLA would write an array to memory for each flag and each comparison of a
+    # draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []
@@ -343,7 +346,7 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the middle of the nine rows (or columns) that the torch at a ladder lights.
+    """Return the middle of the nine rows (or columns) lit by the torch at a ladder on `place`.
 
     Craftax's quirk: a negative start of its slice counts from the end of the map.
     """
@@ -354,7 +357,7 @@ def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
 def _words(
     first: Bool[Array, "size size"], second: Bool[Array, "size size"]
 ) -> Int32[Array, "size words"]:
-    """Pack flags of 16 cells into a word: the first array in the low half, the second above."""
+    """Pack flags of 16 cells into a word: `first` in the low half, `second` in the high half."""
     code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
     bit = np.arange(_BITS, dtype=np.int32)
     return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
@@ -363,7 +366,10 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Choose one cell with the first flag of `_words` and two with the second; 0 if none has it."""
+    """Return flat indices of cells: one drawn among the first flags and two among the second.
+
+    `words` are the output of `_words`. The index is 0 if no cell has the flag.
+    """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])

@@ -55,7 +55,7 @@ from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Rule
 from .tables import ROLES, Action, Block, Rules, of_type
 
-MOST_TRAIT = 9  # highest attribute: 1, and a point of experience for each of eight lower floors
+MOST_TRAIT = 9  # highest attribute: 1 plus the points of experience from the eight lower floors
 MOST_REACH = 16
 MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the mana at intelligence MOST_TRAIT
 
@@ -70,9 +70,10 @@ class FullParams(Params):
     # Distance at which mobs vanish, in steps; at most `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
-    # Whether the player passes every block, cannot die, and has all items.
+    # Whether the player passes every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
-    # Angles of the noise gradients of water, mountains, tunnels, woods, in turns; NaN: drawn.
+    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
+    # NaN: drawn at random.
     fractal_noise_angles: Any = ()
 
 
@@ -161,9 +162,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    kit: int = 0  # index into `kits.KITS` for all levels; -1: drawn for each level
+    kit: int = 0  # index into `kits.KITS`, for all levels; -1: each level draws one
 
-    levels_at_once: ClassVar[int] = 512  # a level has 124 kB
+    levels_at_once: ClassVar[int] = 512  # fewer than for Classic: a level has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10
@@ -175,7 +176,7 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # Health is at most 17, at strength 9.
+    # Health is at most 17 (at strength 9), so it changes the reward of a step by at most 1.7.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
@@ -191,7 +192,7 @@ class CraftFull(CraftEnv):
 
     @property
     def features(self) -> Features:
-        """Flags of each cell, and the other values; for `ids` also counts as categories."""
+        """For `symbolic`: flags of each cell, and the other values. For `ids`: `map_features`."""
         if self.obs == "ids":
             return self.map_features
         if self.obs == "pixels":
@@ -280,7 +281,7 @@ class CraftFull(CraftEnv):
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return, by action, whether it would have an effect; DO, REST and moves are missing."""
+        """Return by action whether the action has an effect, except NOOP, DO, REST and moves."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
@@ -291,7 +292,7 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the state packed from the moment after the last stage."""
+        """Return the state after a step: pack `moment`, as the last stage leaves it."""
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column
@@ -312,7 +313,7 @@ class CraftFull(CraftEnv):
         return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
 
     def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
-        """Return ground sprites of the view in full light, without creatures, and the inventory."""
+        """Return ground sprite indices: view in full light, without creatures, then inventory."""
         return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
 
     def atlas(self, tile_size: int) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Keys of the full game, facts for the panel, and text descriptions of states.
+"""Keys of the full game, facts for the window's panel, and text descriptions of states.
 
-Keys are Craftax's, except that g, h and n, which the window itself uses, need Shift.
+Keys are Craftax's, except that g, h and n need Shift, because the window itself uses them.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return vitals, items, attributes, magic, the floor and its ladder, and the time of day."""
+    """Return facts: vitals, items, attributes, magic, floor, ladder or boss, and time of day."""
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
         for v in rules.vitals
@@ -55,9 +55,9 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def _thing(name: str, number: int) -> Fact:
-    """Return the fact of an item: its count, or the grade of a tool or of armour.
+    """Return the fact about an item: its count, or the material of a tool or piece of armour.
 
-    An item that the player lacks has the icon of the lowest grade.
+    A tool or piece that the player lacks has the icon of the lowest material.
     """
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)
@@ -72,7 +72,7 @@ def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
 
 
 def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
-    """Return the sight of a cell: the first there is of mob, projectile, item and block."""
+    """Return what is seen of a lit cell: its mob, else projectile, else item, else block."""
     number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
     item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:
@@ -91,6 +91,6 @@ def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
 
 
 def _initials(name: str) -> str:
-    """Return a mob's sign of two letters (blocks have one): `Zo` for zombie, `OM` for orc mage."""
+    """Return two letters that stand for a mob in drawings: `Zo` for zombie, `OM` for orc mage."""
     first, _, second = name.partition(" ")
     return f"{first[0]}{second[0]}".upper() if second else name[:2].title()

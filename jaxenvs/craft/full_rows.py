@@ -29,7 +29,8 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # cells on a side, number of floors
 BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
-# Growth of a counter per step: a point of dexterity above 1 subtracts an eighth, sleep halves it.
+# Growth of a counter per step. Each point of dexterity above 1 subtracts an eighth of it, and sleep
+# halves the result, so 16 keeps all values integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
@@ -50,7 +51,7 @@ _SOLID = blocks(
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
 GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # blocks on which mobs appear
 GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # blocks on which mobs appear on the boss floor
-_LAND = blocks("WATER LAVA")  # blocks that walking mobs avoid
+_LAND = blocks("WATER LAVA")  # blocks that most mobs avoid and the player cannot enter
 _SWIMS = _OPEN - {_B.WATER}  # blocks that swimming mobs avoid
 _BARE = GROUND | {_B.SAND}  # blocks on which torches may lie
 
@@ -68,7 +69,7 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # Within a step, a potion can move energy and mana beyond their limits.
+            # Until the end of the step, a potion can leave energy and mana outside their limits.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
@@ -266,7 +267,7 @@ FULL = Rules(
     placements=_PLACEMENTS,
     needs=NEEDS,
     pace=PACE,
-    # Damage by the sword's level.
+    # Damage by the sword's level, from 0 (bare hand) to 4 (diamond).
     weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),
     mobs=_MOBS,
     projectiles=_PROJECTILES,

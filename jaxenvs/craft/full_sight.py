@@ -24,12 +24,12 @@ CLASSES = 5  # classes: melee, passive, ranged mobs; the mobs' projectiles; the 
 # Counts observed as a tenth of their square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
-SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # divisors of the observed counts
+SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # divisors of these counts when observed
 VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # `ids` counts health in 256ths of a point
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # number of flags of a cell
 NUMBERS = 51  # number of values after the cells
-_FLYING = 5  # position of the projectiles' bits in a mark, see `by_cell`
+_FLYING = 5  # lowest bit of the projectiles in a mark, see `by_cell`
 _LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
 _WORD = 32  # number of flags in a word
 
@@ -48,7 +48,7 @@ class View(NamedTuple):
 class Layout(NamedTuple):
     """Offsets in the compact observation `ids`, uint8."""
 
-    ground: slice  # cells row by row, 64 * item + block; 0 for dark cells
+    ground: slice  # each cell's 64 * item + block, row by row; 0 for dark cells
     mobs: slice  # see `View.mob`
     projectiles: slice  # see `View.projectiles`
     missiles: slice
@@ -72,8 +72,8 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
-    cells = 4  # bytes of a cell, see `Layout`
+    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
@@ -140,7 +140,7 @@ def by_cell(
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
-    # Without the barrier XLA would fuse these into the kernel over cells, and each cell's thread
+    # Without the barrier XLA would fuse `given` into the kernel over cells, and each cell's thread
     # would compute the positions of all slots and ladders.
     corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
@@ -228,7 +228,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert `ids` to the symbolic observation; light and fractions of health have 8 bits."""
+    """Convert `ids` to `symbolic`; daylight and fractions of health are rounded to 8 bits."""
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
     read = {
@@ -273,7 +273,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Return the values of `Layout.flags`, see there."""
+    """Return the values that `Layout.flags` lists."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -344,7 +344,8 @@ def _by_word(
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
-    words = jax.lax.optimization_barrier(words)  # else each flag's thread would compute the word
+    # Without the barrier the thread of each flag would compute the whole word.
+    words = jax.lax.optimization_barrier(words)
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)
     return flags[:, :CHANNELS].astype(jnp.float32).reshape(-1)

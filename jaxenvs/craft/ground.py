@@ -19,7 +19,7 @@ BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
 DARKEST = 0.05  # a cell is visible if its light exceeds this
 
-_BITS = 31  # number of blocks in a word, without the sign bit
+_BITS = 31  # number of blocks whose bits fit in an int32 without its sign bit
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
@@ -29,7 +29,10 @@ _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
-    """A square map and this step's writes in order; in the full game, one floor of the map."""
+    """A square map and this step's writes, in order.
+
+    In the full game `cells` has all floors; rows and columns are on `floor`.
+    """
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class Ground:
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """Return the cells, or the nearest ones on the map, without this step's writes."""
+        """Return the cells, or the nearest ones on the map; this step's writes are ignored."""
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
 
@@ -101,8 +104,8 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when`; floor 0 is lit everywhere anyway.
 
-        Return the ground, whose writes within the light are lit, and the indices and values of the
-        other cells that become lit.
+        Return the ground, in which earlier writes near the torch also set LIT, and the indices and
+        values of the other cells that become lit.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -135,9 +138,9 @@ class Ground:
         when: Array,
         more: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Return the map after all writes, and with `block` on given cells of floor 0 if `when`.
+        """Return the map after all writes, with `block` on the given cells of floor 0 if `when`.
 
-        `more`: indices and values of further cells, which no other write changes, see `lit`.
+        `more` are indices and values of further writes, to other cells than the rest, see `lit`.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
@@ -164,8 +167,8 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Return the cells at flat indices, all on the map, without this step's writes."""
-        # Unsigned, which saves the two instructions that make negative indices count from the end.
+        """Return the cells at flat indices, all on the map; this step's writes are ignored."""
+        # An unsigned index saves the two instructions by which a negative one counts from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
@@ -183,7 +186,7 @@ def _lit(cell: Any) -> Any:
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
-    """Add the light of a torch on a cell `at` (floor, row, column), if `when`."""
+    """Return the light, with that of a torch added at a cell (floor, row, column) if `when`."""
     floor, row, column = at
     ground = Ground(light, floor)
     rows, columns = row + _PATCH[0], column + _PATCH[1]
@@ -194,7 +197,7 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Return whether a block is one of `blocks`, by a bit of one or two constant words."""
+    """Return whether a block is one of `blocks`, by looking up a bit in one or two constants."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:
@@ -204,7 +207,7 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode a set of blocks as its lowest number and a word with a bit for each number above."""
+    """Encode a set of blocks as (lowest number, word); bit i stands for block lowest number + i."""
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
 
@@ -218,7 +221,7 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Return two bits for each block: whether it is in the first and in the second set.
+    """Return an integer for each block: bit 0 if it is in `first`, bit 1 if it is in `second`.
 
     If one word is enough, the expression uses each block once. With two uses, XLA would write the
     blocks to memory and read them again on a GPU.

@@ -23,7 +23,7 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Return whether each attribute can grow, by action; `most` is the maximum of each."""
+    """Return, by action, whether each attribute can grow; `most` is the maximum of every one."""
     has = world.traits["xp"] >= 1
     return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
 

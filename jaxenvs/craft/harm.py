@@ -14,9 +14,10 @@ from .state import World
 from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
-FIRE, ICE = 1, 2  # elements of enchantments, as in `World.charms`
+FIRE, ICE = 1, 2  # elements of enchantments, encoded as in `World.charms`
 BOSS_FACTOR = 1.5  # factor on all damage to the player on the boss floor
-# Fraction that a level of armour blocks, and an enchantment.
+# Fraction of physical damage that each level of a piece of armour blocks, and fraction of fire or
+# ice damage that a piece enchanted with that element blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
 Blow = Any  # list of physical, fire and ice damage, float32; in Classic an int32
@@ -30,7 +31,7 @@ def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the damage that a type does to the player; more if the player `dreams` (sleeps)."""
+    """Return the damage of `rows[type]` to the player, higher if the player `dreams` (sleeps)."""
     if not rules.is_full:
         awake = of_type([row.damage for row in rows], type)
         asleep = of_type([int(ASLEEP_FACTOR * row.damage) for row in rows], type)
@@ -42,7 +43,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the damage that a blow does to a mob of a type, after its resistance."""
+    """Return the damage that a blow does to a mob of this type, reduced by its resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
@@ -63,7 +64,7 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the damage after the fractions `guard` are blocked, summed in Craftax's order."""
+    """Return the total damage after blocking the fractions `guard`, summed in Craftax's order."""
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 

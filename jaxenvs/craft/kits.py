@@ -1,7 +1,8 @@
-"""Kits: starts on each floor of the full game, with items that a player has when getting there.
+"""Kits: starts on each floor of the full game, with the items of a player who gets that far.
 
-`make("Craft-Ids-v0", kit=5)` starts on floor 5 and `kit=-1` with a random kit. `reset_to` uses the
-kit of its level. Achievements for the contents of a kit count as earned and are not rewarded.
+`make("Craft-Ids-v0", kit=5)` starts on floor 5; `kit=-1` draws a random kit for each level.
+`reset_to` uses the kit stored in the given level. Achievements for the contents of a kit count as
+earned from the start, so they give no reward.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ class Kit(NamedTuple):
     traits: dict[str, int] = {}  # noqa: RUF012
     spells: tuple[str, ...] = ()
     charms: dict[str, int] = {}  # noqa: RUF012
-    waves: int = 0  # number of the boss's waves that are beaten
+    waves: int = 0  # number of the boss's waves that are already beaten
     cleared: bool = False  # whether the boss's current wave is over
 
 

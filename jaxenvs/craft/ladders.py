@@ -11,7 +11,7 @@ from .state import World, floor_words, of_floor, one, slots_of, unlock_of
 from .step import Moment
 from .tables import Action, Item, Rules
 
-CLEARED = 8  # kills that open the ladder down
+CLEARED = 8  # number of kills on a floor that open its ladder down
 
 
 def change(moment: Moment) -> Moment:
@@ -54,7 +54,7 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """Store the old floor and load the new one; return the words of all floors, and the world."""
+    """Pack the old floor and unpack the new one; return the words of all floors, and the world."""
     old = jnp.stack(floor_words(rules, world))
     new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
     saved = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
@@ -63,7 +63,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering the floor; if it is new, add a point of experience."""
+    """Record the achievement for entering a floor; the first time, add a point of experience."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

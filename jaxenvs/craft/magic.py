@@ -17,16 +17,16 @@ from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # mana to cast a spell, and to enchant
 SHOT = "arrow2"  # projectile of the player's bow
-CASTS = {  # spell: action, achievements for casting and learning it
+CASTS = {  # by spell: its action, the achievement for casting it, the one for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Vital that a potion changes, and by how many points; `World.effects` are indices.
+# Vital that a potion changes, and by how many points; `World.effects` has indices into EFFECTS.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return, by action, whether each action of this module is possible."""
+    """Return, by action, whether each shot, spell, potion, book or enchantment is possible."""
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)
@@ -82,7 +82,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion; the effects of the colours are drawn for each level."""
+    """Drink a potion; each level draws which effect each colour has."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -99,7 +99,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book: it teaches a spell, one that the player does not know if possible."""
+    """Read a book: it teaches a spell that the player does not know yet, if there is one."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -141,8 +141,10 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Draw the piece of armour to enchant: one without enchantment, else one of the other element,
-    else the first piece. Craftax's quirk: the piece need not be worn.
+    """Draw the piece of armour that is enchanted.
+
+    Pieces without enchantment are preferred to pieces of the other element; if all pieces have
+    this element, the first is returned. Craftax's quirk: the piece need not be worn.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

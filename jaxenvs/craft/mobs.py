@@ -1,7 +1,7 @@
-"""Movement and attacks of mobs, slot by slot as in Craftax: a behaviour for each role.
+"""Movement and attacks of mobs, slot by slot as in Craftax; each role has a behaviour.
 
-A melee mob approaches and hits when adjacent to the player, a passive one walks at random, a ranged
-one keeps its distance and shoots. A behaviour returns an intent, which `_carry_out` applies.
+A melee mob approaches the player and hits when adjacent, a passive mob walks at random, a ranged
+mob keeps its distance and shoots. A behaviour returns an intent, which `_carry_out` applies.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class _Turn(NamedTuple):
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
-        """Return a field of the rule table for the mob's type."""
+        """Return the value of a field of `MobRow` for the mob's type."""
         return of_type([getattr(row, field) for row in self.rows], self.mob.type)
 
     def whim(self, name: str) -> Array:
@@ -54,7 +54,7 @@ class _Turn(NamedTuple):
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
         """Return whether the mob's type avoids a block."""
-        kinds: dict[frozenset[int], list[int]] = {}  # types that shun the same blocks
+        kinds: dict[frozenset[int], list[int]] = {}  # types by the set of blocks that they shun
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -64,7 +64,7 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """Whether the mob chases from any distance and never vanishes, as on the boss floor."""
+        """Whether the mob is on the boss floor: it chases from any distance and never vanishes."""
         if not self.moment.rules.is_full or self.role == "passive":
             return False
         return harm.is_boss_floor(self.moment.rules, self.world)
@@ -81,7 +81,7 @@ class _Turn(NamedTuple):
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
         """Return the crowd and the mob after its turn.
 
-        The mob moves by `step` if it `goes`. It vanishes if it was far from the player.
+        The mob moves by `step` if it `goes`. It vanishes if it was far from the player before.
         """
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance
@@ -94,17 +94,17 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """The action that a behaviour chose for a mob."""
+    """What a behaviour decided for a mob."""
 
     step: tuple[Array, Array]
     free: Array  # whether the mob may take the step
-    attacks: Array | None = None  # whether it attacks instead of stepping; None: it never attacks
-    # Direction of its shot; None: it hits without a projectile.
+    attacks: Array | None = None  # whether the mob attacks instead of stepping; None: never
+    # Direction of the mob's shot; None: it hits without a projectile.
     aim: tuple[Array, Array] | None = None
 
 
 def _melee(turn: _Turn) -> _Intent:
-    """Approach the player from nearby, and hit when adjacent."""
+    """Approach the player if near, and hit when adjacent."""
     near = (turn.distance < turn.of("chase")) | turn.besieges
     chases = near & (turn.whim("gate") < turn.of("gate"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
@@ -120,7 +120,7 @@ def _passive(turn: _Turn) -> _Intent:
 
 
 def _ranged(turn: _Turn) -> _Intent:
-    """Keep at a distance from the player, and shoot."""
+    """Approach or retreat to keep a distance from the player, and shoot."""
     distance, drift = turn.distance, _drift(turn.whim("step"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
     close = distance <= turn.of("retreat")
@@ -130,7 +130,7 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    aim = towards[0] + 1, towards[1] + 1  # shifted by 1, so that it is not negative
+    aim = towards[0] + 1, towards[1] + 1  # plus 1, so that `once_joined` can pack it: 0 to 2
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
 
@@ -139,7 +139,7 @@ _BEHAVIOURS = {"melee": _melee, "passive": _passive, "ranged": _ranged}
 
 
 def move(moment: Moment) -> Moment:
-    """Move every mob; a shot starts on the cell of its mob."""
+    """Move every mob; a mob's shot starts on the mob's cell."""
     world, everybody = moment.world, mobs_of(moment.world)
     marks = any_of(jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody))
     crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), once(marks))

@@ -1,10 +1,10 @@
 """Perlin noise over a square map: one octave, stretched to [0, 1] as in Craftax.
 
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
-fuse products and sums. Of a million noise cells, one or two are so close to a
-threshold that two devices generate different blocks; then a ladder or diamond may move as well.
-From equal levels, steps agree bit for bit in integers and in the float state, unless a draw is
-within rounding of a mob's probability.
+fuse products and sums. Of a million cells of noise, one or two are so close to a threshold that two
+devices generate different blocks; then a ladder or diamond may be elsewhere as well. Given equal
+levels, steps agree bit for bit between devices, in integers and in floats of the state, unless a
+draw is within rounding of a mob's probability.
 """
 
 import functools
@@ -35,10 +35,10 @@ def noises(
 def each(
     lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
 ) -> tuple[Float32[Array, "size size"], ...]:
-    """Return the noise of each lattice, then the transposed noise of lattice `turned`: for GPUs.
+    """`noises` for GPUs; also return, last, the transposed noise of the lattice `turned`.
 
-    Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
-    cells and loads their shared gradients once, which it would not do for mixed shapes.
+    Lattices of equal shape are processed together. Then a GPU thread computes four neighbouring
+    cells and loads their shared gradients once; with mixed shapes it would not.
     """
     # The transposed noise is computed separately, because XLA would also transpose everything that
     # it fuses with a transposition on a GPU.
@@ -46,8 +46,8 @@ def each(
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Without the barriers the thread of each cell would compute its gradients, and each consumer of
-    # the noise would compute the noise.
+    # Without the barriers the thread of each cell would compute its gradients from angles, and each
+    # consumer of the noise would compute the noise again.
     gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -57,7 +57,8 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    # Reduced per group: for one joint array, XLA would make one kernel with diverging threads.
+    # Each group has its own minimum and maximum reductions: for one joint array, XLA would make one
+    # kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
@@ -68,7 +69,7 @@ def each(
 
 
 def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
-    """Return the row and column components of the gradients of all lattices, concatenated."""
+    """Return the gradients' row components, then column components; all lattices concatenated."""
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)
 
@@ -82,9 +83,9 @@ def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 def _raw(
     steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Return the noise of gradients, given by row and column components, before stretching.
+    """Return the noise before stretching, from the gradients' row and column components.
 
-    `turned`: whether the gradients are given transposed; then the noise is transposed too.
+    `turned`: whether the gradients are transposed; then the noise is transposed too.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])
@@ -103,9 +104,10 @@ def _raw(
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the quintic weight of the far end, and the distance from the near end.
+    """Return two arrays over the map cells along one lattice cell.
 
-    Both are arrays over the map cells along a lattice cell; the distance is in lattice cells.
+    The first is the quintic weight of the lattice cell's far end, the second the distance from the
+    near end in lattice cells.
     """
     ramp = np.arange(cells) / cells
     fade = ramp**3 * (ramp * (ramp * 6 - 15) + 10)

@@ -13,7 +13,7 @@ from ..core.bits import cut, join
 class Field(NamedTuple):
     """A value packed in a word."""
 
-    name: str  # attribute of the NamedTuple, or "attribute.key" for an entry of a dict
+    name: str  # name of an attribute of the NamedTuple; "attribute.key" for an entry of a dict
     bits: int
     low: int = 0  # lowest value, stored as 0
     flag: bool = False  # whether the value is a boolean
@@ -22,7 +22,7 @@ class Field(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """All fields of an edition. Each group starts a new word; no field crosses two words."""
+    """All fields of an edition. Each group starts a new word; no field is split over two words."""
 
     player: tuple[tuple[Field, ...], ...]
     mob: tuple[Field, ...]
@@ -35,7 +35,7 @@ Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple wi
 
 
 class Known(NamedTuple):
-    """Things with their packed words; `words_of` reuses a word if its fields are unchanged."""
+    """Values that are already packed, with their words, which `words_of` reuses if unchanged."""
 
     things: Sequence[Thing] = ()
     words: Sequence[Array] = ()
@@ -75,9 +75,10 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack each thing into a word, or reuse its word in `known`, whose first things are the same.
+    """Pack each thing into a word, or reuse the word in `known`.
 
-    A word is reused if all fields of its thing are the identical traced arrays.
+    `known` has the words of the first things, in the same order. A word is reused if all values of
+    its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -89,7 +90,7 @@ def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:
-    """Unpack groups of fields, taking their words from the iterator."""
+    """Unpack groups of fields from the next words of the iterator; return values by field name."""
     values: dict[str, Any] = {}
     for fields in split(groups):
         values |= of_word(fields, next(words))
@@ -109,7 +110,7 @@ def split(groups: Sequence[Sequence[Field]]) -> list[list[Field]]:
 
 
 def read(it: Any, name: str) -> Any:
-    """Return the value of a field by its name."""
+    """Return the value of a field, given its name (see `Field.name`)."""
     attribute, _, key = name.partition(".")
     return getattr(it, attribute)[key] if key else getattr(it, attribute)
 
@@ -122,7 +123,7 @@ def written(it: Any, values: dict[str, Any]) -> Any:
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Group values by attribute; those named `attribute.key` become a dict."""
+    """Group values by attribute: those named `attribute.key` become a dict with these keys."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")
@@ -134,7 +135,7 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(field: Field, value: Any) -> Any:
-    """Return the non-negative integer stored for a value."""
+    """Return the integer that is stored for a value: non-negative, or the bits of a float."""
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)
     if field.saturates:

@@ -18,7 +18,7 @@ def grow(moment: Moment) -> Moment:
     """Age all plants, and write the map; later stages read only the new map.
 
     If a later stage read the old map, XLA would have to copy it. Craftax ripens plants after mobs
-    have appeared, with the same result, because mobs never appear on a plant.
+    have appeared; the result is the same, because mobs never appear on a plant.
     """
     world, given = _aged(moment)
     return moment._replace(ground=_grown(*given), world=world)
@@ -55,8 +55,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Separate scatters, though each costs a kernel on a GPU: in a joint scatter, every
-        # environment would read and list the cells that a torch lights, and few place a torch.
+        # Two scatters, though each costs a kernel on a GPU: in a joint scatter, every environment
+        # would read and list the cells around a torch, but few environments place one in a step.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -64,7 +64,7 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Reset the age of the eaten plant: the first slot on the cell, else slot 0, as in Craftax."""
+    """Reset the age of the plant eaten: the first slot on the cell ahead, else slot 0 (Craftax)."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))
     first = jnp.where(here != 0, here & -here, 1)
@@ -72,7 +72,7 @@ def regrown(world: World, front: Front, when: Array) -> Plants:
 
 
 def planted(world: World, front: Front, when: Array) -> World:
-    """Add a plant to the first free slot; without a free slot its block never ripens."""
+    """Add a plant to the first free slot; if no slot is free, the plant's block never ripens."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)
@@ -81,5 +81,5 @@ def planted(world: World, front: Front, when: Array) -> World:
 
 
 def _bits(flags: Array) -> Array:
-    """Pack flags into a word one by one: a reduction would be a separate kernel on a GPU."""
+    """Pack flags into a word by separate operations: a reduction would cost a kernel on a GPU."""
     return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

@@ -44,7 +44,7 @@ def shot(
     aim: tuple[Array, Array],
     when: Array,
 ) -> tuple[Projectile, ...]:
-    """Return the slots; if `when`, the first free one gets a projectile on its shooter's cell."""
+    """Return the slots; if `when`, the first free one gets a projectile on the shooter's cell."""
     after = []
     for one in slots:
         takes = when & ~one.alive

@@ -2,8 +2,7 @@
 
 The map cells within reach are read once and reduced to two bits each, see `planes`. Counting,
 excluding and choosing cells is then integer arithmetic on words. Classic measures distance in
-steps, the full game in a straight line. Code for CPUs and code for GPUs give
-the same results.
+steps, the full game in a straight line. CPUs and GPUs run different code with the same results.
 """
 
 import functools
@@ -23,35 +22,37 @@ from .step import Moment
 from .tables import Block, MobRow, Rules
 
 SIEGE = 6  # on the boss floor, mobs appear on graves up to this many cells from the player
-# Number of cells in a word of both planes: first plane in the low half, second in the high half.
+# Number of cells in a word that holds both planes: the first in the low half, the second in the
+# high half.
 _CELLS = 16
-_WORD = 2 * _CELLS  # number of cells in a word of one plane
+_WORD = 2 * _CELLS  # number of cells in a word that holds one plane
 _OFFSET = 64  # added to relative rows and columns to make them positive
-_LANES = 4  # number of GPU threads for a word, see `_step_words`
+_LANES = 4  # number of GPU threads that compute a word, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
-    """Table of the cells nearer to the player than `reach`, row by row; 16 cells per entry."""
+    """Table of the cells nearer to the player than `reach`, row by row, 16 cells per table row."""
 
     reach: int
-    rows: np.ndarray  # row of each cell relative to the player (words, 16)
+    rows: np.ndarray  # map row of each cell relative to the player (table rows, 16)
     columns: np.ndarray
-    # Distance from the player, squared if `straight`; at least `reach` for the unused bits.
+    # Distance of each cell from the player, squared if `straight`; unused entries have at least the
+    # distance `reach`.
     distance: np.ndarray
-    straight: bool  # whether distance is Euclidean, else in steps
+    straight: bool  # whether distance is Euclidean; else it is in steps
 
     @property
     def words(self) -> int:
-        """Number of words of a plane."""
+        """Number of words that hold one plane."""
         return -(-self.rows.shape[0] // 2)
 
     def limit(self, distance: Any) -> Any:
-        """Convert a distance to the unit of `distance`."""
+        """Convert a distance to the unit of the field `distance`: squared if `straight`."""
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Return the index of a mob's cell within reach; -1 beyond reach or unless `when`."""
+        """Return the index of a mob's cell in the table; -1 if not in the table or not `when`."""
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
             near = d_row * d_row + d_column * d_column < self.reach * self.reach
@@ -65,7 +66,7 @@ class Reach(NamedTuple):
         return jnp.where(when & near, number, -1)
 
     def cell(self, world: World, number: Array) -> tuple[Array, Array]:
-        """Return row and column of a cell by its index within reach.
+        """Return the map row and column of a cell, given its index in the table.
 
         This is arithmetic because a table lookup would split the kernel on a GPU.
         """
@@ -83,7 +84,10 @@ class Reach(NamedTuple):
 
 @functools.lru_cache
 def disc(reach: int) -> Reach:
-    """Return the cells within a Euclidean distance; each row of their square has two words."""
+    """Return the square that contains all cells within a Euclidean distance.
+
+    Each map row of the square takes two table rows.
+    """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
     rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
     distance = rows * rows + columns * columns
@@ -107,7 +111,9 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Return two sets of blocks, grouped by the mobs that appear on them; each is a bit plane.
+    """Return two sets of blocks, grouped by the mobs that appear on them.
+
+    A bit plane tells for each cell whether its block is in a set.
 
     Raises ValueError if there are more than two groups.
     """
@@ -125,9 +131,10 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Read the map: return words with 16 cells of the first plane below 16 of the second.
+    """Read the map and return both planes: a word for each 16 cells of the table.
 
-    On a GPU, the map is read only if `wanted`; otherwise the words are 0.
+    The low half of a word has the cells' bits of the first plane, the high half those of the
+    second. On a GPU, the map is read only if `wanted`; otherwise the words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -150,9 +157,9 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
 
 def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Return the words of a disc, for GPUs: the cells of a word are neighbours in one row.
+    """`grounds` of a disc, for GPUs: the cells of a word are neighbours in one map row.
 
-    A thread computes a whole word, so the arithmetic on its row is done once.
+    A thread computes a whole word, so the arithmetic on the map row is done once per word.
     """
     row, column, floor, limit = place
     ground = Ground(cells, floor)
@@ -169,7 +176,7 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Return the words of a diamond, for GPUs: a word holds parts of several rows.
+    """`grounds` of a diamond, for GPUs: a word holds parts of several map rows.
 
     Four threads compute a word. A table packs relative row, column and distance of each cell into
     one integer, so that one sum with the player's packed position gives the cell.
@@ -196,7 +203,8 @@ def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     """Return whether cells are in the first plane (bit 0) and in the second (bit _CELLS)."""
     first, second = planes(rules)
-    # Few uses of the block: with many, XLA would write it to memory and read it again on a GPU.
+    # The code uses each block few times: else XLA would write the blocks to memory and read them
+    # again on a GPU.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -207,7 +215,7 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
 
 
 def _far(table: Reach, nearest: int) -> np.ndarray:
-    """Return words with a bit for each cell farther away than `nearest`."""
+    """Return a plane: whether each cell is farther away than `nearest`."""
     distant = (table.distance > table.limit(nearest)).reshape(-1)
     distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
     return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
@@ -216,7 +224,7 @@ def _far(table: Reach, nearest: int) -> np.ndarray:
 def _middle(d_row: Array, reach: int) -> Array:
     """Return the index of the cell in the player's column and in row `d_row` of the diamond."""
     whole = 2 * reach * (reach - 1) + 1  # number of cells in the diamond
-    above = jnp.minimum(d_row, 0) + reach - 1  # number of rows above it in the upper half
+    above = jnp.minimum(d_row, 0) + reach - 1  # number of rows above `d_row` in the upper half
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -232,11 +240,12 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return words with a bit for each cell where a type may appear; marked mobs take cells.
+    """Return a plane: whether a mob of a type may appear on each cell.
 
-    In a `siege`, on the boss floor, these are the cells of the second plane within SIEGE.
+    `taken` are the indices of cells that marked mobs take, or -1. In a `siege`, on the boss floor,
+    the cells are those of the second plane (graves) within the distance SIEGE.
     """
-    # Types that appear under the same condition.
+    # Types by the condition under which they appear: (`MobRow.nearest`, indices of planes).
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -250,8 +259,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # The taken bits are joined, then removed: removed one by one, each complement would be
-        # written to memory and read again on a GPU.
+        # The taken bits are joined before they are removed: if they were removed one by one, XLA
+        # would write each complement to memory and read it again on a GPU.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -265,23 +274,24 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # Scalars: on a GPU, XLA fuses them into their uses, but would write and read an array.
-    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 >> _SHIFT is no word's index
+    # Separate scalars: on a GPU, XLA fuses them into their uses, but it would write an array to
+    # memory and read it again.
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # for -1 no word matches
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the numbers of the planes on which a type appears."""
+    """Return the indices of the planes whose blocks include ones on which a type appears."""
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 
 def _upper(word: Array) -> Array:
-    """Return the upper half of a word."""
+    """Return the high half of a word, shifted down."""
     return jax.lax.shift_right_logical(word, jnp.full_like(word, _CELLS))
 
 
 def chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
-    """Return the index of a cell drawn uniformly among the set bits; -1 if no bit is set."""
+    """Draw a cell uniformly among the set bits of a plane; return its index, -1 for no bits."""
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])
     rank = rank_of(uniform, total)

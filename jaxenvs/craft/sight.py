@@ -18,9 +18,9 @@ from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
 NUMBERS = 6  # number of values after the counts in the symbolic observation
-FACINGS = 5  # number of values of `facing`; 0 before the first move
+FACINGS = 5  # number of values of `facing`: 1 to 4, and 0, which occurs in no state
 BYTE = 256  # number of values of a byte
-_WORD = 31  # number of channels in a word, without the sign bit
+_WORD = 31  # number of flags in a word: an int32 without its sign bit
 _TENTH = np.float32(np.float16(0.1))
 
 
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     """Offsets in the compact observation `ids`, uint8."""
 
     blocks: slice  # block of each cell of the view, row by row
-    mobs: slice  # mobs of each cell as bits of `channels`, in the same order
+    mobs: slice  # mobs in each cell, row by row: bit i stands for `channels(rules)[i]`
     items: slice  # counts of items, in the order of `Rules.items`
     vitals: slice  # health, food, drink, energy
     facing: int  # direction: 1 left, 2 right, 3 up, 4 down
@@ -50,13 +50,13 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of `ids`: of a cell, then after the cells."""
+    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Return a `kind` of consecutive offsets: a slice for each size, a single index for None."""
+    """Return a `kind` whose fields are consecutive offsets: a slice per size, an index for None."""
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))
@@ -96,7 +96,7 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Return the blocks of the view, and its mobs as bits of `channels`, see `who`."""
+    """Return the block of each cell in the view, and its mobs as bits of `channels`, see `who`."""
     cells, inside = around(rules, Ground(cells), world)
     mobs = who(rules, world, _groups(rules, world))
     blocks = jnp.where(inside, cells, Block.OUT_OF_BOUNDS)
@@ -107,8 +107,8 @@ def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
     """`view` for GPUs, as flat arrays; the last cells may be unused, see `spots.padded`."""
-    # Without the barrier XLA would fuse these into the kernel over cells, and each cell's thread
-    # would compute the positions of all slots.
+    # Without the barrier XLA would fuse the corner and the masks into the kernel over cells, and
+    # each cell's thread would compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = jax.lax.optimization_barrier(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -143,9 +143,9 @@ def who(
 
     `groups` are pairs (slots, number of types). A group has one bit per type; later groups have
     higher bits.
-    Craftax's quirk: slots are written one after another, including dead and distant ones. A slot
-    up to a view's size beyond the upper or left edge is written at the opposite edge, where it
-    hides earlier slots of its channel.
+    Craftax's quirk: slots are written one after another, including dead and distant ones, which
+    clear the bit. A slot up to a view's size beyond the upper or left edge is written at the
+    opposite edge, where it hides earlier slots of its channel.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -208,7 +208,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def ahead(
     cells: Float32[Array, "rows columns flags"], facing: UInt8[Array, ""]
 ) -> Float32[Array, " flags"]:
-    """Return the flags of the cell ahead; before the first move, of the player's own cell."""
+    """Return the flags of the cell ahead; for `facing` 0, those of the player's own cell."""
     rows, columns, flags = cells.shape
     own = rows // 2 * columns + columns // 2
     beside = own + np.array([0, -1, 1, -columns, columns], np.int32)
@@ -237,7 +237,7 @@ def symbolic(
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert `ids` to the symbolic observation; the daylight has 8 bits."""
+    """Convert `ids` to the symbolic observation; daylight is rounded to 8 bits."""
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
@@ -283,7 +283,7 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Divide by 10 in half precision: XLA compiles Craftax's division to a product with 0.1."""
+    """Divide by 10 as Craftax does: XLA compiles its float16 division to a product with 0.1."""
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 
@@ -292,7 +292,7 @@ def _channels(
 ) -> Int32[Array, "cells channels"]:
     """Return the flags of each cell: the block, then the mobs.
 
-    If all flags fit in one word, they are set as bits of a word per cell and then extracted.
+    If all flags of a cell fit in one word, they are first set as its bits, then extracted.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

@@ -19,8 +19,8 @@ class Odds(NamedTuple):
     """Probability, health and type of the mobs that may appear in a step, by role."""
 
     chances: dict[str, Array]  # probability that a mob appears
-    health: dict[str, Array]  # its initial health in points
-    types: dict[str, Any]  # its type, an index into `Rules.types(role)`
+    health: dict[str, Array]  # initial health in points of the mob
+    types: dict[str, Any]  # type of the mob, an index into `Rules.types(role)`
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
@@ -43,7 +43,7 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # A slot marked again takes its cell, see `_filled`.
+        # In a full role, `_filled` marks the first slot again, so its cell counts as taken.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)

@@ -1,8 +1,8 @@
 """`sight.who` for GPUs: mobs and projectiles in the view, encoded in words per environment.
 
 A kernel over the cells of the view repeats its arithmetic in the thread of each cell. So one thread
-per environment first computes the cells of all slots as words. After a barrier, the thread of each
-cell loads these words and spends only a few instructions on each.
+per environment first computes where all slots are in the view, as words. After a barrier, the
+thread of each cell loads these words and spends only a few instructions on each.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-MARK_BITS = 25  # number of low bits in a word of `spots`; the cell is above them
-_NOWHERE = 127  # stands for no cell: views have fewer cells
+MARK_BITS = 25  # number of low bits for the mark in a word of `spots`; the cell is above them
+_NOWHERE = 127  # index that stands for no cell; views have fewer cells
 _WORD = 32  # number of cells in a word of `masks`
 
 
@@ -57,7 +57,8 @@ def cells_in_row(
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # Unsigned: one comparison covers both ends, and no index is taken to count from the end.
+    # Unsigned numbers: one comparison checks both ends of the range, and XLA adds no instructions
+    # for negative indices, which count from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
@@ -65,7 +66,10 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """Return words for each type of each group, with a bit for each cell of the view it is on."""
+    """Return a bit mask over the cells of the view for each type of each group.
+
+    A bit is set where a slot of the type is. Each mask is a list of 32-bit words.
+    """
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
     for slots, types in groups:
@@ -83,7 +87,7 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
 
 
 def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, " cells"]:
-    """Convert the output of `masks` to an integer per cell, with a bit for each channel."""
+    """Convert the output of `masks` to an integer per cell: bit i is set if mask i has the cell."""
     number = np.arange(padded(rules), dtype=np.uint32)
     bits = []
     for channel, words in enumerate(channels):
@@ -95,10 +99,10 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return a word for each slot: its cell in the view, above MARK_BITS bits of a mark.
+    """Return a word for each slot: a mark in the low MARK_BITS bits, its cell's index above them.
 
-    The function `marks` computes the mark from the slot's type and the number of types before its
-    group. A slot hides earlier slots of its group and type on the same cell, as in `sight.who`.
+    The function `marks` computes the mark from the slot's type and the number of types in earlier
+    groups. A slot hides earlier slots of its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -113,14 +117,14 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 
 
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
-    """Return the mark of each spot at its cell, 0 at the other cells."""
+    """Return an array over cells for each of `spots`: its mark at its cell, 0 elsewhere."""
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
     found = [spot ^ number for spot in spots]  # where the cells agree, XOR leaves only the mark
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the cell of the view where a slot is written, and whether it is visible there.
+    """Return the index of the cell where a slot is written, and whether it is visible there.
 
     Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
     """

@@ -1,4 +1,4 @@
-"""State of a Craft episode: the map, the clock, and everything else packed into a few words.
+"""State of a Craft episode: map, time step, and everything else packed into a few words.
 
 In a scan on a GPU, XLA launches a kernel for each small array that is rewritten. So one array of
 words stores the player and the player's floor: all slots of mobs, projectiles and plants. The
@@ -20,15 +20,16 @@ from ..core.struct import Struct, struct
 from .packing import UNKNOWN, Known, Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
-EARNED_BITS = 31  # number of achievements in a word
-NO_ACHIEVEMENT = 127  # stands for no achievement
+EARNED_BITS = 31  # number of achievements whose bits are stored in a word
+NO_ACHIEVEMENT = 127  # index that stands for no achievement
 MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills open its ladder
-# Most mob slots of all roles: `Crowd.moved` packs a bit for each next to a 16-bit cell.
+# Highest number of mob slots, all roles together: `Crowd.moved` packs one bit per slot and a cell's
+# 16-bit number into one word.
 MOST_MOBS = 15
 
 
 class Slots(NamedTuple):
-    """Number of slots of each kind: static; the defaults are Craftax's."""
+    """Number of slots of each kind, static; the defaults are Craftax's."""
 
     melee: int = 3
     passive: int = 3
@@ -53,7 +54,7 @@ class Mob(NamedTuple):
     type: Any  # index into `Rules.types(role)`
     alive: Any
     # Whether the rules treat the mob's cell as taken (Craftax's `mob_map`). Craftax's quirk: it is
-    # False for a revived mob until it moves, and for a mob that another has left on a shared cell.
+    # False for a revived mob until it moves, and for a mob that another mob left on a shared cell.
     marked: Any
 
 
@@ -73,12 +74,12 @@ class Plants(NamedTuple):
 
     row: Any
     column: Any
-    age: Any  # steps since it was planted or eaten
+    age: Any  # steps since the plant was planted or eaten
     planted: Any
 
 
 class World(NamedTuple):
-    """Unpacked state of the player and of the player's floor, without map and clock.
+    """Unpacked state of the player and the player's floor, without the map and the time step.
 
     Values are int32 or bool scalars; health is float32 in the full game; plants are arrays.
     """
@@ -87,7 +88,7 @@ class World(NamedTuple):
     column: Any
     facing: Any  # direction, numbered as the moves in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
-    vitals: dict[str, Any]  # points of health, food, drink, energy; of mana in the full game
+    vitals: dict[str, Any]  # points of health, food, drink, energy, and in the full game mana
     counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
     items: dict[str, Any]  # count or level of each inventory item
     earned: tuple[Any, ...]  # earned achievements as bits, EARNED_BITS in a word
@@ -122,7 +123,8 @@ class CraftState(State):
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Packed floors, see `floor_words`; valid where the player is not.
+    # Packed words of every floor, see `floor_words`; outdated for the player's own floor, which is
+    # in `words`.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
 
@@ -135,7 +137,7 @@ class Level(Struct):
 
 
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
-    """Return the world at the start; `health` is the health in empty mob slots, by role."""
+    """Return the world at the start; `health` is the health stored in empty mob slots, by role."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
@@ -212,13 +214,16 @@ def slots_of(world: World) -> Slots:
 
 
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
-    """Pack a world without its plants into words; the achievements already are words."""
+    """Pack a world without its plants into words; `World.earned` is included as it is."""
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return the things of a world with their words, so that `words_of` can reuse the words."""
+    """Return a world with its packed `words`, so that `words_of` can reuse unchanged words.
+
+    `words` are the output of `world_words`.
+    """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
 
@@ -275,7 +280,7 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
 
 
 def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
-    """Sum the weights of the achievements whose bits are set."""
+    """Return the sum of the weights of the achievements whose bits are set."""
     weights = rules.weights or (1,) * len(rules.achievements)
     total = jnp.int32(0)
     for weight in sorted(set(weights)):

@@ -24,7 +24,7 @@ class Front(NamedTuple):
     block: Any = _ZERO  # block ahead; beyond the border, what Craftax reads, see `Ground.cell`
     marks: Any = _ZERO  # marks of the cell (item, light), see `Ground.marks_of`
     inside: Any = _NO  # whether the cell is on the map
-    taken: Any = _NO  # whether a marked mob is there, see `Mob.marked`
+    taken: Any = _NO  # whether a marked mob is on the cell, see `Mob.marked`
     table: Any = _NO  # whether a crafting table is on one of the eight cells around the player
     furnace: Any = _NO  # whether a furnace is on one of the eight cells around the player
 
@@ -36,7 +36,7 @@ class Moment(NamedTuple):
     """
 
     rules: Rules
-    ground: Ground  # the map, and the step's writes so far
+    ground: Ground  # map, and the step's writes so far
     world: World
     action: Array
     draws: Draws
@@ -44,11 +44,11 @@ class Moment(NamedTuple):
     light: Float32[Array, ""]  # daylight before the step
     reach: int  # mobs appear fewer than this many steps from the player
     floors: Int32[Array, "floors floor_words"]  # packed words of the floors where the player is not
-    front: Front = Front()  # cell ahead, set by `player.face`
+    front: Front = Front()  # cell ahead of the player, set by `player.face`
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`
     crowd: Crowd = Crowd((), _ZERO)  # cells of all mobs, set by `mobs.move`
     in_lava: Any = _NO  # whether the player is in lava, set by `body.burn`
-    deed: Any = _ZERO  # number of the player's deed, set by `deeds.choose`
+    deed: Any = _ZERO  # index of the player's deed plus 1, 0 for none; set by `deeds.choose`
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
     known: Known = UNKNOWN  # packed words of the world, set by `compiler.edges.repack`
 

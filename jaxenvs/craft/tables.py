@@ -1,8 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition. The stages of a step read these tables, so that
-stages of both editions name no block that only one edition has. Classic uses a subset of the
-blocks, actions and achievements.
+`Rules` has the tables of one edition. The stages of a step read them, so code that both editions
+share names no block that only one of them has. Classic uses a subset of the blocks, actions and
+achievements.
 """
 
 import dataclasses
@@ -96,8 +96,8 @@ class Harvest(NamedTuple):
     """Effect of DO on a block."""
 
     block: Block
-    tool: str | None  # item required
-    item: str | None  # item gained, by one
+    tool: str | None  # item required; None: none
+    item: str | None  # item whose count grows by 1; None: none
     leaves: Block
     achievement: Achievement | None
     chance: float = 1.0
@@ -110,10 +110,10 @@ class Placement(NamedTuple):
     """Placement of a block or a torch on the cell ahead."""
 
     action: Action
-    block: Block | None  # None: a torch, which lies on the block
+    block: Block | None  # block placed; None: a torch, which lies on the cell's block
     item: str  # item consumed
     cost: int
-    on: frozenset[Block]  # blocks that it may replace, or lie on
+    on: frozenset[Block]  # blocks that the new block may replace, or the torch may lie on
     achievement: Achievement
     bare: bool = True  # whether the cell must be without an item
 
@@ -122,46 +122,47 @@ class Need(NamedTuple):
     """A need such as hunger: when its counter exceeds the limit, a vital loses a point."""
 
     vital: str  # vital that loses the point
-    counter: str  # name of the counter of steps since the last loss
+    counter: str  # name of its counter, a key of `World.counters`
     limit: int  # counter value in steps beyond which a point is lost
-    asleep: float  # steps that a step asleep counts as; negative: sleep reduces the need
-    # Sleep gives a point whenever the counter falls below -rest; None: never.
+    asleep: float  # number of steps awake that a step asleep equals; negative: it reduces the need
+    # The vital gains a point whenever sleep brings the counter below -rest; None: never.
     rest: int | None = None
 
 
 class Weapon(NamedTuple):
-    """Damage of a blow with an item; in Classic, times the number of such items."""
+    """Damage of a blow with an item; Classic multiplies it by the number of such items."""
 
     item: str
     damage: int
 
 
 class MobRow(NamedTuple):
-    """A type of mob; its role decides which fields are used, see `mobs`."""
+    """A type of mob; its role decides which of the fields are used, see module `mobs`."""
 
     name: str
     role: str  # role, one of ROLES
     health: int  # initial health in points
     appears_on: frozenset[Block]
     nearest: int  # mob appears only at more than this many steps from the player
-    achievement: Achievement  # achievement for killing it
-    shuns: frozenset[Block] = frozenset()  # blocks that it does not enter, besides solid ones
-    food: int = 0  # points of food for killing it
-    damage: int = 0  # physical damage of its blow, in points
+    achievement: Achievement  # achievement for killing the mob
+    shuns: frozenset[Block] = frozenset()  # blocks that the mob avoids, besides solid ones
+    food: int = 0  # points of food for killing the mob
+    damage: int = 0  # physical damage of the mob's blow, in points
     fire: int = 0  # fire damage, points
     ice: int = 0  # ice damage, points
-    # Fractions blocked of physical, fire, ice damage.
+    # Fractions of physical, fire and ice damage to the mob that are blocked.
     resists: tuple[float, float, float] = (0, 0, 0)
     cooldown: int = 0  # steps from one attack to the next
-    # Steps from the player: melee mobs approach if nearer, ranged mobs if at least as far.
+    # Distance from the player in steps: melee mobs approach if nearer than this, ranged mobs if at
+    # least this far away.
     chase: int = 0
-    # Threshold of a uniform draw: melee mobs approach below it, ranged mobs keep their range above
-    # it; otherwise the step is random.
+    # Threshold of a uniform draw. Melee mobs approach if the draw is below it, ranged mobs keep
+    # their distance if it is above; otherwise the step is random.
     gate: float = 0.0
     retreat: int = 0  # ranged mobs retreat up to this many steps from the player
     nearest_shot: int = 0  # fewest steps from the player at which ranged mobs shoot
     farthest_shot: int = 0  # most steps from the player at which ranged mobs shoot
-    projectile: str | None = None  # name of the projectile that it shoots
+    projectile: str | None = None  # name of the projectile that the mob shoots
 
 
 class ProjectileRow(NamedTuple):
@@ -180,18 +181,18 @@ class FloorRow(NamedTuple):
     mobs: dict[str, str]  # name of the mob type that appears, by role
     chances: dict[str, float]  # probability that a mob appears in a step, by role
     night: float  # probability added to the melee role in full darkness
-    achievement: Achievement | None  # achievement for entering it
+    achievement: Achievement | None  # achievement for entering the floor
 
 
 class Possession(NamedTuple):
     """An achievement for having an item, checked at the end of each step."""
 
     item: str
-    least: int  # lowest count or level that earns it
+    least: int  # lowest count or level of the item that earns the achievement
     achievement: Achievement
 
 
-# `eq=False`: compared and hashed by identity.
+# `eq=False`: rules are compared and hashed by identity.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
     """Rule tables of one edition of the game."""
@@ -204,14 +205,15 @@ class Rules:
     most: int  # highest count of an item
     best: int  # highest health, food, drink and energy
     solid: frozenset[Block]  # blocks that nothing can enter
-    overflown: frozenset[Block]  # solid blocks that projectiles cross
+    overflown: frozenset[Block]  # solid blocks over which projectiles fly
     broken: frozenset[Block]  # blocks that a projectile turns into a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
     pace: int  # amount by which a counter grows in a step
-    weapons: tuple[Weapon, ...]  # damage by weapon; a bare hand does 1 point
+    # Damage by weapon, in the full game by level of the sword; a bare hand does 1 point.
+    weapons: tuple[Weapon, ...]
     mobs: tuple[MobRow, ...]  # mob types; within a role, in the order of their type numbers
     projectiles: tuple[ProjectileRow, ...]  # projectiles in the order of their type numbers
     packing: Packing
@@ -227,7 +229,7 @@ class Rules:
 
     @property
     def is_full(self) -> bool:
-        """Whether this edition is the full game, else Classic."""
+        """Whether this edition is the full game; otherwise it is Classic."""
         return bool(self.floors)
 
     @property
@@ -236,17 +238,17 @@ class Rules:
         return len(self.floors) - 1
 
     def types(self, role: str) -> tuple[MobRow, ...]:
-        """Return the rows of a role; the index of a row is the number of its type."""
+        """Return the mob types of a role; `Mob.type` is an index into them."""
         return tuple(row for row in self.mobs if row.role == role)
 
     @functools.cached_property
     def mob_fields(self) -> tuple[Field, ...]:
-        """Fields packed for a mob; the type is included if a role has several types."""
+        """Fields packed for a mob; they include `type` if a role has several types."""
         return (*_type_field(max(len(self.types(role)) for role in ROLES)), *self.packing.mob)
 
     @functools.cached_property
     def projectile_fields(self) -> tuple[Field, ...]:
-        """Fields packed for a projectile; the type is included if there are several."""
+        """Fields packed for a projectile; they include `type` if there are several types."""
         return (*self.packing.projectile, *_type_field(len(self.projectiles)))
 
     @property
@@ -271,12 +273,12 @@ NEEDS = (
     Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
 )
 BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that projectiles break
-ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order of moving
-# Roles of mobs, in the order of appearing.
+ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order in which they move
+# Roles of mobs, in the order in which they appear.
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
 ASLEEP_FACTOR = 3.5  # factor on a mob's damage to a sleeping player
-RIPE_AGE = 600  # steps until a plant is ripe
-# Blocks that are in no map.
+RIPE_AGE = 600  # number of steps until a plant is ripe
+# Blocks of both editions that are in no map.
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})
 
 

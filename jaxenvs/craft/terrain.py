@@ -19,9 +19,9 @@ from . import noise
 from .chance import uniform
 from .tables import Block
 
-# Probability of each ore in stone, tried in this order; diamond needs high mountains.
+# Probability that stone becomes each ore, tried in this order; diamond needs high mountains.
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
-TREE = 0.2  # probability of a tree on grass, in woods
+TREE = 0.2  # probability of a tree on each cell of grass in woods
 
 
 class TerrainDraws(NamedTuple):
@@ -36,7 +36,7 @@ class TerrainDraws(NamedTuple):
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
-    """Return the shapes of the four gradient lattices."""
+    """Return the shapes of the gradient lattices of water, mountains, tunnels and woods."""
     coarse, fine = size // 16 + 1, size // 4 + 1
     return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 
@@ -83,7 +83,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        # Without the barrier XLA would fuse all of this into the sums of `_chosen`.
+        # Without the barrier XLA would fuse world generation into each sum of `_chosen`.
         default=jax.lax.optimization_barrier,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
@@ -106,7 +106,7 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 
 
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
-    """Mark a random allowed cell; the first cell of the map if none is allowed."""
+    """Return a flag map with one random allowed cell; cell (0, 0) if none is allowed."""
     size = allowed.shape[0]
     earlier = np.tri(size, k=-1, dtype=np.int32)  # 1 at [a, b] if b is before a
     in_row = allowed.sum(axis=1, dtype=jnp.int32)

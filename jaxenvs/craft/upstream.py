@@ -1,4 +1,4 @@
-"""Convert states of craftax 1.6.1, of both of its games, for policies that play there.
+"""Convert states of both games of craftax 1.6.1, so that policies of Craft can play in Craftax.
 
 This module does not import `craftax`.
 """
@@ -14,7 +14,7 @@ from .ground import cells_of
 from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# Craftax's fields by our names.
+# Names of Craftax's fields by the names used here.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
@@ -25,8 +25,7 @@ def from_craftax(env: Any, state: Any) -> Any:
     """Convert a state of craftax to a state of `env`, a Craft environment of the same game.
 
     `state` is one `EnvState` of Craftax, traced or not; use `jax.vmap` for a batch. Its random
-    key and night noise are dropped. Raises TypeError for a state of the other
-    game.
+    key and night noise are dropped. Raises TypeError for a state of the other game.
     """
     full = hasattr(state, "player_level")
     if full != env.rules.is_full:
@@ -152,7 +151,7 @@ def _projectile(slots: Any, directions: Any, at: Any, type: Any) -> Projectile:
 
 
 def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return counts by our names; armour and potions are arrays in Craftax."""
+    """Return counts by item name; Craftax stores armour and potions as arrays."""
     arrays = {
         **dict(zip(ARMOUR, inventory.armour, strict=True)),
         **dict(zip(POTIONS, inventory.potions, strict=True)),
@@ -161,7 +160,7 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
-    """Return the counters of the intrinsics; ours count `pace` where Craftax counts 1."""
+    """Return the counters of the intrinsics: they grow by `pace` where Craftax's grow by 1."""
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
         for name in COUNTERS

@@ -1,28 +1,29 @@
 """Barriers for XLA: they decide which values are computed once, and change no value.
 
-Reason: XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A step of
-Craft is a chain: each mob moves after the mobs before it, and everything ends in a few packed
-words. Unless the chain is interrupted, XLA computes its beginning again for nearly every result.
+Reason: on a CPU, XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A
+step of Craft is such a chain: each mob moves after the mobs before it, and everything ends in a few
+packed words. Unless barriers interrupt the chain, XLA computes its beginning again for nearly every
+result.
 
 * `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
-* `edges`: barriers after stages of a step, in a table for each edition.
+* `edges`: barriers after stages of a step, listed in a table for each edition.
 
 Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`
 (writes to the map), and in calls of `by_platform` in `state`, `sight`, `plants`, `terrain`,
 `floors` and `full_sight`.
 
 Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
-in 256 environments; CPU time, best of 40 runs (of 12 in the last line). Two processes with
+in 256 environments; CPU time, best of 40 runs (of 12 in the table's last row). Two processes with
 the same program took 2.4 and 3.1 us, so smaller differences are noise:
 
-| Craft-Ids-v0 | compile, s | instructions | us a step of an environment |
+| Craft-Ids-v0 | compile, s | instructions | us per environment step |
 | --- | --- | --- | --- |
-| as it is | 13 | 48,583 | 2.4 |
+| with all barriers | 13 | 48,583 | 2.4 |
 | without `settle("deed")` | 13 | 49,756 | 2.4 |
 | without `hold("row", "column")` | 14 | 48,457 | 3.1 |
 | without `repack` | 14 | 64,762 | 4.7 |
 | without edges | 14 | 65,906 | 5.5 |
-| without marks and edges | 83 | 178,441 | 576 |
+| without `once` and edges | 83 | 178,441 | 576 |
 
-Craft-Classic-Ids-v0 takes 1.0 us with or without its edges, and 331 us without marks and edges.
+Craft-Classic-Ids-v0 takes 1.0 us with or without its edges, and 331 us without `once` and edges.
 """

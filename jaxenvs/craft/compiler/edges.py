@@ -1,4 +1,4 @@
-"""Edges: barriers for XLA between stages of a step, so that it recomputes no earlier value."""
+"""Edges: barriers between stages of a step, so that XLA does not recompute earlier values."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge after which XLA does not compute a field of `Moment` again."""
+    """Return an edge after which XLA, on a CPU, does not recompute a field of `Moment`."""
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge after which XLA does not compute these fields of the player again."""
+    """Return an edge after which XLA, on a CPU, does not recompute these fields of `World`."""
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -55,9 +55,9 @@ def _repacked(
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
     """Return the world, packed and unpacked again, its words, and the int32 scalars `more`.
 
-    XLA computes all words and scalars once, on a GPU too.
+    XLA computes all words and scalars only once, on GPUs as well as on CPUs.
     """
-    # Also unpacked, because several kernels read one of these alone.
+    # These are also passed unpacked, because some kernels read only one of them.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

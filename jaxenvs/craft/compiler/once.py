@@ -1,4 +1,7 @@
-"""Barriers in the middle of a rule: XLA computes the marked values once. Read `once(x)` as `x`."""
+"""Barriers in the middle of a rule: on a CPU, XLA computes their arguments only once.
+
+They return their arguments unchanged: read `once(x)` as `x`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +12,19 @@ from ...core.bits import kept
 from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
-once = settled  # return a pytree of arrays unchanged, computed once
+once = settled  # returns a pytree of arrays unchanged; on a CPU, XLA computes them only once
 
 
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
-    """Return integers unchanged, computed once, packed in a word; `bits` are their widths or 1."""
+    """`once` for integers: they are packed into one word, computed once, then unpacked.
+
+    `bits` are their widths; by default each has one bit.
+    """
     return kept(*zip(values, bits or (1,) * len(values), strict=True))
 
 
 def held(fields: Sequence[Field], it: Any) -> Any:
-    """Return a NamedTuple unchanged; its `fields` are computed once, packed in a word."""
+    """`once` for `fields` of a NamedTuple: they pass through one word, see `once_joined`."""
     values = [stored(field, read(it, field.name)) for field in fields]
     joined = once_joined(*values, bits=[field.bits for field in fields])
     found = {f.name: value_of(f, value) for f, value in zip(fields, joined, strict=True)}

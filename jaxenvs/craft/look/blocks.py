@@ -85,7 +85,7 @@ TREE = (
 
 
 def _lumps(colour: RGB, light: RGB, radius: float) -> Layers:
-    """Return stone with four lumps of ore, each with a light dot of a given radius."""
+    """Return stone with four lumps of ore, each with a dot of colour `light` and this radius."""
     places = ((0.3, 0.3), (0.68, 0.4), (0.4, 0.7), (0.76, 0.76))
     lit = dots(radius, *((x - 0.05, y - 0.05) for x, y in places))
     lumps = union(dots(0.15, *places[:2]), dots(0.13, *places[2:]))

@@ -33,7 +33,7 @@ STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
 DIGIT = 0.56  # scale of the digits in large tiles
-SMALL_DIGITS = (  # digits in small tiles, 3 columns x 4 rows each, row by row
+SMALL_DIGITS = (  # digits for small tiles: 3 columns x 4 rows each, listed row by row
     "111101101111",
     "010110010111",
     "110001010111",
@@ -55,10 +55,10 @@ class Place(NamedTuple):
     row: int
     column: int
     name: str  # name of an item, vital, trait or spell, or `floor`
-    icons: tuple[str, ...]  # icons for a count of 1, 2, ...; the last one is also for more
+    icons: tuple[str, ...]  # icons for a count of 1, 2, ...; higher counts have the last one
     numbered: bool = True  # whether the count is drawn as well
-    charm: str | None = None  # key of its enchantment in `World.charms`
-    bare: bool = False  # whether an enchantment is visible without the item
+    charm: str | None = None  # key of the item's enchantment in `World.charms`
+    bare: bool = False  # whether an enchantment is drawn even if the player lacks the item
 
 
 _MADE_OF = tuple(gear.MATERIALS)
@@ -98,13 +98,14 @@ PLACES = (
 class Numbers(NamedTuple):
     """Indices of an edition's sprites."""
 
-    blank: int  # ground number of an empty inventory cell
-    icons: tuple[int, ...]  # ground number of each of PLACES for a count of 0
-    # Overlay number: the number of the player or mob times `flights`, plus the projectile's number.
+    blank: int  # index in `grounds` of an empty inventory cell
+    icons: tuple[int, ...]  # index in `grounds` of each of PLACES for a count of 0
+    # Index in `overlays`: the number of the player or mob times `flights`, plus the number of the
+    # projectile.
     standing: dict[str, int]  # number of each mob; the player's numbers are in `sprites`
     flying: dict[str, int]  # number of each projectile flying left; right, up and down follow
     flights: int
-    digits: int  # overlay number of the drawn number 0; 1 to MOST follow
+    digits: int  # index in `overlays` of the drawn number 0; 1 to MOST follow
 
 
 @functools.cache
@@ -124,7 +125,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Return a place's icons for counts 0, 1, 2, ...; then the fire and the ice versions of all."""
+    """Return a place's icons for counts 0, 1, 2, ...; then all of them with fire, then with ice."""
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
         return icons
@@ -140,7 +141,7 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 def grounds(rules: Rules, size: int) -> np.ndarray:
     """Return the grounds, uint8 (grounds, size, size, 3).
 
-    The order: each block with each item (the first is none), the blank tile, the icons of PLACES.
+    Order: each block with each item (`Item.NONE` first), the blank tile, the icons of PLACES.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
@@ -160,7 +161,7 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the overlays, uint8 (overlays, size, size, 3), KEY where the ground is visible.
 
-    The order: each creature below each projectile (the first of both is none), then numbers.
+    Order: each creature below each projectile (no creature and no projectile first), then numbers.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]
@@ -193,7 +194,7 @@ def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
 
 @functools.lru_cache(maxsize=32)
 def _small_digit(number: int, place: int) -> Shape:
-    """Return a digit of 3 x 4 tenths of a tile, at a place as in `_digit`."""
+    """Return a digit, 3 tenths of a tile wide and 4 high, at a place as in `_digit`."""
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place
     return union(

@@ -21,14 +21,14 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-SMALL = 8  # largest tile side, in pixels, for which all shades are precomputed: 0.6 MB at 7
+SMALL = 8  # largest tile side in pixels with precomputed shades, which take 0.6 MB at 7 pixels
 LEVELS = 16  # number of levels of darkness; 0 is day
 NOISY = LEVELS // 2  # first level of darkness with noise
 VARIANTS = 4  # number of noise patterns of a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
 NOISE_CELLS = 16  # highest number of noise cells along a tile's side
-NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours mixed in at night, and asleep
+NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours mixed in at night, and during sleep
 NEAR = 0.55  # darkness at the player, as a fraction of the darkness at the edge
 
 
@@ -68,7 +68,7 @@ def picture(
 def darkness(
     rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
 ) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
-    """Return the level of darkness of each cell, and its noise pattern at this time."""
+    """Return the level of darkness of each cell, and the index of its noise pattern at `time`."""
     height, width = rules.view
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
@@ -109,7 +109,8 @@ def _noise(size: int) -> np.ndarray:
 def _rows(rules: Rules, size: int) -> np.ndarray:
     """Return the rows of pixels of all shaded sprites, uint8 (sprites * size, size * 3).
 
-    The order: each block and pair in every shade, then the blank tile and the inventory.
+    Order: each empty block and each pair (see `sprites`) in every shade, then the blank tile and
+    the icons of the inventory.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -128,9 +129,12 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
 def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Gather the sprites `shown` from all rows of pixels (sprites * size, size * 3)."""
+    """Gather sprites by their indices `shown` from the rows of pixels of all sprites.
+
+    `rows_of_pixels` has the shape (sprites * size, size * 3).
+    """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # Unsigned, so that XLA omits code for negative indices, which count from the end.
+    # Unsigned indices, so that XLA omits the code for negative ones, which count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
@@ -139,8 +143,8 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
     """Return `draw(*given)`, bytes of this shape; on a CPU, XLA does not fuse it with later code.
 
     XLA would fuse `draw` with the reshape after it and write a picture pixel by pixel, which takes
-    four times as long. The result of a `cond` branch keeps its shape, so whole rows of a tile are
-    written. The other branch is never taken, which the compiler cannot know.
+    four times as long. So `draw` is a branch of a `cond`, whose result keeps its shape: XLA writes
+    whole rows of a tile. The other branch is never taken, which the compiler cannot know.
     """
 
     def branch(*given: Any) -> Array:
@@ -152,5 +156,5 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 
 
 def _zero(given: Any) -> UInt8[Array, ""]:
-    """Return a zero that depends on the inputs, so that `vmap` batches it like the pictures."""
+    """Return a zero that depends on the inputs, so that `vmap` batches it as it does `draw`."""
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

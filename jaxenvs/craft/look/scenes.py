@@ -2,9 +2,9 @@
 
 Layout and drawing order are Craftax's: blocks, items, player, melee, passive and ranged mobs, the
 mobs' projectiles, the player's projectiles; then the light of each cell, night on floor 0, sleep.
-Differences: the sprites are new; darkness and the weight of the noise are constant within a cell,
-with the value of its middle; the noise is computed from the clock; of several mobs, or several
-projectiles, in a cell only the last one drawn is visible.
+Differences from Craftax: the sprites are new; darkness and the weight of the noise are constant
+within a cell, with the values at its middle; the noise is computed from the time step; if a cell
+has several mobs or several projectiles, only the last one drawn is visible.
 
 A byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
 weights per cell, see `Shade`. One pass over gathered rows of sprites computes it.
@@ -89,7 +89,7 @@ def inventory(
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
-        # A stack of the counts would cost a kernel for each count on a GPU.
+        # `jnp.stack` of the counts would cost a kernel for each count on a GPU.
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
@@ -105,7 +105,7 @@ class Shade(NamedTuple):
     seen: UInt16[Array, "all_rows columns"]  # weight of the sprites
     noise: UInt16[Array, "all_rows columns"]  # weight of the noise
     night: UInt16[Array, "all_rows columns"]  # weight of the colour of night
-    turn: UInt16[Array, "all_rows columns"]  # not a weight: added to the bytes of noise
+    turn: UInt16[Array, "all_rows columns"]  # not a weight, but a number added to the noise bytes
 
 
 def shades(
@@ -115,7 +115,7 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """Return the shading of the view, and of the inventory, which keeps its full brightness."""
+    """Return the shading of the view, and below it of the inventory, which has full brightness."""
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
@@ -153,13 +153,13 @@ def _lit(
 
 @functools.cache
 def _turns(rules: Rules) -> np.ndarray:
-    """Return an odd multiplier of the clock for each cell of the view; it changes the noise."""
+    """Return an odd factor for each cell: times the time step, it varies the cell's noise."""
     return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
 
 
 @functools.lru_cache(maxsize=8)
 def _grain(rows: int, columns: int, size: int) -> np.ndarray:
-    """Return bytes of noise, uint8 (rows, size, columns, size * 3)."""
+    """Return the noise of each pixel before `Shade.turn`, uint8 (rows, size, columns, size * 3)."""
     side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
     grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)
     return grain[:, at][..., at].repeat(3, axis=-1)

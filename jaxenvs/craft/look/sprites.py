@@ -1,7 +1,7 @@
 """Sprites of Classic, drawn by code, and their indices.
 
-The order: empty blocks by number, the `pairs` of a block and an overlay (the player, a mob or a
-projectile on it), a blank tile, and the icons of the inventory with their counts. Sprites are
+Order: empty blocks by number, the `pairs` of a block and an overlay (the player, a mob or a
+projectile on it), a blank tile, and the icons of the inventory, each with every count. Sprites are
 legible at sides of 7 pixels or more.
 """
 
@@ -24,14 +24,15 @@ PLAYER = 1  # overlay of the player facing left; right, up and down follow
 ASLEEP = 5
 
 ICON = 5 / 7  # side of an icon, as a fraction of its tile's side
-RIM = 1 / 28  # width of the rim around a digit, in tile sides
+RIM = 1 / 28  # width of the rim around a digit, as a fraction of its tile's side
 LARGE = 14  # smallest side of a large tile, in pixels
 
 
 class Numbers(NamedTuple):
     """Indices of an edition's sprites and overlays (things drawn on a block)."""
 
-    # Overlay of each mob, and of each projectile flying left; its right, up and down follow.
+    # Overlay of each mob, and of each projectile flying left; the ones flying right, up and down
+    # follow.
     overlays: dict[str, int]
     drawings: tuple[tuple[Layer, ...], ...]  # drawing of overlay 1, 2, ...
     pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that can be on it
@@ -72,7 +73,8 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
     """Return the pairs of a block and a possible overlay on it.
 
-    Mobs can be where they can go, the player also off the map: dead, in lava there.
+    Mobs can be on blocks that they can enter. The player can also be off the map: killed by lava
+    there, see `player.move`.
     """
     players = range(PLAYER, ASLEEP + 1)
     flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
@@ -89,7 +91,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # Overlays that the rules put on no such block, as in a hand-made state, are drawn on a path.
+    # If the rules never put an overlay on a block, but a hand-made state does, the sprite shows the
+    # overlay on a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):

@@ -16,7 +16,7 @@ from .sprites import ASLEEP, numbers
 def tiles(
     rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
 ) -> Int32[Array, "all_rows columns"]:
-    """Return the sprite indices, in daylight: the view, and the inventory below it."""
+    """Return sprite indices, as in daylight: the view, and the inventory below it."""
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
     placed = jnp.asarray(given.placed.reshape(-1)).at[index].get(mode="clip")
@@ -52,7 +52,7 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Replace overlay numbers `shown` in the cells of projectiles by the projectiles' numbers.
+    """Return overlay numbers: the projectile's number on cells with a projectile, else `shown`.
 
     `first` gives the number of each projectile flying left; right, up and down follow.
     """
@@ -71,13 +71,13 @@ def _is_here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns
 
 
 def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
-    """Return the sprites of icons with their counts, in Craftax's order; a count of 0 is blank."""
+    """Return sprite indices of icons with counts, in Craftax's order; a count of 0 is blank."""
     order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
     given, counts = numbers(rules), {**world.vitals, **world.items}
     first = np.full(2 * rules.view[1], given.blank, np.int32)
     first[: len(order)] = [given.icons[name] for name in order]
     place = np.arange(first.size, dtype=np.int32)
     shown = jnp.zeros(first.shape, jnp.int32)
-    for i, name in enumerate(order):  # a stack would cost a kernel for each count on a GPU
+    for i, name in enumerate(order):  # `jnp.stack` would cost a kernel per count on a GPU
         shown = jnp.where(place == i, counts[name], shown)
     return (shown.clip(0, given.most) + first).reshape(2, rules.view[1])
