@@ -68,7 +68,7 @@ class PickUpWorld(RoomGrid):
     """Rooms with one target to pick up; `task` is its tile, which occurs only once."""
 
     def ending(self, level: Level) -> Ending:
-        """Pick up the target."""
+        """Return a level with the target ahead, and the action that ends it: pick up."""
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
@@ -90,7 +90,7 @@ class Geometry(NamedTuple):
     rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
     upright: np.ndarray  # whether the edge's wall runs from top to bottom
     row: np.ndarray  # row of the upper or left end of the edge's wall
-    column: np.ndarray  # column of that end
+    column: np.ndarray  # column of the upper or left end of the edge's wall
     edge: np.ndarray  # edge on each side of each room, (rooms, 4); -1 without a neighbour
     edge_between: np.ndarray  # edge between two rooms, (rooms, rooms); -1 if not neighbours
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
