@@ -59,7 +59,7 @@ class OpenDoor(BabyEnv):
 
     # What names the door: "color", "loc" (its place), or "any" (either, with equal probability).
     select_by: str = "any"
-    debug: bool = False  # whether toggling a door other than the target fails the mission
+    debug: bool = False  # whether toggling any door but the target fails the mission
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)

@@ -85,7 +85,10 @@ class Valley(ClassicEnv):
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """Return the state after a push of -1 to 1, whether the car is at the flag, and was."""
+        """Return the state after a push of -1 to 1, and whether the car is and was at the flag.
+
+        The car does not move if it was at the flag before the push.
+        """
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
         after = jax.tree.map(lambda old, new: jnp.where(was, old, new), state, moved)
@@ -161,7 +164,7 @@ class MountainCar(Valley):
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Roll over the flag."""
+        """Return a state before the flag, and the two pushes that take the car past it."""
         return Ending(jnp.array([0.44, 0.04], jnp.float32), (2, 2))
 
 
@@ -218,7 +221,7 @@ class MountainCarContinuous(Valley):
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Roll over the flag."""
+        """Return a state before the flag, and the two pushes that take the car past it."""
         return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 

@@ -29,7 +29,7 @@ class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
-    solution: np.ndarray  # uint32 (lamps, words): lamps whose parity decides each press
+    solution: np.ndarray  # uint32 (lamps, words): lamps; press i is needed if an odd number is lit
     quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
 
@@ -41,7 +41,7 @@ class LightsOut(PackedPuzzle):
 
     Actions: press the lamp `row * size + column`; always legal.
     Observation: uint8 (size, size), 1 where a lamp is lit.
-    Reward: 1 when all are dark. Episode ends: then, or at the time limit.
+    Reward: 1 when all lamps are dark. Episode ends: when all are dark, or at the time limit.
     State: the board has one bit per lamp, 1 if it is lit, row by row from the lowest bit.
     """
 
@@ -126,7 +126,8 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Rows serve as columns because `presses` is symmetric.
+        # Lamp j changes if an odd number of presses switch it: the parity of column j of `presses`,
+        # which is also row j, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -160,7 +161,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return 1 for each set that shares an odd number of bits with the board, else 0."""
+    """Return 1 for each set that has an odd number of bits in common with the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 

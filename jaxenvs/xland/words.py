@@ -8,7 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Relations by the last part of a kind's name; sides are sides of the grid.
+# Relations in words, by the last part of the name of a `Goal` or `Rule` (`AGENT_UP`: `UP`); sides
+# are sides of the grid, not of the agent.
 PLACES = {
     "NEAR": "next to",
     "UP": "directly above",
@@ -85,5 +86,5 @@ def _a(pair: Sequence[int]) -> str:
 
 
 def _some(name: str, count: int) -> str:
-    """`a red hex`, `2 red hexes`."""
+    """Return the name with its count: `a red hex`, `2 red hexes`."""
     return a(name) if count == 1 else f"{count} {name}{'es' if name.endswith('x') else 's'}"
