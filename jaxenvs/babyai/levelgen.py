@@ -50,7 +50,9 @@ class LevelGen(BabyEnv):
     locked_prob: float = 0.5  # probability of a locked room
     locations: bool = True  # whether descriptions may say where an object is
     unblocking: bool = True  # whether objects may block the way and must be moved
-    implicit_unlock: bool = True  # whether all fitting objects may be in the locked room
+    # Whether all objects that fit a description may be in the locked room; the mission then does
+    # not say that the agent must unlock it.
+    implicit_unlock: bool = True
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
     shapes: tuple[str, ...] = SHAPES  # one instruction, two joined by "and", or a sequence
 

@@ -94,7 +94,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn the lower link."""
+        """Arrow keys turn the lower link."""
         return Controls(keyed(("left", "left, a"), ("rest", "down, s"), ("right", "right, d")))
 
     @property
@@ -105,7 +105,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the six numbers."""
+        """Meaning of the six entries of the observation."""
         return (
             ("`[0]`, `[1]`", "cosine and sine of the upper link's angle from hanging"),
             ("`[2]`, `[3]`", "cosine and sine of the lower link's angle from the upper one"),

@@ -96,7 +96,7 @@ class CartPole(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four numbers."""
+        """Meaning of the four entries of the observation."""
         return (
             ("`[0]`", "position of the cart, m to the right of the middle"),
             ("`[1]`", "velocity of the cart, m/s"),

@@ -64,7 +64,7 @@ class Valley(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the two numbers."""
+        """Meaning of the two entries of the observation."""
         return (
             ("`[0]`", "position, -1.2 to 0.6; the bottom of the valley is near -0.52"),
             ("`[1]`", "velocity to the right, per step"),
@@ -153,7 +153,7 @@ class MountainCar(Valley):
 
     @property
     def controls(self) -> Controls:
-        """Arrows push."""
+        """Arrow keys push the car."""
         return Controls(keyed(("left", "left, a"), ("coast", "down, s"), ("right", "right, d")))
 
     def step_state(

@@ -103,7 +103,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the three numbers."""
+        """Meaning of the three entries of the observation."""
         return (
             ("`[0]`", "cosine of the angle from upright"),
             ("`[1]`", "sine of the angle from upright, counter-clockwise"),

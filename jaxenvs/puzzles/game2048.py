@@ -95,12 +95,12 @@ class Game2048(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
     def observation_space(self) -> Space:
-        """Exponents."""
+        """Matrix of exponents."""
         return Box(0, LARGEST, (4, 4), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:

@@ -66,7 +66,7 @@ class Hanoi(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two pegs: the one to take from, then the one to put on."""
+        """Two clicks make a move: on the peg to take a disk from, then on the peg to put it on."""
         index = {move: i for i, move in enumerate(self._moves)}
 
         def moved(state: Any, start: Place, end: Place) -> int | None:
@@ -82,7 +82,7 @@ class Hanoi(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property

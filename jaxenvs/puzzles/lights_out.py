@@ -29,7 +29,9 @@ class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
-    solution: np.ndarray  # uint32 (lamps, words): lamps; press i is needed if an odd number is lit
+    # uint32 (lamps, words): a set of lamps for each press; a solution contains the press if an odd
+    # number of these lamps are lit.
+    solution: np.ndarray
     quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
 
@@ -64,7 +66,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on lamps."""
+        """A click on a lamp presses it."""
         return cells(self.size, self.size, "press the lamp")
 
     @property
@@ -74,7 +76,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property

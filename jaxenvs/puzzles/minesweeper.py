@@ -80,12 +80,12 @@ class Minesweeper(Env):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on cells."""
+        """A click on a cell opens it."""
         return cells(self.rows, self.columns, "open the cell")
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property

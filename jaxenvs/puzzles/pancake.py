@@ -47,7 +47,7 @@ class Pancake(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on the lowest pancake to flip, which is neither the top one nor the plate."""
+        """A click on the lowest pancake to flip, which is neither the top one nor the plate."""
 
         def flipped(state: Any, place: Place) -> int | None:
             return place[0] - 1 if 0 < place[0] < self.size else None
@@ -62,7 +62,7 @@ class Pancake(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property

@@ -78,7 +78,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two holes: the one with the jumping peg, then the one where it lands."""
+        """Two clicks make a jump: on the jumping peg, then on the hole where it lands."""
         names = {name: i for i, name in enumerate(self.action_names)}
         jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
 

@@ -111,7 +111,7 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     """Return the labels of a face of nine triangles; a tip has the label of its axial sticker."""
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # corner nearest to a tip or an axial sticker
+    nearest = np.argmax(whole, axis=0)  # corner of the face where a tip or an axial sticker is
     edge = np.argmin(whole, axis=0)  # corner opposite an edge sticker
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
@@ -160,7 +160,10 @@ def _facelets(size: int) -> np.ndarray:
 
 
 def _cap(face: int, height: float) -> np.ndarray:
-    """Return the corners of the inner square that shows below a turning face, (1, 4, 3)."""
+    """Return the corners of the square between a turning layer and the rest of the cube.
+
+    They are counter-clockwise as seen from `face`, (1, 4, 3).
+    """
     normal, right, down = FACES[face]
     corners = (-right - down, -right + down, right + down, right - down)
     return np.array([[height * normal + corner for corner in corners]])

@@ -68,7 +68,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Arrows move the blank."""
+        """Arrow keys move the blank."""
         rows = by_name(self.action_names)
         return Controls(tuple(row._replace(name=f"blank {row.name}") for row in rows))
 
@@ -79,7 +79,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property

@@ -59,7 +59,7 @@ class TopSpin(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn the ring and reverse the window."""
+        """Arrow keys turn the ring and reverse the window."""
         if self.moves != "ring":
             return super().controls
         turns = ("turn left", "left, a"), ("turn right", "right, d")
@@ -74,7 +74,7 @@ class TopSpin(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"
@@ -219,7 +219,7 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Return the number of tokens per pattern database: the most that `_TABLE` entries allow."""
+    """Return the number of tokens per pattern database: as many as `_TABLE` allows, at most 5."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 

@@ -54,12 +54,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Face or vertex to turn: letter alone clockwise, ' anticlockwise, 2 by half a turn."""
+        """Face or vertex to turn: `U` clockwise, `U'` anticlockwise, `U2` half a turn, and so on."""
         return self.tables.names
 
     @property
     def controls(self) -> Controls:
-        """Letters turn clockwise, with Shift anticlockwise; digits make half turns."""
+        """Letter keys turn clockwise, with Shift anticlockwise; digits make half turns."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
