@@ -72,9 +72,10 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that missions of the level can have
-    # Number of places that the longest mission sends the agent to; 1: all have the same limit.
+    # Number of places that the longest mission sends the agent to; 1: all missions have the same
+    # time limit.
     max_navigations: ClassVar[int] = 1
-    # Time limit divided by room_size**2; 0: the limit depends on the places of the mission.
+    # Time limit divided by room_size**2; 0: the limit depends on the mission's number of places.
     steps_per_cell: ClassVar[int] = 0
 
     # For subclasses.

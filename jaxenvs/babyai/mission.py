@@ -125,12 +125,12 @@ def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " des
 
 
 class Pose(NamedTuple):
-    """The agent's pose at the start; descriptions name places in its room."""
+    """The agent's pose at the start, to which the places in descriptions are relative."""
 
     row: Array
     column: Array
     direction: Array
-    pitch: int  # cells from one room to the next
+    pitch: int  # distance in cells from one room to the next
 
 
 def fits(

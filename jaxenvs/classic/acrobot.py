@@ -187,7 +187,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Integrate one step under a torque (N m) by the 4th-order Runge-Kutta method."""
     now, half = _motion(state), SECONDS / np.float32(2)

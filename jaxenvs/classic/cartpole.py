@@ -157,7 +157,7 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Integrate one step under a force (N, to the right) by the equations of Florian (2007).
 

@@ -230,7 +230,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
     steepness = jnp.cos(np.float32(3) * state.position)

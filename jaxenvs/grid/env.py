@@ -170,7 +170,7 @@ class GridEnv(GridWorld):
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """Convert MiniGrid's observation to `image` or `dict`.
+        """Convert an observation of MiniGrid to the one that `obs` selects, `image` or `dict`.
 
         Raises `KeyError` for an unknown word in the mission, `ValueError` for another `obs`.
         """

@@ -75,7 +75,7 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # The upper bound merges every tile of the fullest board, 4 to 131072, in one move.
+    # Upper bound of the reward: as if one move merged all tiles of the fullest board, 4 to 131072.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property

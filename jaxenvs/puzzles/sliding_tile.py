@@ -245,7 +245,7 @@ class SlidingTile(PackedPuzzle):
         cell = jnp.int32(0)
         for i in range(len(tables.goal)):
             word = board[i]
-            zero = ~(((word & low) + low) | word) & high  # the highest bit of a field of zeros
+            zero = ~(((word & low) + low) | word) & high  # the top bit of the blank's field
             below_it = jnp.where(zero == 0, 0, lax.population_count(zero - 1)).astype(jnp.int32)
             cell += jnp.where(zero == 0, 0, below_it // tables.bits + i * tables.per_word)
         return cell

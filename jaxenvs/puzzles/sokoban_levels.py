@@ -195,7 +195,8 @@ def _reflected(position: Array, count: int) -> Array:
 def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
     """Return the cells from which a box could be pulled in each direction.
 
-    Such a cell and the next two cells in the direction are in the mask.
+    From such a cell, `cells` contains the cell and the next two in the direction: for the box after
+    the pull, and for the player before and after it.
     """
     return jnp.stack(
         [cells & jnp.roll(cells, -d) & jnp.roll(cells, -2 * d) for d in _deltas(cells)]

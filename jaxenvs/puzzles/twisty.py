@@ -54,7 +54,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Face or vertex to turn: `U` clockwise, `U'` anticlockwise, `U2` half a turn, and so on."""
+        """Face or vertex to turn, such as `U` clockwise, `U'` anticlockwise, `U2` half a turn."""
         return self.tables.names
 
     @property

@@ -1,6 +1,6 @@
 """Expand source rules into rules with one direction, one movement and definite objects each.
 
-Order matters, because the rules of a group run in the order of the results.
+The order of the expanded rules matters: the rules of a group run in this order.
 """
 
 import itertools

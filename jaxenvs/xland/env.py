@@ -78,7 +78,7 @@ class XLand(GridWorld):
 
     layout: str = "R1"  # rooms: one, two, four, six or nine
     size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # largest number of rules of a task; fewer make steps on a CPU faster
+    num_rules: int = 18  # largest number of rules of a task; a smaller one makes CPU steps faster
     num_tiles: int = 23  # largest number of tiles on the map at the start
     task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
     view_size: int = 5

@@ -203,7 +203,10 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides of a walkable cell on which the tile can be, given the tile's walls."""
+        """Return the sides of a walkable cell on which the tile can be.
+
+        The cell cannot be on a side of the tile where the tile has a wall.
+        """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
 

@@ -128,7 +128,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
     rank = distinct(lies, plan.free.size)
-    narrow = np.min_scalar_type(plan.grid.size - 1)  # index dtype with the fewest bytes
+    narrow = np.min_scalar_type(plan.grid.size - 1)  # narrowest dtype that holds every cell index
     free = jnp.asarray(plan.free.astype(narrow))
     door = plan.first + plan.step * below(at, plan.cells)
     index = jnp.concatenate([door.astype(narrow), free[rank[:-1]]])
