@@ -159,7 +159,7 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write all cells in one kernel.
+        """Write the old and the new cells by one scatter, which is one kernel.
 
         A cell that one ball leaves and another enters is written twice, with a ball both times.
         """

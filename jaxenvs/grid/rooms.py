@@ -26,8 +26,8 @@ class RoomGrid(GridEnv):
     share a wall."""
 
     room_size: int = 7  # cells on a side, walls included
-    num_rows: int = 3  # rows of rooms
-    num_cols: int = 3  # columns of rooms
+    num_rows: int = 3  # number of rows of rooms
+    num_cols: int = 3  # number of columns of rooms
 
     min_room_size: ClassVar[int] = 3
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # (fewest, most) rows, then columns
@@ -46,12 +46,12 @@ class RoomGrid(GridEnv):
 
     @property
     def height(self) -> int:
-        """Rows of cells."""
+        """Number of rows of cells, walls included."""
         return (self.room_size - 1) * self.num_rows + 1
 
     @property
     def width(self) -> int:
-        """Columns of cells."""
+        """Number of columns of cells, walls included."""
         return (self.room_size - 1) * self.num_cols + 1
 
     @property

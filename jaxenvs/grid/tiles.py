@@ -22,13 +22,13 @@ class Kind(IntEnum):
     EMPTY = 1
     WALL = 2
     FLOOR = 3
-    DOOR = 4  # open
+    DOOR = 4  # an open door
     KEY = 5
     BALL = 6
     BOX = 7
     GOAL = 8
     LAVA = 9
-    AGENT = 10  # only in the full observation
+    AGENT = 10  # the agent; only in the observation `full`
     CLOSED_DOOR = 11
     LOCKED_DOOR = 12
     KEY_BOX = 13  # a grey box; the byte's colour is the colour of the key inside

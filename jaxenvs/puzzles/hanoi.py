@@ -105,7 +105,10 @@ class Hanoi(Puzzle):
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
-        """Move the top disk of a peg, if there is one and the other peg has no smaller one."""
+        """Move the top disk of one peg to another.
+
+        Invalid if the first peg is empty or the top disk of the other one is smaller.
+        """
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
         # For an empty peg 0 - 1 wraps to the largest uint32, so it accepts every disk.

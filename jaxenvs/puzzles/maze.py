@@ -86,7 +86,7 @@ class Maze(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The directions."""
+        """Names of the four directions."""
         return DIRECTIONS
 
     @property

@@ -90,7 +90,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell of the square around the board."""
+        """Meaning of the values of a cell of the observation, a square around the board."""
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property

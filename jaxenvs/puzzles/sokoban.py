@@ -95,7 +95,7 @@ class Sokoban(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The directions."""
+        """Names of the four directions."""
         return DIRECTIONS
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:

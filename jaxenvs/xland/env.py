@@ -76,7 +76,7 @@ class XLand(GridWorld):
     Episode ends: when the goal is reached, at the time limit.
     """
 
-    layout: str = "R1"  # rooms: one, two, four, six or nine
+    layout: str = "R1"  # layout with 1, 2, 4, 6 or 9 rooms, such as "R4"
     size: int = 9  # cells on a side, walls included
     num_rules: int = 18  # largest number of rules of a task; a smaller one makes CPU steps faster
     num_tiles: int = 23  # largest number of tiles on the map at the start
