@@ -57,8 +57,8 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # Twice the default: `exact` then generates half as many levels at a time on a CPU. Levels are
-    # expensive compared with the overhead of the loop, so unused ones cost more than iterations.
+    # Twice the default, so that `exact` generates levels in batches of half the size on a CPU. A
+    # batch may contain unused levels, and here these cost more than further loop iterations.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"

@@ -28,7 +28,7 @@ class Permutations:
     source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
     inverse: np.ndarray  # int32 (actions,): inverse action
     goal: np.ndarray  # uint8 (stickers,): colours when solved
-    # Next sticker of the same piece, clockwise. A sticker's colour and that of the next sticker
+    # Next sticker of the same piece, clockwise. The colours of a sticker and of the next sticker
     # together identify the sticker.
     next_on_piece: np.ndarray  # int32 (stickers,)
     kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places

@@ -264,8 +264,8 @@ class _Tables(NamedTuple):
     high: int  # the highest bit of each cell
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,): what a number in a cell adds to the code of the cell's row or column
-    # (see `_line_codes`); the index is cell * numbers + number.
+    # int32 (cells * numbers,): summand of a number in a cell in the code of the cell's row or
+    # column, see `_line_codes`; the index is cell * numbers + number.
     row_codes: np.ndarray
     column_codes: np.ndarray
     # uint8 ((size + 1) ** size,): moves beyond the Manhattan distance, by code of a row or column.
@@ -294,7 +294,7 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each number in each cell adds to the code of the cell's row and column.
+    """Return the summand of each number in each cell in the codes of the cell's row and column.
 
     A code of a line (row or column) has a digit in base `n + 1` for each cell: 1 + the goal place
     in this line of the number there, or 0 if the number belongs in another line. The codes are
@@ -328,7 +328,7 @@ def _conflicts(n: int) -> np.ndarray:
 
 
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
-    """Return whether the parity of the permutation is that of the blank's distance to its place."""
+    """Return whether the permutation is even or odd like the blank's distance to its place."""
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)
     inversions = sum(int((tiles[i] > tiles[i + 1 :]).sum()) for i in range(n * n))

@@ -219,7 +219,7 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Return the number of tokens per pattern database: as many as `_TABLE` allows, at most 5."""
+    """Return the number of tokens per pattern database: at most 5, limited by `_TABLE`."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 

@@ -184,7 +184,7 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """What replaced a modifier or a property on the left, and in how many places."""
+    """Replacement of a modifier or a property on the left, and the number of places replaced."""
 
     value: str
     times: int

@@ -256,8 +256,8 @@ def _matches(
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
     """Return where a rule or goal holds.
 
-    Returns byte masks over the neighbours of the agent and over those of the cell in front, and
-    whether it holds for the object in the pocket.
+    Returns a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
+    cell in front, and whether the rule or goal holds for the object in the pocket.
     """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255

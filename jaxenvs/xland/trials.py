@@ -89,7 +89,7 @@ class Trials(Wrapper):
 
     @property
     def episode_is(self) -> str:
-        """What one episode of this wrapper is, for result reports: `trial of 10 episodes`."""
+        """Name of an episode of this wrapper in result reports, such as `trial of 10 episodes`."""
         unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
         return f"trial of {unit}"
 
