@@ -7,5 +7,5 @@ from .env import BabyEnv, BabyState
 
 __all__ = ["BabyEnv", "BabyState"]
 
-for _module in pkgutil.iter_modules(__path__):  # files of levels register their ids
+for _module in pkgutil.iter_modules(__path__):  # importing a file of levels registers its ids
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -28,13 +28,14 @@ from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 
-TRIES = 200  # `level_budget` of levels that can be rejected; at worst three of four are
+# `level_budget` of classes whose levels can be rejected; the worst class rejects three of four.
+TRIES = 200
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks of instructions, see `mission`
 
 
 @struct
 class BabyLevel(Level):
-    """Level with a mission as `task`."""
+    """Level whose `task` is a mission, packed as in `mission`."""
 
     # Bit d of a cell: the object in it fits description d of the mission.
     marks: UInt8[Array, "height width"]
@@ -46,8 +47,8 @@ class BabyState(GridState):
 
     # Bit d of a cell: the object in it, or the one taken from it, fits description d.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are done; 4-7: instructions that an earlier step checked; 8-15:
-    # marks of the carried object.
+    # Bits 0-3: instructions that are done. Bits 4-7: instructions that some earlier step has
+    # checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -71,9 +72,10 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that missions of the level can have
-    # Number of places that the longest mission sends the agent to; 1: all have the same limit.
+    # Number of places that the longest mission sends the agent to; 1: all missions have the same
+    # time limit.
     max_navigations: ClassVar[int] = 1
-    # Time limit divided by room_size**2; 0: the limit depends on the places of the mission.
+    # Time limit divided by room_size**2; 0: the limit depends on the mission's number of places.
     steps_per_cell: ClassVar[int] = 0
 
     # For subclasses.
@@ -83,7 +85,7 @@ class BabyEnv(RoomGrid):
         """Draw the level and return its mission; may clear `plan.accepted`."""
         raise NotImplementedError
 
-    # The same for all levels.
+    # Shared by all levels.
 
     @property
     def max_steps(self) -> int:
@@ -118,7 +120,7 @@ class BabyEnv(RoomGrid):
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        step = 1 if m.PUT_NEXT in self.verbs else 2  # skip unused destinations
+        step = 1 if m.PUT_NEXT in self.verbs else 2  # 2 skips second descriptions
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
         bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
@@ -142,7 +144,7 @@ class BabyEnv(RoomGrid):
         return Transition(after, reward, success | failure, self.info(after))
 
     def ending(self, level: Level) -> Ending:
-        """Accomplish a mission of one instruction in an empty room."""
+        """Return a level with one instruction in an empty room, and actions that accomplish it."""
         ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
         red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
         blue_box = Kind.BOX | Colour.BLUE << 4
@@ -188,7 +190,7 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # those joined by "and"
+        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # instructions joined by "and"
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
         return state.replace(progress=progress), success, failure
@@ -196,7 +198,10 @@ class BabyEnv(RoomGrid):
     def _check_one(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return whether this step accomplishes an instruction, and whether it fails it."""
+        """Return whether this step accomplishes instruction `number`, and whether it fails it.
+
+        `begun`: whether an earlier step has checked the instruction.
+        """
         first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
         good, bad = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_)
         verb = m.verb(word)

@@ -111,8 +111,8 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """A maze with a locked room.
 
-    MiniGrid compares room indices with `is`, so that the key and other objects may lie in the
-    locked room. `key_outside` prevents this.
+    MiniGrid compares room indices with `is` instead of `==`, so the key and other objects may lie
+    in the locked room. `key_outside` prevents this.
     """
 
     key_outside: bool = False  # whether key and other objects are outside the locked room

@@ -50,7 +50,9 @@ class LevelGen(BabyEnv):
     locked_prob: float = 0.5  # probability of a locked room
     locations: bool = True  # whether descriptions may say where an object is
     unblocking: bool = True  # whether objects may block the way and must be moved
-    implicit_unlock: bool = True  # whether all objects that fit may lie in the locked room
+    # Whether all objects that fit a description may be in the locked room; the mission then does
+    # not say that the agent must unlock it.
+    implicit_unlock: bool = True
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
     shapes: tuple[str, ...] = SHAPES  # one instruction, two joined by "and", or a sequence
 
@@ -122,7 +124,7 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # no description may name a key to the door
+        if self.unblocking:  # no description may name the locked door's key
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()
@@ -143,7 +145,7 @@ class LevelGen(BabyEnv):
         self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
     ) -> UInt32[Array, " two_n"]:
         """Draw both descriptions of each instruction among those that fit an object."""
-        # Half of the descriptions name a place, each of the four with equal probability.
+        # Half of the descriptions name no place; the others name one of four, equally often.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(
@@ -156,7 +158,7 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # no door to pick up or put
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # doors cannot be picked up or put down
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
         plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()
@@ -166,7 +168,10 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return which instructions put an object next to itself, or where it already lies."""
+    """Return which instructions to put an object next to another are invalid or already true.
+
+    Invalid: some object fits both descriptions. Already true: two fitting objects are adjacent.
+    """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)
     beside = (what[:, :, None] & where[:, None, :] & (apart == 1)).any(axis=(1, 2))

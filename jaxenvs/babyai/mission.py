@@ -59,17 +59,17 @@ def instruction(
 
 
 def go_to(what: Array) -> UInt32[Array, "*batch"]:
-    """Return the instruction to go to an object: to face it on the next cell."""
+    """Return the instruction to go to an object, that is, to stand next to it and face it."""
     return instruction(GO_TO, what)
 
 
 def open_door(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Return the instruction to open a door; `strict`: toggling another door fails."""
+    """Return the instruction to open a door; if `strict`, toggling another door fails it."""
     return instruction(OPEN, what, strict=strict)
 
 
 def pick_up(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Return the instruction to pick up an object; `strict`: picking up another one fails."""
+    """Return the instruction to pick up an object; if `strict`, picking up another one fails it."""
     return instruction(PICK_UP, what, strict=strict)
 
 
@@ -125,12 +125,12 @@ def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " des
 
 
 class Pose(NamedTuple):
-    """The agent's pose at the start; descriptions name places in its room."""
+    """The agent's pose at the start, to which the places in descriptions are relative."""
 
     row: Array
     column: Array
     direction: Array
-    pitch: int  # cells from one room to the next
+    pitch: int  # distance in cells from one room to the next
 
 
 def fits(

@@ -59,7 +59,7 @@ class OpenDoor(BabyEnv):
 
     # What names the door: "color", "loc" (its place), or "any" (either, with equal probability).
     select_by: str = "any"
-    debug: bool = False  # whether toggling another door fails
+    debug: bool = False  # whether toggling any door but the target fails the mission
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
@@ -90,7 +90,7 @@ class OpenTwoDoors(BabyEnv):
     room_size: int = 6
     first_color: str = "any"  # colour of the left door; "any": random
     second_color: str = "any"  # colour of the right door; "any": random
-    strict: bool = False  # whether toggling the wrong door first fails
+    strict: bool = False  # whether toggling the second door before the first fails the mission
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -124,7 +124,7 @@ class OpenDoorsOrder(BabyEnv):
 
     room_size: int = 6
     num_doors: int = 2  # number of doors of the room, all of different colours
-    debug: bool = False  # whether toggling another door than the next one fails
+    debug: bool = False  # whether toggling any door but the next one fails the mission
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))

@@ -38,7 +38,7 @@ class PickupDist(OneRoom):
     """Pick up an object of one room, named by kind, by colour or by both."""
 
     room_size: int = 7
-    debug: bool = False  # whether picking up another object fails
+    debug: bool = False  # whether picking up any object but the target fails the mission
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)

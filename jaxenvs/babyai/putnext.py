@@ -113,7 +113,7 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object next to one in the other room, then one of the other room next to one here."""
+    """Put a left object next to a right one, then another right object next to another left one."""
 
     objs_per_room: int = 2
 

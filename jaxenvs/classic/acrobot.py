@@ -94,7 +94,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn the lower link."""
+        """Arrow keys turn the lower link."""
         return Controls(keyed(("left", "left, a"), ("rest", "down, s"), ("right", "right, d")))
 
     @property
@@ -105,7 +105,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the six numbers."""
+        """Meaning of the six entries of the observation."""
         return (
             ("`[0]`, `[1]`", "cosine and sine of the upper link's angle from hanging"),
             ("`[2]`, `[3]`", "cosine and sine of the lower link's angle from the upper one"),
@@ -187,7 +187,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Integrate one step under a torque (N m) by the 4th-order Runge-Kutta method."""
     now, half = _motion(state), SECONDS / np.float32(2)

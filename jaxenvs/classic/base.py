@@ -47,7 +47,7 @@ class ClassicEnv(Env):
 
 
 def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
-    """Draw one number for each of `most`, uniform in [-most, most)."""
+    """Return one random number for each bound in `most`, uniform in [-bound, bound)."""
     signed = (words(key, len(most)) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
     return signed.astype(jnp.float32) * np.float32(np.array(most) / 2**23)
 

@@ -90,13 +90,13 @@ class CartPole(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Twice the limits, which no step of an episode exceeds; velocities are unbounded."""
+        """Bounds: twice the limits, which no episode exceeds, and none for velocities."""
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         return Box(-high, high, (4,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four numbers."""
+        """Meaning of the four entries of the observation."""
         return (
             ("`[0]`", "position of the cart, m to the right of the middle"),
             ("`[1]`", "velocity of the cart, m/s"),
@@ -105,7 +105,7 @@ class CartPole(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
-        """Draw the four numbers of the first observation uniformly from [-START, START)."""
+        """Draw position, velocity, angle and angular velocity uniformly from [-START, START)."""
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
@@ -157,7 +157,7 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Integrate one step under a force (N, to the right) by the equations of Florian (2007).
 
@@ -179,5 +179,5 @@ def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartP
 
 
 def has_fallen(state: CartPoleState) -> Bool[Array, ""]:
-    """Return whether the pole or the cart is beyond its limit."""
+    """Return whether the pole's angle or the cart's position is beyond its limit."""
     return (abs(state.position) > POSITION_LIMIT) | (abs(state.angle) > ANGLE_LIMIT)

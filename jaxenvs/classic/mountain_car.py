@@ -64,7 +64,7 @@ class Valley(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the two numbers."""
+        """Meaning of the two entries of the observation."""
         return (
             ("`[0]`", "position, -1.2 to 0.6; the bottom of the valley is near -0.52"),
             ("`[1]`", "velocity to the right, per step"),
@@ -85,7 +85,10 @@ class Valley(ClassicEnv):
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """Return the state after a push of -1 to 1, whether the car is at the flag, and was."""
+        """Return the state after a push of -1 to 1, and whether the car is and was at the flag.
+
+        The car does not move if it was at the flag before the push.
+        """
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
         after = jax.tree.map(lambda old, new: jnp.where(was, old, new), state, moved)
@@ -150,7 +153,7 @@ class MountainCar(Valley):
 
     @property
     def controls(self) -> Controls:
-        """Arrows push."""
+        """Arrow keys push the car."""
         return Controls(keyed(("left", "left, a"), ("coast", "down, s"), ("right", "right, d")))
 
     def step_state(
@@ -161,7 +164,7 @@ class MountainCar(Valley):
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Roll over the flag."""
+        """Return a state before the flag, and the two pushes that take the car past it."""
         return Ending(jnp.array([0.44, 0.04], jnp.float32), (2, 2))
 
 
@@ -218,7 +221,7 @@ class MountainCarContinuous(Valley):
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Roll over the flag."""
+        """Return a state before the flag, and the two pushes that take the car past it."""
         return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 
@@ -227,7 +230,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
     steepness = jnp.cos(np.float32(3) * state.position)

@@ -103,7 +103,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the three numbers."""
+        """Meaning of the three entries of the observation."""
         return (
             ("`[0]`", "cosine of the angle from upright"),
             ("`[1]`", "sine of the angle from upright, counter-clockwise"),
@@ -154,7 +154,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # compiled in eager steps, too, so that rounding is the same
+@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Integrate one step under a torque (N m) by semi-implicit Euler (velocity first)."""
     pull = np.float32(1.5) * params.gravity / params.length * jnp.sin(state.angle)

@@ -17,8 +17,9 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
-Distance = Float32[Array, "height width"]  # distance of each pixel's centre to a shape, m
-Shape = tuple[Distance, float, tuple[int, int, int]]  # distances, radius to fill (m), colour
+Distance = Float32[Array, "height width"]  # distance from each pixel's centre to a shape, m
+# Distances to a line, point or box; distance (m) up to which pixels are filled; colour.
+Shape = tuple[Distance, float, tuple[int, int, int]]
 
 
 class Place(NamedTuple):
@@ -81,7 +82,12 @@ def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
 
 
 def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
-    """Draw two links, `upper` (rad) from hanging and `lower` from the upper one, and the bar."""
+    """Draw Acrobot's two links and the bar.
+
+    `upper` is the angle of the upper link from hanging, `lower` the angle of the lower link from
+    the upper one (rad counter-clockwise), `bar` the height of the bar above the upper joint (m).
+    A drawn link is `REACH` = 1 m long.
+    """
     x, y = points(background, ROOM, tile_size)
     joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)
     bend = upper + lower
@@ -142,7 +148,10 @@ def points(
 
 
 def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
-    """Return the distance to a stick of length `REACH` from the origin in a unit direction."""
+    """Return the distance to a stick of length `REACH` (m) that starts at the origin.
+
+    (right, up) is the unit vector along the stick.
+    """
     along = jnp.clip(x * right + y * up, 0.0, REACH)
     return jnp.hypot(x - along * right, y - along * up)
 

@@ -9,5 +9,5 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-for _module in pkgutil.iter_modules(__path__):  # files of levels register their ids
+for _module in pkgutil.iter_modules(__path__):  # importing a file of levels registers its ids
     importlib.import_module(f"{__name__}.{_module.name}")

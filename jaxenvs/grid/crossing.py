@@ -92,9 +92,10 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the rivers before and after band `number`, a space between rivers.
+    """Return the positions of the rivers before and after band `number`.
 
-    Where there is no such river, return the position of the border.
+    A band is the space between two successive rivers, or between a river and the border. At the
+    border, return the border's position.
     """
     order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river, 1 for the first
 

@@ -28,7 +28,8 @@ class DoorKey(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # A key that is not on the grid is carried; an agent in the wall stands in the open door.
+    # A key that is not on the grid is carried. An agent in the wall's column stands in the open
+    # door, which it hides.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:

@@ -28,7 +28,8 @@ from .tiles import Colour, Kind
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
 AROUND = 9  # number of cells in a 3x3 neighbourhood
-# Bit masks of cells of a neighbourhood, which are listed row by row from the lowest bit.
+# Bit masks over the cells of a 3x3 neighbourhood; the lowest bit is the upper left cell, and bits
+# go row by row.
 UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
 
 
@@ -66,7 +67,7 @@ class DynamicObstacles(SquareGridEnv):
 
     @property
     def action_space(self) -> Discrete:
-        """The first three actions of `Action`."""
+        """The first three actions of `Action`: turn left, turn right, forward."""
         return Discrete(Action.FORWARD + 1)
 
     def generate(self, key: Key) -> Level:
@@ -86,7 +87,7 @@ class DynamicObstacles(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], turn, task=tasks.pack(rows[:-1], columns[:-1]))
 
     def ending(self, level: Level) -> Ending:
-        """Walk into the wall."""
+        """Return a level and the action that ends it in failure: walking into a wall."""
         return Ending(level.posed(1, 1, 2), (Action.FORWARD,))
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
@@ -101,15 +102,15 @@ class DynamicObstacles(SquareGridEnv):
         action: Array,
         params: Params,
     ) -> Transition:
-        """Apply the action after the balls moved to `cells`, which are packed as in the task.
+        """Move the balls to `cells` (packed like the task), then apply the action.
 
-        Collisions depend on the cell ahead before the balls moved.
+        Whether the agent collides depends on the cell ahead before the balls moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # Without the barrier XLA would read the cell ahead from the old grid after it has written
-        # the balls, and would have to copy the grid for that.
+        # Without the barrier XLA would read the cell ahead only after it has written the balls, and
+        # would have to keep a copy of the old grid for that read.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -158,7 +159,7 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write all cells in one kernel.
+        """Write the old and the new cells by one scatter, which is one kernel.
 
         A cell that one ball leaves and another enters is written twice, with a ball both times.
         """
@@ -178,7 +179,7 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return a bit mask for each ball: the cells around it that are empty or hold a ball."""
+    """Return a bit mask for each ball, set at the cells around it that are empty or hold a ball."""
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1
@@ -189,13 +190,16 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return the bit of the cell at this offset from a ball; 0 outside its neighbourhood."""
+    """Return the mask of the cell at this offset from a ball; 0 outside its neighbourhood."""
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Keep only set bit `number`, counted from 0, of at most eight; 0 if there is none."""
+    """Keep only the set bit before which `number` bits are set; 0 if there is none.
+
+    `bits` has at most eight set bits.
+    """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)
     return bits & -bits

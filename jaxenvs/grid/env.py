@@ -36,8 +36,8 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]  # (success, failure) of a ste
 class GridEnv(GridWorld):
     """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    A class whose mission names something that the view cannot show, such as the door to go to, has
-    `dict` as the default of `obs`, so that its ids are solvable.
+    If the mission names something that the view cannot show, such as the door to go to, the class
+    sets the default of `obs` to `dict`. The registered ids can then be solved from observations.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -85,7 +85,10 @@ class GridEnv(GridWorld):
 
     @abstractmethod
     def generate(self, key: Key) -> Level:
-        """Generate a level in closed form (no rejection), with MiniGrid's distribution."""
+        """Generate a level with MiniGrid's distribution, without a loop that rejects and redraws.
+
+        A class that cannot avoid rejection sets `accepted` of the level, see `accepts`.
+        """
         raise NotImplementedError
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
@@ -167,7 +170,7 @@ class GridEnv(GridWorld):
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """Convert MiniGrid's observation to `image` or `dict`.
+        """Convert an observation of MiniGrid to the one that `obs` selects, `image` or `dict`.
 
         Raises `KeyError` for an unknown word in the mission, `ValueError` for another `obs`.
         """
@@ -186,7 +189,10 @@ class GridEnv(GridWorld):
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Walk onto a goal; levels with another task override this."""
+        """Return a level with a goal ahead, and the action that ends it: walk onto the goal.
+
+        Levels with another task override this.
+        """
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def seen_tiles(self, state: GridState) -> UInt8[Array, "view_size view_size"]:

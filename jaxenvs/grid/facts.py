@@ -64,7 +64,10 @@ def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Describe the mission, the carried object and the objects in sight; draw view or grid."""
+    """Describe the mission, the carried object and the objects in sight, with a drawing.
+
+    The drawing shows the whole grid if the observation does, else the view.
+    """
     mission, scene = env.mission_text(state), scene_of(env, state)
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
@@ -72,7 +75,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
         cells[0, 0] = tiles.EMPTY  # the view shows the carried object there
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
-    if whole or env.obs == "dict":  # otherwise not in the observation
+    if whole or env.obs == "dict":  # other observations lack the direction
         sentences.append(f"You face {HEADINGS[scene.facing]}.")
     objects = {at: tile for at, tile in cells.items() if _is_object(tile)}
     sentences += [sighted(objects, _thing), _lines_of_sight(cells, whole)]

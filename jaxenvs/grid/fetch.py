@@ -59,7 +59,7 @@ class Fetch(SquareGridEnv):
         return wanted, (after.carried != 0) & ~wanted
 
     def ending(self, level: Level) -> Ending:
-        """Pick up a red ball, the target or not."""
+        """Return a level and the action that ends it: picking up a red ball, target or not."""
         return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:

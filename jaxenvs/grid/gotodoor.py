@@ -40,7 +40,7 @@ class GoToDoor(SquareGridEnv):
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))
         down, across = (2 + below(word[i : i + 2], n - 4) for i, n in ((2, height), (4, width)))
-        # Upper, lower, left, right.
+        # The doors are in the upper, lower, left and right wall, in this order.
         door_rows = jnp.stack([jnp.int32(0), height - 1, down[0], down[1]])
         door_columns = jnp.stack([across[0], across[1], jnp.int32(0), width - 1])
         doors = tiles.tile(Kind.CLOSED_DOOR, distinct(word[9:], 6))
@@ -59,7 +59,7 @@ class GoToDoor(SquareGridEnv):
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Toggle any cell, which fails."""
+        """Return the level and the action that ends it anywhere, in failure: toggle."""
         return Ending(level, (Action.TOGGLE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:

@@ -20,7 +20,8 @@ THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 class GoToObject(SquareGridEnv):
     """Take action `done` next to the object that the mission names, among different objects.
 
-    The object's first cell counts, even if it was carried away.
+    The agent must be next to the cell where the object lay at first, even if the object has been
+    carried away.
 
     Reward: 1 - 0.9 * steps / max_steps for `done` next to that cell, facing any direction.
     Episode ends: on `done`, on toggle, or after 5 * size**2 steps.
@@ -55,7 +56,7 @@ class GoToObject(SquareGridEnv):
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Take action `done` anywhere."""
+        """Return the level and the action that ends it anywhere: `done`."""
         return Ending(level, (Action.DONE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:

@@ -76,6 +76,9 @@ def _walls() -> np.ndarray:
 def _cell(
     number: Int32[Array, ""], index: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of cell `index` of a room; rooms are numbered left, right, then down."""
+    """Return (row, column) of cell `index` of room `number`.
+
+    Even rooms are left of the hallway, odd ones right; each pair is below the one before.
+    """
     row = 1 + PITCH * (number // 2) + index // WIDTH
     return row, 1 + RIGHT * (number % 2) + index % WIDTH

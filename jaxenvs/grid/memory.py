@@ -49,7 +49,7 @@ class Memory(SquareGridEnv):
         """Draw hallway, objects and agent; the task is the cell of success."""
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)
-        end = jnp.int32(self.size - 3)  # column of the fork's near wall
+        end = jnp.int32(self.size - 3)  # column of the wall between hallway and fork
         if self.random_length:
             end = 4 + below(word_end, self.size - 6)
         ball_first, ball_above = (below(word_objects, 4) & bit != 0 for bit in (1, 2))
@@ -75,7 +75,7 @@ class Memory(SquareGridEnv):
         return super().step_state(key, state, meant, params)
 
     def ending(self, level: Level) -> Ending:
-        """Walk onto the cell next to the matching object."""
+        """Return a level and the action that ends it: walk onto the cell of success."""
         row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
         comes_from_below = row < self.size // 2
         pose = (row + 1, column, 3) if comes_from_below else (row - 1, column, 1)

@@ -35,7 +35,10 @@ def ids(text: str, length: int | None = None) -> np.ndarray:
 
 
 def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
-    """Join words, given as text or as scalar ids (traced or not), padded with 0 to `length`."""
+    """Return the word ids of a sentence, padded with 0 to `length`.
+
+    Each part is text or one word id, which may be traced.
+    """
     found: list[ArrayLike] = []
     for part in parts:
         found.extend(ids(part) if isinstance(part, str) else [part])

@@ -57,12 +57,15 @@ class Room(NamedTuple):
 
     @property
     def fits(self) -> Bool[Array, "*tries"]:
-        """True if the room lies in the grid; as in MiniGrid, not in the last row."""
+        """True if the room lies in the grid and, as in MiniGrid, leaves its last row free."""
         inside = (self.row >= 0) & (self.row + self.height < SIZE)
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether the rooms do not overlap, with one cell more to the right and below."""
+        """Return whether this room does not overlap an `earlier` one.
+
+        This room counts as one cell wider and one cell higher than it is.
+        """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
         over = self.row + self.height < earlier.row
@@ -196,6 +199,6 @@ def _bit(place: Int32[Array, ""]) -> UInt32[Array, ""]:
 
 
 def _inside(room: Room, word: UInt32[Array, ""]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of a uniform cell between a room's walls."""
+    """Return (row, column) of a uniformly drawn cell between a room's walls."""
     row, column = inner_cell(below(word, (room.height - 2) * (room.width - 2)), room.width - 2)
     return room.row + row, room.column + column

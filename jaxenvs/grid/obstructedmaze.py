@@ -44,7 +44,7 @@ class ObstructedWorld(RoomGrid):
         return 4 * self.rooms_visited * self.room_size**2
 
     def ending(self, level: Level) -> Ending:
-        """Pick up the blue ball."""
+        """Return a level with the blue ball ahead, and the action that ends it: pick up."""
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
@@ -107,10 +107,11 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    In each quarter of the maze, two locked doors lead from a room next to the middle to corners.
+    Each quarter of the maze is a room next to the middle one, with two locked doors that lead to
+    the corner rooms next to it.
 
-    In version 0 of the mazes a blocking ball may replace a key or box, and such a maze has no
-    solution. `keys_last` fixes it.
+    In version 0 of the mazes a blocking ball may overwrite a key or box that was placed before it,
+    and such a maze has no solution. `keys_last` fixes this.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
     hands, or after 4 * room_size**2 * rooms_visited steps.

@@ -77,16 +77,19 @@ class Plan:
         return self.below(2) == 0
 
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-        """Return the flat index of a uniform True entry; reject the level if there is none."""
+        """Return the flat index of a uniformly drawn True entry.
+
+        Rejects the level if there is none.
+        """
         self.accepted = self.accepted & allowed.any()
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Return the index of a uniform True entry of each row; 0 where a row has none."""
+        """Return the index of a uniformly drawn True entry of each row; 0 where a row has none."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
-        """Return a uniform colour."""
+        """Return a uniformly drawn colour."""
         return self.below(NUM_COLOURS)
 
     def colours(self, count: int) -> Int32[Array, " {count}"]:
@@ -121,8 +124,8 @@ class Plan:
     ) -> Thing:
         """Add a door to a wall of the room and return it.
 
-        Arguments left out are drawn, `locked` with probability 1/2. If `present` is False, the door
-        is drawn but not added.
+        Arguments that are None are drawn at random; `locked` is True with probability 1/2. If
+        `present` is False, the door is drawn and returned but not added.
         """
         edges = jnp.asarray(self._geometry.edge)[room]
         if side is None:
@@ -156,9 +159,9 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors in a random order of the edges. Here each edge draws a random cost, and
-        all edges up to the smallest cost that connects the rooms get a door. No new door has the
-        colour `avoid`; 6 excludes no colour.
+        MiniGrid adds doors in a random order of the edges until the rooms are connected. Here each
+        edge draws a random cost, and every edge up to the smallest cost that connects the rooms
+        gets a door. No new door has the colour `avoid`; None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)
@@ -226,8 +229,8 @@ class Plan:
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # The random numbers that choose cells are hashed inside the scan: `count * cells` of them
-        # are too many to hash before it.
+        # The random numbers that choose cells are computed inside the scan, `cells` per iteration.
+        # Computing all `count * cells` before the scan would need a large array.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -255,7 +258,7 @@ class Plan:
         return things
 
     def _looks(self) -> Bool[Array, "18"]:
-        """Mask of the 18 kinds and colours that have been placed."""
+        """Mask of the 18 (kind, colour) pairs that have been placed."""
         used = jnp.zeros(18, jnp.bool_)
         for thing in self.objects:
             kind, colour = (x.astype(jnp.int32) for x in (tiles.kind(thing.tile), thing.tile >> 4))

@@ -23,7 +23,8 @@ class PutNear(SquareGridEnv):
     """Put one object that the mission names next to another one.
 
     The objects differ and are not adjacent at first; diagonal neighbours count as adjacent. The
-    first cell of the other object counts, even if it was carried away.
+    drop must be next to the cell where the other object lay at first, even if that object has
+    been carried away.
 
     Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong object is picked
     up, when the agent tries to drop the carried object, or after 5 * size steps.
@@ -65,7 +66,7 @@ class PutNear(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], below(word[2], 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by the cell of the drop, or by the object picked up."""
+        """Return (success, failure): a drop is judged by its cell, a pick-up by the object."""
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
         rows, columns = tasks.offset(after.row + d_row, after.column + d_column, after.task)
@@ -75,7 +76,7 @@ class PutNear(SquareGridEnv):
         return tries & near, (tries & ~near) | wrong
 
     def ending(self, level: Level) -> Ending:
-        """Pick up the object to move and drop it at once."""
+        """Return a level and the actions that end it: pick up the right object, drop it at once."""
         return Ending(level.facing(tasks.tile(level.task, 3)), (Action.PICKUP, Action.DROP))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
@@ -91,9 +92,9 @@ class PutNear(SquareGridEnv):
 def _scattered(
     word: UInt32[Array, "places cells"], inner: int
 ) -> tuple[Int32[Array, " places"], Int32[Array, " places"]]:
-    """Return rows and columns of objects, none adjacent to an earlier one, and of the agent.
+    """Return rows and columns of the objects and, as the last entry, of the agent.
 
-    The agent is last, on any free cell.
+    No two objects are adjacent; the agent is on any free cell.
     """
     cell_rows, cell_columns = inner_cell(jnp.arange(inner * inner, dtype=jnp.int32), inner)
     found: list[tuple[Array, Array]] = []

@@ -28,13 +28,13 @@ class RedBlueDoors(SquareGridEnv):
     door opens, or after 20 * size**2 steps.
     """
 
-    size: int = 8  # rows of the grid, and columns of the room
+    size: int = 8  # rows of the grid; also columns of the room
 
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The agent hides the door that it stands in, but that door is open, and its wall tells which
-    # one it is.
+    # In `full` the agent hides the door in whose cell it stands. That door must be open, and the
+    # side of the room tells whether it is the red or the blue one.
     full_shows_all: ClassVar[bool] = True
 
     @property
@@ -56,12 +56,12 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def ending(self, level: Level) -> Ending:
-        """Open the blue door first, which fails."""
+        """Return a level and the action that ends it in failure: opening blue before red."""
         (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by whether red was open when blue was opened."""
+        """Return (success, failure): success if the red door was open when blue was opened."""
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()
         return opens_blue & red_open, opens_blue & ~red_open

@@ -26,8 +26,8 @@ class RoomGrid(GridEnv):
     share a wall."""
 
     room_size: int = 7  # cells on a side, walls included
-    num_rows: int = 3  # rows of rooms
-    num_cols: int = 3  # columns of rooms
+    num_rows: int = 3  # number of rows of rooms
+    num_cols: int = 3  # number of columns of rooms
 
     min_room_size: ClassVar[int] = 3
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # (fewest, most) rows, then columns
@@ -46,12 +46,12 @@ class RoomGrid(GridEnv):
 
     @property
     def height(self) -> int:
-        """Rows of cells."""
+        """Number of rows of cells, walls included."""
         return (self.room_size - 1) * self.num_rows + 1
 
     @property
     def width(self) -> int:
-        """Columns of cells."""
+        """Number of columns of cells, walls included."""
         return (self.room_size - 1) * self.num_cols + 1
 
     @property
@@ -68,7 +68,7 @@ class PickUpWorld(RoomGrid):
     """Rooms with one target to pick up; `task` is its tile, which occurs only once."""
 
     def ending(self, level: Level) -> Ending:
-        """Pick up the target."""
+        """Return a level with the target ahead, and the action that ends it: pick up."""
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
@@ -90,7 +90,7 @@ class Geometry(NamedTuple):
     rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
     upright: np.ndarray  # whether the edge's wall runs from top to bottom
     row: np.ndarray  # row of the upper or left end of the edge's wall
-    column: np.ndarray  # column of that end
+    column: np.ndarray  # column of the upper or left end of the edge's wall
     edge: np.ndarray  # edge on each side of each room, (rooms, 4); -1 without a neighbour
     edge_between: np.ndarray  # edge between two rooms, (rooms, rooms); -1 if not neighbours
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner

@@ -12,7 +12,7 @@ from . import tiles
 from .state import REJECTED, Action, GridState
 from .tiles import Kind
 
-SMALL_MAP = 100  # number of cells up to which `_written` selects on a GPU
+SMALL_MAP = 100  # largest number of cells for which `_written` avoids the scatter on a GPU
 EMPTY = np.uint8(tiles.EMPTY)
 
 
@@ -54,11 +54,11 @@ def act(
 def _written(
     cells: UInt8[Array, " cells"], index: Int32[Array, ""], tile: UInt8[Array, ""]
 ) -> UInt8[Array, " cells"]:
-    """Write one cell.
+    """Write a tile to the cell with this row-major index, by a scatter or by a selection.
 
-    A scatter writes one byte, so a scan can update the map in place. On a GPU a scatter is a
-    separate kernel, whereas XLA fuses a selection with the operations before and after it; for a
-    small map that is faster.
+    A scatter writes one byte, so a scan can update the map in place. A selection (`where` over
+    all cells) rewrites the map, but on a GPU XLA fuses it with the operations before and after
+    it, while a scatter is a separate kernel. Small maps on a GPU therefore use the selection.
     """
 
     def scatter(cells: Array, index: Array, tile: Array) -> Array:

@@ -42,7 +42,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 
 
 def _plain(code: int) -> dict[int, RGB]:
-    """Return the code of a tile whose paints do not depend on its colour."""
+    """Return a table with one tile byte, for a look whose paints ignore the tile's colour."""
     return {code: (0, 0, 0)}
 
 

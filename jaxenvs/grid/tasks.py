@@ -26,7 +26,7 @@ def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
 def offset(
     row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return the row and column distance of a cell from the task's cell, its bytes 0 and 1."""
+    """Return the row and column distance of a cell from the cell in bytes 0 and 1 of the task."""
     return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
 
 

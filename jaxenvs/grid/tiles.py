@@ -22,13 +22,13 @@ class Kind(IntEnum):
     EMPTY = 1
     WALL = 2
     FLOOR = 3
-    DOOR = 4  # open
+    DOOR = 4  # an open door
     KEY = 5
     BALL = 6
     BOX = 7
     GOAL = 8
     LAVA = 9
-    AGENT = 10  # only in the full observation
+    AGENT = 10  # the agent; only in the observation `full`
     CLOSED_DOOR = 11
     LOCKED_DOOR = 12
     KEY_BOX = 13  # a grey box; the byte's colour is the colour of the key inside
@@ -74,17 +74,17 @@ def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
 
 
 def is_walkable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Return whether the agent can enter: an empty cell, floor, goal, lava or an open door."""
+    """Return whether the agent can enter the cell: empty, floor, goal, lava or an open door."""
     return _is_any(code, Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
 
 
 def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Return whether the agent can pick it up: a key, a ball or a box."""
+    """Return whether the agent can pick the object up: a key, a ball or a box."""
     return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
 
 
 def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Return whether it blocks sight: a wall, a closed or a locked door."""
+    """Return whether the cell blocks sight: a wall, a closed or a locked door."""
     return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 

@@ -55,7 +55,7 @@ class Unlock(RoomGrid):
         return plan.level()
 
     def ending(self, level: Level) -> Ending:
-        """Take the key ahead, turn around and open the door."""
+        """Return a level and the actions that end it: take the key, turn around, open the door."""
         grid = np.asarray(level.grid)
         (row,), (column,) = np.nonzero(grid & 15 == Kind.LOCKED_DOOR)
         key = int(grid[row, column]) & 0xF0 | Kind.KEY

@@ -23,8 +23,8 @@ from ..core.struct import struct
 from . import sprites
 from .puzzle import DIRECTIONS, PuzzleLevel
 
-LARGEST = 17  # exponent of 131072, the largest tile that sixteen cells and a spawned 4 can make
-MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has merged
+LARGEST = 17  # exponent of 131072, the largest tile that 16 cells and new tiles of 4 can make
+MERGED = np.uint32(0x80)  # flag in the byte of a tile that the current move has merged
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
 FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform uint32 is below this
@@ -48,7 +48,7 @@ class Outcomes(NamedTuple):
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sums to 1; all 0 on a full board, which is no afterstate
+    probability: Float32[Array, "32"]  # sums to 1; 0 if the board is full (not after a valid move)
 
 
 @struct
@@ -60,7 +60,9 @@ class Game2048State(State):
 
 @register("Puzzle-2048-v0")
 class Game2048(Env):
-    """Slide all tiles in one direction: equal neighbours merge, each tile once, from the wall on.
+    """Slide all tiles in one direction; equal neighbours merge.
+
+    Tiles merge in order from the wall towards which they slide, each at most once per move.
 
     After a move that changes the board, a 2 (with probability 0.1 a 4) appears in an empty cell; an
     episode begins with two tiles. A move that changes nothing costs a step.
@@ -73,7 +75,7 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # The upper bound merges every tile of the fullest board, 4 to 131072, in one move.
+    # Upper bound of the reward: as if one move merged all tiles of the fullest board, 4 to 131072.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
@@ -93,12 +95,12 @@ class Game2048(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
     def observation_space(self) -> Space:
-        """Exponents."""
+        """Matrix of exponents."""
         return Box(0, LARGEST, (4, 4), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -149,7 +151,7 @@ class Game2048(Env):
         )
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Merge two 128s; the new tile appears between 32 and 8 and leaves no move."""
+        """Return a board and the action that ends it: two 128s merge, and no move is left."""
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
@@ -237,7 +239,10 @@ def _made(lines: Rows) -> Float32[Array, ""]:
 
 
 def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
-    """Return 1 in each byte that is 0, else 0; bytes must be below 128."""
+    """Return a uint32 with byte 1 for each byte of `lines` that is 0, else 0.
+
+    Bytes must be below 128.
+    """
     return ~((lines + np.uint32(0x7F) * ONES) >> np.uint32(7)) & ONES
 
 
@@ -251,21 +256,22 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     # Number of empty cells in each row, one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    sums = counts * ONES  # cumulative sums of the bytes
+    sums = counts * ONES  # byte i: sum of the bytes 0 to i of `counts`
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # The first product gives exclusive cumulative sums of the bytes.
+    # Byte i of each row: the number of empty cells before it. The first product counts those in the
+    # row, the second adds those in the rows above.
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile
 
 
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
-    """Return the exponent of a new tile, decided by the low half of the product `word * count`.
+    """Return the exponent of a new tile, 1 or 2, by the low 32 bits of `word * count`.
 
-    The high half has chosen one of `count` cells.
+    The high 32 bits of the product choose one of `count` cells.
     """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
@@ -273,7 +279,7 @@ def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
 def _may_move(rows: Rows) -> Bool[Array, ""]:
     """Return whether a cell is empty or equals a neighbour."""
     below = _empty(rows[:3] ^ rows[1:])
-    right = _empty(rows ^ (rows >> np.uint32(8)))  # compares the last byte with 0
+    right = _empty(rows ^ (rows >> np.uint32(8)))  # column 3 is compared with 0
     return (_empty(rows) | right).any() | below.any()
 
 

@@ -70,7 +70,10 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 
 
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
-    """Sift an element through the chain; add its residue, and return whether there was one."""
+    """Sift an element through the chain; return whether it was new.
+
+    A residue other than the identity becomes a generator of the level where sifting stopped.
+    """
     depth = 0
     for level in levels:
         to = int(element[level.point])
@@ -96,7 +99,8 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))
-    moves = rank[generators[:, cells]]  # (moves, cells): destination of the point in a cell
+    # (moves, cells): index of the cell to which each move takes the point in each cell.
+    moves = rank[generators[:, cells]]
     shape = (len(cells),) * len(tracked)
     table = np.full(np.prod(shape), 255, np.uint8)
     reached = np.array([np.ravel_multi_index(tuple(rank[tracked]), shape)])
@@ -113,7 +117,7 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
 
 
 def contains(group: Chain, element: np.ndarray) -> bool:
-    """Return whether the group contains `element`; False if that is no permutation."""
+    """Return whether the group contains `element`; False if `element` is no permutation."""
     points = group.transversals.shape[2]
     if sorted(element.tolist()) != list(range(points)):
         return False

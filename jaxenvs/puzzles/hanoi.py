@@ -32,8 +32,8 @@ class Hanoi(Puzzle):
 
     Actions: move the top disk of peg a to peg b, for all pairs (0, 1), (0, 2), ... in order.
     Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
-    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
-        four times the moves from a tower on the first peg (at least 200).
+    Reward: 1 when all disks are on the last peg. Episode ends: when solved, or at the time limit,
+        which is four times the moves from a tower on the first peg (at least 200).
     State: the board has one uint32 per binary digit of a peg's index; bit i belongs to disk i, and
         disk 0 is the smallest.
     """
@@ -55,7 +55,7 @@ class Hanoi(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """The time limit: four times the moves of a whole tower, at least 200."""
+        """The time limit: four times the Frame-Stewart moves of the tower, at least 200."""
         limit = max(self.steps_limit, 4 * frame_stewart(self.disks, self.pegs))
         return Params(max_steps_in_episode=np.int32(limit))
 
@@ -66,7 +66,7 @@ class Hanoi(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two pegs: the one to take from, then the one to put on."""
+        """Two clicks make a move: on the peg to take a disk from, then on the peg to put it on."""
         index = {move: i for i, move in enumerate(self._moves)}
 
         def moved(state: Any, start: Place, end: Place) -> int | None:
@@ -82,7 +82,7 @@ class Hanoi(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
@@ -105,7 +105,10 @@ class Hanoi(Puzzle):
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
-        """Move the top disk of a peg, if there is one and the other peg has no smaller one."""
+        """Move the top disk of one peg to another.
+
+        Invalid if the first peg is empty or the top disk of the other one is smaller.
+        """
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
         # For an empty peg 0 - 1 wraps to the largest uint32, so it accepts every disk.
@@ -155,9 +158,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Split the disks into sets; return the sum of the optimal moves of each set alone.
+        """Return the exact distance (`oracle`) with three pegs, else a lower bound.
 
-        With three pegs, return the exact distance (`oracle`).
+        The bound splits the disks into sets of successive disks, and sums the optimal number of
+        moves of each set without the other disks.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)
@@ -231,8 +235,8 @@ class Hanoi(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the pegs side by side; disk i, from the smallest, is `i + 1` tiles wide.
 
-        0 nothing, 1 pole, 2 base, then for each disk from the smallest: left end, middle, right
-        end, and a disk of one tile. The ends of every other disk fill half a tile.
+        Tiles: 0 nothing, 1 pole, 2 base, then four for each disk from the smallest: left end,
+        middle, right end, and a disk of one tile. The ends of every other disk fill half a tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)

@@ -29,7 +29,9 @@ class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
-    solution: np.ndarray  # uint32 (lamps, words): lamps whose parity decides each press
+    # uint32 (lamps, words): a set of lamps for each press; a solution contains the press if an odd
+    # number of these lamps are lit.
+    solution: np.ndarray
     quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
 
@@ -41,7 +43,7 @@ class LightsOut(PackedPuzzle):
 
     Actions: press the lamp `row * size + column`; always legal.
     Observation: uint8 (size, size), 1 where a lamp is lit.
-    Reward: 1 when all are dark. Episode ends: then, or at the time limit.
+    Reward: 1 when all lamps are dark. Episode ends: when all are dark, or at the time limit.
     State: the board has one bit per lamp, 1 if it is lit, row by row from the lowest bit.
     """
 
@@ -64,7 +66,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on lamps."""
+        """A click on a lamp presses it."""
         return cells(self.size, self.size, "press the lamp")
 
     @property
@@ -74,7 +76,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property
@@ -126,7 +128,8 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Rows serve as columns because `presses` is symmetric.
+        # Lamp j changes if an odd number of presses switch it: the parity of column j of `presses`,
+        # which is also row j, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -160,7 +163,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return 1 for each set that shares an odd number of bits with the board, else 0."""
+    """Return 1 for each set that has an odd number of bits in common with the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 

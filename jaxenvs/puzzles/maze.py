@@ -57,7 +57,8 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # Twice the default: half the levels at a time, as a level costs more than a loop iteration.
+    # Twice the default, so that `exact` generates levels in batches of half the size on a CPU. A
+    # batch may contain unused levels, and here these cost more than further loop iterations.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
@@ -75,7 +76,7 @@ class Maze(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
@@ -85,7 +86,7 @@ class Maze(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The directions."""
+        """Names of the four directions."""
         return DIRECTIONS
 
     @property
@@ -138,7 +139,7 @@ class Maze(Puzzle):
         return jnp.where(steps == FAR, np.float32(np.inf), steps.astype(jnp.float32))
 
     def distances(self, instance: MazeInstance) -> Int32[Array, "{self.rows} {self.columns}"]:
-        """Return the steps from each cell to the target; `FAR` in walls and without a path."""
+        """Return the steps from each cell to the target; `FAR` in walls and where no path leads."""
         walls = instance.walls != 0
         cells = jnp.arange(self.rows * self.columns, dtype=jnp.int32).reshape(walls.shape)
         start = jnp.where(cells == instance.target, 0, jnp.int32(FAR))
@@ -204,12 +205,12 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
     """Generate walls by recursive division, all chambers of a depth in parallel.
 
     A chamber (at first the whole map) gets a wall across its longer side (upright if both are
-    equal) at a uniform odd coordinate, with a door at a uniform even coordinate. The chambers on
-    both sides are then divided in the same way, until they are one cell wide. Every cell in an even
-    row and column stores the bounds of its chamber. The random word of a division is a hash of
-    these bounds, so it is the same for all cells of a chamber.
+    equal) at a random odd coordinate, with a door at a random even coordinate. The chambers on both
+    sides are then divided in the same way, until they are one cell wide. Every cell in an even row
+    and column stores the bounds of its chamber. The random uint32 of a division is a hash of these
+    bounds, so it is the same for all cells of a chamber.
 
-    Returns 1 in walls. A map with an even side is an odd map without its last line of free cells.
+    Returns 1 in walls. A map with an even side is a map one cell larger without its last line.
     """
     height, width = (rows + 1) // 2, (columns + 1) // 2  # number of even rows and columns
     row, column = np.indices((height, width), np.int32)
@@ -234,7 +235,7 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 
 
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
-    """Encode a chamber's bounds, ends exclusive, in the low 24 bits.
+    """Pack a chamber's bounds (ends exclusive, in even rows and columns) into the low 24 bits.
 
     Bit 24 marks a wall on the right of the cell, and bit 25 a wall below it.
     """
@@ -244,7 +245,10 @@ def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
 def _divide(
     key: Key, cell: Array, depth: Array | int, row: Any, column: Any, shape: tuple[int, int]
 ) -> Array:
-    """Divide the chambers of all cells once; `cell` holds `_joined` bounds and walls."""
+    """Divide every chamber once.
+
+    `cell` has the bounds of each cell's chamber and the cell's walls, packed as by `_joined`.
+    """
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
     high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # height in cells of the map
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left

@@ -22,7 +22,7 @@ from ..core.struct import struct
 from . import sprites
 from .puzzle import PuzzleLevel
 
-COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of mines
+COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of neighbouring mines
 OPEN = 16  # flag that the state adds to the value of an open cell
 _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
@@ -31,7 +31,8 @@ _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE}
 class MinesweeperState(State):
     """Time step and field."""
 
-    cells: UInt8[Array, "rows columns"]  # mines next to the cell, or `MINE`; plus `OPEN` if open
+    # Number of mines next to each cell, or `MINE`; `OPEN` is added if the cell is open.
+    cells: UInt8[Array, "rows columns"]
 
 
 @register("Puzzle-Minesweeper-10x10-v0", rows=10, columns=10, mines=10)
@@ -79,12 +80,12 @@ class Minesweeper(Env):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on cells."""
+        """A click on a cell opens it."""
         return cells(self.rows, self.columns, "open the cell")
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
@@ -93,7 +94,7 @@ class Minesweeper(Env):
         return Box(0, MINE, (self.rows, self.columns), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform set of mined cells; the board is 1 in these."""
+        """Draw a uniform set of mined cells; the level's board is 1 in mined cells, else 0."""
         rank = permutation(words(key, self.rows * self.columns))
         mined = (rank < self.mines).astype(jnp.uint8)
         return PuzzleLevel(board=mined.reshape(self.rows, self.columns))
@@ -134,7 +135,7 @@ class Minesweeper(Env):
         return state.cells.reshape(-1) < OPEN
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Open a cell next to the only mine, then the mine."""
+        """Return a board with one mine, and the actions: open a cell next to it, then the mine."""
         mines = jnp.zeros_like(level.board).at[0, 0].set(1)
         return Ending(level.replace(board=mines), (1, 0))
 

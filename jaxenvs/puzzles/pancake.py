@@ -24,8 +24,8 @@ class Pancake(Puzzle):
 
     Actions: action a flips the upper a + 2 pancakes; always legal.
     Observation: uint8 (size,), widths 1 to size from the top down.
-    Reward: 1 when the stack is sorted with the smallest on top. Episode ends: then, or at the time
-        limit.
+    Reward: 1 when the stack is sorted with the smallest on top. Episode ends: when it is sorted, or
+        at the time limit.
     State: the board is the observation.
     """
 
@@ -47,7 +47,7 @@ class Pancake(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on the lowest pancake to flip, which is neither the top one nor the plate."""
+        """A click on the lowest pancake to flip, which is neither the top one nor the plate."""
 
         def flipped(state: Any, place: Place) -> int | None:
             return place[0] - 1 if 0 < place[0] < self.size else None
@@ -62,7 +62,7 @@ class Pancake(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property
@@ -101,9 +101,10 @@ class Pancake(Puzzle):
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
-        """Count the adjacent pairs whose widths differ by more than one; the plate is the largest.
+        """Return the number of gaps: adjacent pairs whose widths differ by more than one.
 
-        A flip changes one pair (M. Helmert, "Landmark heuristics for the pancake problem", 2010).
+        The plate below the stack counts as a pancake of width size + 1. A flip changes one pair, so
+        it closes at most one gap (M. Helmert, "Landmark heuristics for the pancake problem", 2010).
         """
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])

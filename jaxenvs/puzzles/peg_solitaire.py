@@ -26,8 +26,9 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Value of a peg in each hole: 1 (+), -1 (-) or 0 (.). No jump increases the sum over all pegs.
-# Of some thousand such functions, these prove the most boards of random games unsolvable.
+# Pagoda functions: the value of a peg in each hole is 1 (+), -1 (-) or 0 (.), and no jump increases
+# the sum over all pegs. Of some thousand such functions, these prove the most boards from random
+# play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -52,14 +53,14 @@ class PegSolitaire(PackedPuzzle):
 
     Actions: 76 jumps, ordered by the hole of the jumping peg, then up, right, down, left.
     Observation: uint8 (7, 7), 0 outside the board, 1 a hole, 2 a peg.
-    Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
-        number of pegs left when no peg can jump.
+    Reward: 1 when one peg is left and it is in the centre. With `reward="pegs"` an episode that
+        ends unsolved is also rewarded: minus the number of pegs left.
     Episode ends: when solved, or when no peg can jump.
     State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from bit 0.
     """
 
     scramble: int | None = None  # number of reversed jumps from the goal; None: the central game
-    reward: str = "goal"  # "pegs": also minus the number of pegs when none can jump
+    reward: str = "goal"  # "pegs": also minus the number of pegs left, if unsolved
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
     legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
@@ -77,7 +78,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Clicks on two holes: the one with the jumping peg, then the one where it lands."""
+        """Two clicks make a jump: on the jumping peg, then on the hole where it lands."""
         names = {name: i for i, name in enumerate(self.action_names)}
         jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
 
@@ -89,7 +90,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell of the square around the board."""
+        """Meaning of the values of a cell of the observation, a square around the board."""
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
@@ -98,7 +99,7 @@ class PegSolitaire(PackedPuzzle):
         return Box(0, 2, (7, 7), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, "2"], action: Array) -> Move:
-        """Jump, if there are two pegs and a hole."""
+        """Jump, if the first two holes of the jump have pegs and the third is empty."""
         changed, before = (jnp.asarray(t)[action] for t in (_tables().changed, _tables().before))
         valid = _same(board & changed, before)
         moved = board ^ jnp.where(valid, changed, jnp.uint32(0))
@@ -133,9 +134,10 @@ class PegSolitaire(PackedPuzzle):
         return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
 
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
-        """Return the number of pegs to remove, one per jump; 32 more if there is no solution.
+        """Return the number of pegs to remove, one per jump; 32 more if proven unsolvable.
 
-        That is proven if a pagoda function, which no jump increases, is lower than at the goal.
+        No jump increases a pagoda function, so a board is unsolvable if one of these functions is
+        lower on it than at the goal.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
@@ -145,7 +147,7 @@ class PegSolitaire(PackedPuzzle):
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved; with `reward="pegs"`, minus the pegs if none can jump."""
+        """Return 1 when solved; with `reward="pegs"`, minus the number of pegs if none can jump."""
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
             return reward
@@ -155,7 +157,7 @@ class PegSolitaire(PackedPuzzle):
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Return the central game, or undo `scramble` random jumps from the goal.
 
-        Fewer jumps are undone if a board is reached in which none can be.
+        Fewer jumps are undone if the walk reaches a board in which no jump can be undone.
         """
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)

@@ -22,13 +22,14 @@ class Pattern(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Permutations:
-    """A puzzle whose turns permute coloured stickers."""
+    """Tables of a puzzle whose turns permute coloured stickers."""
 
     names: tuple[str, ...]  # action names
     source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
     inverse: np.ndarray  # int32 (actions,): inverse action
     goal: np.ndarray  # uint8 (stickers,): colours when solved
-    # Next sticker of the same piece, clockwise; the colours of both identify a sticker.
+    # Next sticker of the same piece, clockwise. The colours of a sticker and of the next sticker
+    # together identify the sticker.
     next_on_piece: np.ndarray  # int32 (stickers,)
     kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places
 
@@ -44,7 +45,7 @@ class Permutations:
 
     @functools.cached_property
     def group(self) -> groups.Chain:
-        """Group of all reachable boards; its `order` is their number."""
+        """Group of all reachable permutations; its `order` is the number of reachable boards."""
         return groups.chain(self.moves)
 
     @functools.cached_property
@@ -83,9 +84,9 @@ def _permutation(stickers: list, turned: dict) -> np.ndarray:
 def _with_powers(
     turns: list[tuple[str, np.ndarray]], half: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Return names, `source` and `inverse` of actions.
+    """Return the names, `source` and `inverse` of all actions.
 
-    They are each turn, its inverse and, with `half`, the turn made twice.
+    Each turn gives two actions, the turn and its inverse; with `half` also the turn made twice.
     """
     names, sources, inverse = [], [], []
     for name, source in turns:
@@ -225,6 +226,6 @@ def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Return the number of stickers on each sticker's piece, which identifies the piece's kind."""
+    """Return the number of stickers on each sticker's piece; it differs between kinds of pieces."""
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

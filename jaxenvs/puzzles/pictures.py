@@ -13,11 +13,12 @@ from jaxtyping import Array, Integer, UInt8
 from . import permutations
 from .sprites import CUBE, NIGHT
 
-BACK, PLASTIC, FIRST = range(3)  # labels of a point: background, plastic, first sticker
-FINE = 2  # points per side of a pixel
+BACK, PLASTIC, FIRST = range(3)  # labels: background, plastic between stickers, first sticker
+FINE = 2  # number of points along each side of a pixel
 BLACK = (6, 7, 10)
 SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # brightness of a cube's faces
-EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))  # view directions: onto U F R, and onto D B L
+# Directions from the cube to the eye; the first eye sees U, F and R, the second D, B and L.
+EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))
 REACH = 1.72  # radius of a projected cube
 FACES = np.array(list(permutations.FACES.values()), np.float64)  # outward normal, right and down
 
@@ -107,11 +108,11 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return the labels of a face: nine triangles, where a tip belongs to the axial sticker."""
+    """Return the labels of a face of nine triangles; a tip has the label of its axial sticker."""
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # the corner of a tip or an axial sticker
-    edge = np.argmin(whole, axis=0)  # the corner opposite an edge sticker
+    nearest = np.argmax(whole, axis=0)  # corner of the face where a tip or an axial sticker is
+    edge = np.argmin(whole, axis=0)  # corner opposite an edge sticker
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
@@ -159,7 +160,10 @@ def _facelets(size: int) -> np.ndarray:
 
 
 def _cap(face: int, height: float) -> np.ndarray:
-    """Return the corners of the cut below a face, as seen from that face, (1, 4, 3)."""
+    """Return the corners of the square between a turning layer and the rest of the cube.
+
+    They are counter-clockwise as seen from `face`, (1, 4, 3).
+    """
     normal, right, down = FACES[face]
     corners = (-right - down, -right + down, right + down, right - down)
     return np.array([[height * normal + corner for corner in corners]])

@@ -32,7 +32,7 @@ class Move(NamedTuple):
 
 
 class Predecessors(NamedTuple):
-    """Boards from which one action leads to a given board; an action may occur several times."""
+    """Boards from which one action leads to a given board; several may have the same action."""
 
     board: PyTree[Array]
     action: Int32[Array, " predecessors"]
@@ -59,9 +59,10 @@ class PuzzleState(State):
 class Puzzle(Env):
     """Base of deterministic, fully known puzzles, in which only actions change the board.
 
-    A puzzle defines the abstract methods, `observation_space` and `atlas`; `tiles` unless the
-    observation is the matrix of its sprites; and where they exist `inverse` or `predecessors`,
-    `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, `characters` or `text` with a `legend`.
+    A subclass defines the abstract methods, `observation_space` and `atlas`. It defines `tiles`
+    unless the observation is a matrix of sprite indices. The others are optional: `inverse` or
+    `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, and `characters` or
+    `text` with a `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
@@ -69,7 +70,7 @@ class Puzzle(Env):
     unit_cost: ClassVar[bool] = True  # whether every action costs 1
     steps_limit: ClassVar[int] = 200  # default time limit, steps
     fully_observed: ClassVar[bool] = True
-    legend: ClassVar[str] = "The board"  # describes `text`, without the final colon
+    legend: ClassVar[str] = "The board"  # line above `text` in descriptions, without colon
     characters: ClassVar[str] = ""  # character of each value of the observation, for `text`
 
     # Defined by subclasses.
@@ -122,12 +123,12 @@ class Puzzle(Env):
 
     @eager.compiled
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
-        """Return a lower bound of the cost to a goal; 0 at a goal."""
+        """Return a lower bound of the cost from the board to a goal; 0 at a goal."""
         return jnp.zeros((), jnp.float32)
 
     @eager.compiled
     def goal(self, instance: Any) -> Any:
-        """Return the only solved board, which bidirectional search needs."""
+        """Return the solved board, if there is only one; bidirectional search needs it."""
         raise NotImplementedError(f"{self.name} has no single goal")
 
     @eager.compiled

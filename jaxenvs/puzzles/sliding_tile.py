@@ -68,7 +68,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def controls(self) -> Controls:
-        """Arrows move the blank."""
+        """Arrow keys move the blank."""
         rows = by_name(self.action_names)
         return Controls(tuple(row._replace(name=f"blank {row.name}") for row in rows))
 
@@ -79,7 +79,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property
@@ -93,7 +93,7 @@ class SlidingTile(PackedPuzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # Arithmetic instead of a lookup table, whose gather would be a separate kernel.
+        # Arithmetic instead of a lookup table: the table's gather would be a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -112,7 +112,7 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        for i in range(1, len(goal)):  # XLA fuses this, unlike a reduction, with its consumer
+        for i in range(1, len(goal)):  # unlike a reduction, XLA fuses this loop with its consumer
             wrong |= board[i] ^ goal[i]
         return wrong == 0
 
@@ -131,7 +131,10 @@ class SlidingTile(PackedPuzzle):
         return self.numbers(board).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """Return the Manhattan distance plus two moves per tile that must leave its line."""
+        """Return the Manhattan distance plus two moves for each tile that must leave its line.
+
+        A tile must leave its row or column to let another one pass (linear conflict).
+        """
         tables, n = _tables(self.size), self.size
         at = self.numbers(board).astype(jnp.int32) + np.arange(n * n, dtype=np.int32) * (n * n)
         rows = jnp.asarray(tables.row_codes)[at].reshape(n, n).sum(axis=1, dtype=jnp.int32)
@@ -162,10 +165,10 @@ class SlidingTile(PackedPuzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """Draw a uniform solvable board as a product of exchanges.
 
-        The number of exchanges gives the parity of the permutation; if a board with the blank in
-        this cell would be unsolvable, tiles 1 and 2 are exchanged. Each bit field of the packed
-        board is computed separately, by arithmetic that sends its cell index through the exchanges.
-        XLA thus compiles one kernel, without an array of cells in memory.
+        The number of exchanges gives the parity of the permutation. If the board with this parity
+        and this cell of the blank is unsolvable, tiles 1 and 2 are exchanged. For each bit field of
+        the packed board, arithmetic follows the index of its cell through all exchanges; XLA thus
+        compiles one kernel, without an array of cells in memory.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -173,10 +176,10 @@ class SlidingTile(PackedPuzzle):
             other = below(hashed(key, last), last + 1)
             others.append(other)
             odd ^= other != last
-        blank = jnp.int32(0)  # becomes the cell of the blank, by the exchanges in reverse
+        blank = jnp.int32(0)  # cell of the blank: follow number 0 through the exchanges in reverse
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # Moving the blank from first to last is a cycle of all numbers: `cells - 1` exchanges.
+        # The goal has the blank last, not first: a cycle of all numbers, or `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -242,13 +245,13 @@ class SlidingTile(PackedPuzzle):
         cell = jnp.int32(0)
         for i in range(len(tables.goal)):
             word = board[i]
-            zero = ~(((word & low) + low) | word) & high  # the highest bit of a field of zeros
+            zero = ~(((word & low) + low) | word) & high  # the top bit of the blank's field
             below_it = jnp.where(zero == 0, 0, lax.population_count(zero - 1)).astype(jnp.int32)
             cell += jnp.where(zero == 0, 0, below_it // tables.bits + i * tables.per_word)
         return cell
 
 
-_MANHATTAN_BITS = 8  # low bits of a line's code: the Manhattan distance of its tiles
+_MANHATTAN_BITS = 8  # number of low bits of a row's code, for the Manhattan distance of its tiles
 
 
 class _Tables(NamedTuple):
@@ -261,10 +264,12 @@ class _Tables(NamedTuple):
     high: int  # the highest bit of each cell
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,): contribution of a number in a cell to its line's code.
+    # int32 (cells * numbers,): summand of a number in a cell in the code of the cell's row or
+    # column, see `_line_codes`; the index is cell * numbers + number.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): extra moves for each code of a line
+    # uint8 ((size + 1) ** size,): moves beyond the Manhattan distance, by code of a row or column.
+    conflicts: np.ndarray
 
 
 @functools.lru_cache
@@ -289,10 +294,11 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the contributions to the codes of rows and columns, by cell and number.
+    """Return the summand of each number in each cell in the codes of the cell's row and column.
 
-    A line's code has a digit per cell: 1 + the number's place in this line, 0 for a number of
-    another line. Codes of rows also contain the Manhattan distance in their low bits.
+    A code of a line (row or column) has a digit in base `n + 1` for each cell: 1 + the goal place
+    in this line of the number there, or 0 if the number belongs in another line. The codes are
+    shifted up by `_MANHATTAN_BITS`; below them, row codes have the Manhattan distance of the tiles.
     """
     cell, number = np.divmod(np.arange(n**4), n * n)
     row, column = np.divmod(cell, n)
@@ -308,12 +314,12 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 def _conflicts(n: int) -> np.ndarray:
     """Return the moves beyond the Manhattan distance for each code of a line.
 
-    They are twice the number of tiles that must leave the line. The tiles that may stay are the
-    longest increasing subsequence of places.
+    They are twice the number of tiles that must leave the line to let others pass. The tiles that
+    may stay are the longest increasing subsequence of goal places.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest subsequence up to a place
+    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest length up to each place
     for digit in digits:
         for place in range(n, 0, -1):
             ends_here = np.where(digit == place, longest[place - 1] + 1, 0)
@@ -322,7 +328,7 @@ def _conflicts(n: int) -> np.ndarray:
 
 
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
-    """Return whether the permutation's parity matches the blank's distance to its place."""
+    """Return whether the permutation is even or odd like the blank's distance to its place."""
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)
     inversions = sum(int((tiles[i] > tiles[i + 1 :]).sum()) for i in range(n * n))
@@ -335,7 +341,7 @@ def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
 
 
 def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """Return `words[index]` by selections: XLA fuses these with their consumers, not a gather."""
+    """Return `words[index]` by selections; unlike a gather, XLA fuses them with their consumers."""
     entry = words[0]
     for i in range(1, words.shape[0]):
         entry = jnp.where(index == i, words[i], entry)

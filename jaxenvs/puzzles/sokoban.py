@@ -85,7 +85,7 @@ class Sokoban(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
@@ -95,7 +95,7 @@ class Sokoban(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The directions."""
+        """Names of the four directions."""
         return DIRECTIONS
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -131,7 +131,7 @@ class Sokoban(Puzzle):
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
-        ahead = player + delta  # inside the field, because the border is wall
+        ahead = player + delta  # index in range, because the border is wall
         behind = (ahead + delta).clip(0, instance.size - 1)
         pushes = _at(boxes, ahead)
         stuck = (instance[behind] == WALL) | _at(boxes, behind)
@@ -144,7 +144,11 @@ class Sokoban(Puzzle):
         return Move(after, jnp.ones((), jnp.float32), valid)
 
     def predecessors(self, instance: UInt8[Array, " cells"], board: Stock) -> Predecessors:
-        """Return the boards before a step without a push (0 to 3) and with a push (4 to 7)."""
+        """Return the possible boards before a step of the player.
+
+        Entries 0 to 3 are for steps up, right, down and left without a push, 4 to 7 for the same
+        steps with a push.
+        """
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
 
         def before(number: Array) -> tuple[Stock, Array]:
@@ -263,7 +267,7 @@ def _replaced(
 ) -> Int32[Array, " boxes"]:
     """Move the box at `old` to the free cell `new` and keep the cells in ascending order.
 
-    The entries between the two places shift by one.
+    The entries between the old and the new place of the box in the array shift by one.
     """
     place = np.arange(boxes.shape[0], dtype=np.int32)
     out = (boxes < old).sum(dtype=jnp.int32)

@@ -22,7 +22,7 @@ DEAD, WALL = 254, 255  # push distances of cells from which no pushes lead to a 
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
 PLAYS = 8  # number of candidate levels that `draw` generates to return the best
 LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
-# First counter of the hashes that give the random numbers for each purpose.
+# Hash counter at which the random numbers for each purpose start, so that they never overlap.
 _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
@@ -77,13 +77,16 @@ def push_distances(
 def flooded(
     free: UInt32[Array, " rows"], start: UInt32[Array, " rows"], turns: int
 ) -> UInt32[Array, " rows"]:
-    """Return the cells that can be reached from `start` with at most `turns` changes of row.
+    """Return the cells of `free` that can be reached from `start` with at most `turns` row changes.
 
     Each uint32 is one row of the map, with one bit per column.
     """
 
     def along(reach: Array) -> Array:
-        """Fill each row up to the next obstacles: 1 + 2 + 4 + 8 = 15 cells to both sides."""
+        """Extend the reached cells along each row to the next obstacles.
+
+        Four doubling steps reach 1 + 2 + 4 + 8 = 15 cells to each side, a whole row.
+        """
         left = right = reach
         room_left = room_right = free
         for width in (1, 2, 4, 8):
@@ -192,7 +195,8 @@ def _reflected(position: Array, count: int) -> Array:
 def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
     """Return the cells from which a box could be pulled in each direction.
 
-    Such a cell and the next two cells in the direction are in the mask.
+    From such a cell, `cells` contains the cell and the next two in the direction: for the box after
+    the pull, and for the player before and after it.
     """
     return jnp.stack(
         [cells & jnp.roll(cells, -d) & jnp.roll(cells, -2 * d) for d in _deltas(cells)]
@@ -226,7 +230,7 @@ def _targets(
     first: Int32[Array, ""],
     boxes: int,
 ) -> Int32[Array, " {boxes}"]:
-    """Choose distinct cells of the mask in addition to `first`, preferring the `better` ones."""
+    """Return `first` and random other cells of the mask, all distinct, `better` ones first."""
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))
     index = np.arange(mask.size, dtype=np.int32)
@@ -248,7 +252,7 @@ def _among(cells: Int32[Array, " count"], size: int) -> Bool[Array, " {size}"]:
 def _reach(
     floor: UInt32[Array, " size"], boxes: Int32[Array, " boxes"], player: Int32[Array, ""]
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
-    """Return the free cells and those that the player can walk to, one uint32 per row.
+    """Return the free cells, and the cells that the player can walk to; one uint32 per row each.
 
     Cells that need more than `size` changes of row may be missing; all returned ones are reachable.
     """

@@ -197,8 +197,8 @@ def lights(tile_size: int) -> np.ndarray:
 def hanoi(tile_size: int, disks: int) -> np.ndarray:
     """Return nothing, a pole, the base, and for each disk, from the smallest, four sprites.
 
-    They are left end, middle, right end, and a disk of one tile. The ends of every other disk fill
-    half a tile.
+    The four are left end, middle, right end, and a disk of one tile. The ends of every other disk
+    fill half a tile.
     """
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [

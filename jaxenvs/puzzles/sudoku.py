@@ -30,9 +30,10 @@ CELLS = 81
 ALL = np.uint32(0x1FF)  # bit mask of all nine digits
 LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
-# A full grid: each row is the one above shifted by three, and each band by one more.
+# A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # tile offset in every other box
+# Offset of the tiles in each cell: 19 in every other box, whose ground has another colour.
+GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 
@@ -66,7 +67,7 @@ class Sudoku(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of a cell."""
+        """Meaning of the values of a cell of the observation."""
         return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property
@@ -137,7 +138,10 @@ class Sudoku(Puzzle):
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Erase one placed digit; guided: only from a cell that the rules would have chosen."""
+        """Return the boards with one placed digit erased.
+
+        With `guided`, only if the rules would then choose the erased cell.
+        """
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
         actions = jnp.maximum(digits if self.guided else 9 * cells + digits, 0)
@@ -194,7 +198,10 @@ class Sudoku(Puzzle):
         return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
-        """Return 0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""
+        """Return the tile of each cell: 0 empty, 1 to 9 placed, 10 to 18 given.
+
+        Cells of every other 3x3 box have 19 more: the same sprites on another ground.
+        """
         given = 9 * state.instance.astype(jnp.int32)
         return state.board.astype(jnp.int32) + given + GROUND
 

@@ -29,7 +29,7 @@ class TopSpin(Puzzle):
         `window` tokens. With `moves="window"` the ring does not turn: action a reverses `window`
         tokens from place a on, around the ring.
     Observation: uint8 (size,), tokens from 0 in the order of the ring.
-    Reward: 1 when every token i is in place i. Episode ends: then, or at the time limit.
+    Reward: 1 when every token i is in place i. Episode ends: when solved, or at the time limit.
     State: the board is the observation.
     """
 
@@ -59,7 +59,7 @@ class TopSpin(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn the ring and reverse the window."""
+        """Arrow keys turn the ring and reverse the window."""
         if self.moves != "ring":
             return super().controls
         turns = ("turn left", "left, a"), ("turn right", "right, d")
@@ -74,7 +74,7 @@ class TopSpin(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry."""
+        """Meaning of an entry of the observation."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"
@@ -133,9 +133,9 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        One is half the number of adjacent pairs whose tokens are not consecutive, since a reversal
-        changes two pairs. The other is the maximum over pattern databases, which store the exact
-        distances of a few consecutive tokens.
+        The first is half the number of adjacent pairs whose tokens are not consecutive, since a
+        reversal changes two pairs. The second is the maximum over pattern databases; each stores
+        the fewest moves that bring a few consecutive tokens to their places.
         """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
@@ -190,7 +190,8 @@ class TopSpin(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the ring along the edge of a rectangle, clockwise from the upper left corner.
 
-        0 nothing, 1 + the token, and `size` more for tokens in the turnstile of a turning ring.
+        Tiles: 0 nothing, 1 + i for token i, and 1 + size + i for token i in the turnstile, unless
+        the turnstile may be anywhere (`moves="window"`).
         """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")
@@ -218,7 +219,7 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Return the number of tokens of a pattern, limited by the size of its table."""
+    """Return the number of tokens per pattern database: at most 5, limited by `_TABLE`."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 

@@ -21,7 +21,7 @@ from ..core.struct import Struct, struct
 from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-MOST_CITIES = 32  # bits of `Tour.visited`
+MOST_CITIES = 32  # number of bits of `Tour.visited`
 GRID = 16  # tiles per side of the picture
 NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # tiles
 MARKS = ("", "visited", "here")
@@ -29,10 +29,10 @@ MARKS = ("", "visited", "here")
 
 @struct
 class Tour(Struct):
-    """Visited cities and the traveller's position, which is home at the start and the end."""
+    """Visited cities and the traveller's city, which is home (0) at the start and the end."""
 
     visited: UInt32[Array, ""]  # bit i: whether city i is visited; home always is
-    city: Int32[Array, ""]  # city of the traveller
+    city: Int32[Array, ""]  # city where the traveller is
 
 
 @register("Puzzle-TSP-10-v0", cities=10)
@@ -154,8 +154,8 @@ class TSP(Puzzle):
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
         """Return the length of a minimum spanning tree of home, the traveller and the cities left.
 
-        It is admissible, because the rest of the trip is a spanning tree, and consistent, because a
-        move and the tree after it form a spanning tree of the cities before it.
+        The heuristic is admissible, because the rest of the trip is a spanning tree. It is
+        consistent, because a move and the tree after the move span the cities before the move.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
@@ -211,7 +211,7 @@ class TSP(Puzzle):
         return "\n".join(rows)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Visit cities 1, 2, ... in this order."""
+        """Return the level and the actions that end it: cities 1, 2, ... in this order."""
         return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:

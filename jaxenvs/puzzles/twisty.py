@@ -22,7 +22,7 @@ from .permutations import Permutations
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 TURNS = ("quarter", "half")
-_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # index in the cube's colours of each Pyraminx colour
+_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # Pyraminx colours as indices into the cube's colours
 _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", "Y": "yellow"}
 
 
@@ -49,17 +49,17 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def group(self) -> groups.Chain:
-        """Group of all reachable boards; its `order` is their number."""
+        """Group of all reachable permutations; its `order` is the number of reachable boards."""
         return self.tables.group
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Face or vertex to turn: letter alone clockwise, ' anticlockwise, 2 by half a turn."""
+        """Face or vertex to turn, such as `U` clockwise, `U'` anticlockwise, `U2` half a turn."""
         return self.tables.names
 
     @property
     def controls(self) -> Controls:
-        """Letters turn clockwise, with Shift anticlockwise; digits make half turns."""
+        """Letter keys turn clockwise, with Shift anticlockwise; digits make half turns."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
@@ -132,7 +132,10 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the largest bound of the pattern databases: the exact distance of four pieces."""
+        """Return the largest bound of the pattern databases.
+
+        The bound of a database is the exact number of turns that solve its four pieces.
+        """
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
@@ -151,9 +154,9 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # XLA fuses this composition of indices into one GPU kernel. "promise_in_bounds" uses each
-        # index once; wrapping or clipping would use it twice, so the fused expression would double
-        # in every iteration of this loop.
+        # XLA fuses all gathers of this loop into one GPU kernel, in which each index is the
+        # expression of the gather before. "promise_in_bounds" uses an index once; wrapping or
+        # clipping would use it twice, so the fused expression would double in every iteration.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -267,7 +270,10 @@ class Cube(TwistyPuzzle):
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the bound of the pattern databases; 0 if the solved orientation is arbitrary."""
+        """Return the bound of the pattern databases, which assume a single solved board.
+
+        Return 0 if the solved cube may have any orientation.
+        """
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:

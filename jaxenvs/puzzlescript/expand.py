@@ -1,6 +1,6 @@
 """Expand source rules into rules with one direction, one movement and definite objects each.
 
-Order matters, because the rules of a group run in the order of the results.
+The order of the expanded rules matters: the rules of a group run in this order.
 """
 
 import itertools
@@ -11,7 +11,8 @@ from typing import NamedTuple
 from .names import Names
 from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
 
-# Absolute directions that ^ v < > parallel perpendicular mean in a rule of each direction.
+# For each direction of a rule: the absolute directions that ^, v, <, >, parallel and perpendicular
+# stand for, in this order.
 TURNED = {
     "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
     "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
@@ -54,7 +55,7 @@ def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
 
 
 def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
-    """Apply `change` to the cell at (row, column), if it exists."""
+    """Apply `change` to the cell at `place` = (row, column), if the row exists."""
     r, c = place
     if r >= len(rows):
         return rows
@@ -63,7 +64,7 @@ def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Ro
 
 
 def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
-    """Yield each cell with its (row, column)."""
+    """Yield ((row, column), cell) for each cell."""
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             yield (r, c), cell
@@ -73,7 +74,7 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """Return one rule per direction; only the first if the direction makes no difference."""
+    """Return one rule for each direction, or only the first if the direction has no effect."""
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
     is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
@@ -97,8 +98,7 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
 
-    As in PuzzleScript's engine, a pair on the right that follows a dropped one is kept without a
-    check.
+    As in PuzzleScript's engine, the pair after a dropped one on the right is always kept.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -116,7 +116,10 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def _needed(cell: Cell, names: Names) -> Cell:
-    """Return the pairs of a cell on the left without each `no X` implied by required objects."""
+    """Return the pairs of a cell on the left without each `no X` that its other pairs imply.
+
+    A required object implies that no other object of its layer is in the cell.
+    """
     layers: set[int] = set()
     objects = 0
     for modifier, name in cell:
@@ -139,7 +142,11 @@ def _needed(cell: Cell, names: Names) -> Cell:
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Make directions absolute, and mirror rules to the left and up."""
+    """Make directions absolute.
+
+    A rule with direction left or up becomes one with direction right or down and reversed rows,
+    unless it has an ellipsis.
+    """
     direction = rule.directions[0]
     turned: dict[str, str] = dict(zip(RELATIVE, TURNED[direction], strict=True))
     rule = both(rule, lambda cell: tuple((turned.get(m, m), name) for m, name in cell))
@@ -150,7 +157,7 @@ def _absolute(rule: Rule) -> Rule:
 
 
 def _with_objects(rule: Rule, names: Names) -> Rule:
-    """Replace aggregates by their objects: the first in place, the others at the end."""
+    """Replace each aggregate by its objects: the first in place, the others at the cell's end."""
 
     def change(cell: Cell) -> Cell:
         first, rest = [], []
@@ -173,11 +180,11 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
     return both(rule, change)
 
 
-# Step 8: modifiers for several movements.
+# Step 8: modifiers that stand for several movements.
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or a property, and the number of replaced places."""
+    """Replacement of a modifier or a property on the left, and the number of places replaced."""
 
     value: str
     times: int
@@ -185,7 +192,7 @@ class _Taken(NamedTuple):
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
-    """Return one rule per combination of movements if modifiers on the left allow several."""
+    """Return one rule for each combination of movements that the modifiers on the left allow."""
     done, waiting = [], deque([(rule, {}, {})])
     while waiting:
         current, pairs, modifiers = waiting.popleft()
@@ -213,7 +220,10 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace a pair's modifier in a cell of both sides, and count the replacements."""
+    """Replace the modifier of a pair by `to`, in the cell at `place` of both sides.
+
+    Returns the rule and the updated replacements of pairs and of modifiers.
+    """
 
     def change(cell: Cell) -> Cell:
         return tuple((to, each[1]) if each == pair else each for each in cell)
@@ -250,7 +260,11 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
-    """Return one rule per member of each property that cannot be kept as a property."""
+    """Return one rule for each member of a property that cannot stay a property.
+
+    That is a property whose members are on several layers, or that the right side of a cell has and
+    the left side does not.
+    """
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {
         name
@@ -293,7 +307,7 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
 
 
 def _named(name: str, member: str) -> Callable[[Cell], Cell]:
-    """Replace a property in a cell, except after `random`."""
+    """Return a function that replaces property `name` by `member` in a cell, not after `random`."""
     return lambda cell: tuple(
         (m, member) if each == name and m != "random" else (m, each) for m, each in cell
     )
@@ -312,7 +326,7 @@ def _properties(cell: Cell, names: Names) -> list[str]:
 
 
 def _none_of(cell: Cell, names: Names) -> Cell:
-    """Replace `no` of a property by `no` of each of its members."""
+    """Replace `no P` of a property P by `no X` for each of its members X."""
     pairs = []
     for modifier, name in cell:
         if modifier == "no" and names.is_property(name):
@@ -326,7 +340,10 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Mark objects that only the right side has as stationary, except in late rules."""
+    """Add `stationary` to new objects of the right side that have no modifier; not in late rules.
+
+    An object is new if the same cell on the left names nothing on its layer.
+    """
     if rule.late:
         return rule
 
@@ -345,7 +362,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Keep the last of equal rules in each sequence of rules of the same group."""
+    """Drop each rule that equals a later one of its group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

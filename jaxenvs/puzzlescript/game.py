@@ -43,17 +43,21 @@ LARGEST = 4_000_000  # maximum size of a source file, bytes
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """The tables of a game. Object o has bit o, and movement m of layer l has bit 5 l + m."""
+    """The tables of a game.
+
+    In masks of objects, the object with id o has bit o. In masks of movements, movement m of layer
+    l has bit 5 l + m.
+    """
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" for those without a value
-    objects: tuple[str, ...]  # name of each id; an object listed twice also has an unused id
+    objects: tuple[str, ...]  # name of each id; an object listed twice has an unused id, too
     sprites: tuple[Sprite, ...]  # sprite of each id
     layer_of: tuple[int, ...]  # collision layer of each id
     layers: int  # number of collision layers
     background: int  # id of the default background
     player: int  # mask of the player's objects
-    player_is_aggregate: bool  # whether the player is all objects of the mask in one cell
+    player_is_aggregate: bool  # whether a player is all of these objects in one cell
     main: Groups
     late: Groups
     wins: tuple[Win, ...]
@@ -118,7 +122,7 @@ class _Reading:
 
     @property
     def _readers(self) -> dict[str, Callable[[Line], None]]:
-        """Parsers of the other sections."""
+        """Parsers of the sections other than objects and levels."""
         return {
             "": self._read_option,
             "legend": self.names.read_legend,

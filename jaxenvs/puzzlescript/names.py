@@ -45,7 +45,7 @@ class Names:
         return name
 
     def members(self, name: str) -> tuple[str, ...]:
-        """Return the objects that a name stands for: all (aggregate) or one (property) of them."""
+        """Return the objects of a name: an aggregate means all of them, a property any one."""
         name = self.target(name)
         if name in self.sprites:
             return (name,)
@@ -73,7 +73,7 @@ class Names:
         return layers.pop() if len(layers) == 1 else None
 
     def number(self) -> None:
-        """Assign ids in the order of layers; an object listed twice keeps its last id."""
+        """Assign ids to objects in the order of layers; an object listed twice gets its last id."""
         for layer, names in enumerate(self.layers):
             for name in names:
                 self.ids[name], self.layer_of[name] = len(self.order), layer
@@ -122,7 +122,10 @@ class Names:
     # Parsing.
 
     def declare(self, name: str, line: int) -> bool:
-        """Record the line of a legend entry; if the name is taken, return False, with an error."""
+        """Record the line that defines a name.
+
+        If the name is taken, record an error and return False.
+        """
         if name in self:
             where = self.lines.get(name) or self.sprites[name].line
             self.problems.error(line, f"{name.upper()} is already defined in line {where}")
@@ -154,7 +157,7 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Add a legend entry whose members are known."""
+        """Add a legend entry: a synonym, or an aggregate or property of the given names."""
         if not given or not self.declare(name, line):
             return
         if not joins:

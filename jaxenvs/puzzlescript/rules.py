@@ -28,10 +28,10 @@ Row = tuple[Cell, ...]
 
 
 class Rule(NamedTuple):
-    """A rule; `right` is () if it only has commands."""
+    """A rule as written; `right` is () if the rule has only commands on the right."""
 
     line: int
-    group: int  # rules of one group run together
+    group: int  # number of the group of rules that run together
     directions: tuple[str, ...]
     left: tuple[Row, ...]
     right: tuple[Row, ...]
@@ -54,7 +54,7 @@ class Reader:
         self.names = names
         self.problems: Problems = names.problems
         self.rules: list[Rule] = []
-        self.loops: list[tuple[int, str]] = []  # line and "startloop" or "endloop"
+        self.loops: list[tuple[int, str]] = []  # (line, "startloop" or "endloop")
 
     def read(self, line: Line) -> None:
         """Parse a line; record an error if it is not a rule."""
@@ -94,7 +94,7 @@ class Reader:
         return rule, words[start:]
 
     def _joined(self, words: list[str], line: int) -> int:
-        """Return the group of a rule that starts with `+`."""
+        """Return the group of the previous rule, which a rule that starts with `+` joins."""
         if words[0] != "+" or words.count("+") > 1:
             self.problems.error(line, "write `+` once, at the start of a rule")
         if not self.rules:
@@ -113,7 +113,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule; if its sides do not match, return None and record why."""
+        """Return the rule with its sides; if they do not match, return None and record why."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")
@@ -136,7 +136,7 @@ class Sides:
 
     def __init__(self, names: Names, rule: Rule, line: Line) -> None:
         self.names, self.rule, self.line = names, rule, line
-        self.rows: tuple[list[Row], list[Row]] = ([], [])  # left and right
+        self.rows: tuple[list[Row], list[Row]] = ([], [])  # rows of the left and of the right side
         self.commands: list[tuple[str, ...]] = []
         self.is_right = False  # whether the arrow has been read
         self.row: list[Cell] | None = None  # current row; None outside of brackets
@@ -156,7 +156,7 @@ class Sides:
         return True
 
     def _read_word(self, word: str) -> bool:
-        """Parse a word that is not a command; return False if the rule is over."""
+        """Parse a word that is not a command; return False if the rule cannot be parsed further."""
         if word in ("[", "->"):
             return self._opened(word)
         if self.row is None:

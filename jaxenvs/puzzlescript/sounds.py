@@ -40,14 +40,14 @@ def check(line: Line, names: Names) -> None:
 
 
 def _event(event: str, rest: list[str]) -> str:
-    """Return the error in `EVENT SEED`; "" if there is none."""
+    """Return a message about the error in a line `EVENT SEED`; "" if the line is correct."""
     if not rest or not rest[0].isdigit():
         return f"{event} needs a seed, a number such as 36772507"
     return f"nothing may follow the seed: {' '.join(rest[1:])!r}" if rest[1:] else ""
 
 
 def _object(name: str, rest: list[str], names: Names) -> str:
-    """Return the error in `OBJECT VERB [DIRECTION ...] SEED`; "" if there is none."""
+    """Return a message about the error in `OBJECT VERB [DIRECTION ...] SEED`; "" if correct."""
     if name not in names:
         events = f"{', '.join(EVENTS[: -len(SOUNDS)])}, sfx0 to sfx10"
         return f"{name.upper()} is neither an object nor a sound event ({events})"

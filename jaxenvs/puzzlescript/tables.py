@@ -13,15 +13,15 @@ MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell: masks of objects (oc, os, re) and movements (others)."""
+    """Effect of a rule on a cell. `oc`, `os`, `re` are masks of objects, the rest of movements."""
 
     oc: int = 0  # objects cleared
     os: int = 0  # objects set
     mc: int = 0  # movements cleared
     ms: int = 0  # movements set
-    ml: int = 0  # movements of whole layers, cleared before `ms` is set
-    re: int = 0  # objects, one of which is set at random
-    rd: int = 0  # movements of layers that get a random direction
+    ml: int = 0  # movements cleared on whole layers before `ms` is set
+    re: int = 0  # objects of which one, drawn at random, is set
+    rd: int = 0  # movements of the layers that get a random direction
 
 
 class Pattern(NamedTuple):
@@ -29,7 +29,7 @@ class Pattern(NamedTuple):
 
     op: int = 0  # objects present
     om: int = 0  # objects missing
-    any: tuple[int, ...] = ()  # masks; at least one object of each is present
+    any: tuple[int, ...] = ()  # masks; at least one object of each mask is present
     mp: int = 0  # movements present
     mm: int = 0  # movements missing
     replacement: Replacement | None = None  # None: the cell stays as it is
@@ -48,7 +48,7 @@ class TableRule(NamedTuple):
 
 
 class Win(NamedTuple):
-    """A win condition: all, some or no cells with objects of mask `x` have objects of `y`."""
+    """A win condition: all, some or no cells with objects of mask `x` also have objects of `y`."""
 
     kind: str  # all, some or no
     x: int
@@ -70,11 +70,11 @@ class Groups(NamedTuple):
     """Groups of rules in execution order."""
 
     rules: tuple[tuple[TableRule, ...], ...]
-    loops: tuple[tuple[int, int], ...]  # last and first group of each loop
+    loops: tuple[tuple[int, int], ...]  # (last, first) group of each loop
 
 
 def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
-    """Build the main and the late groups."""
+    """Build the groups of the main rules and of the late rules."""
     main: dict[int, list[TableRule]] = {}
     late: dict[int, list[TableRule]] = {}
     impossible: dict[int, str] = {}
@@ -164,7 +164,10 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis is alone between two cells, on both sides."""
+        """Return whether every ellipsis is alone between bars, with cells before and after it.
+
+        Records an error otherwise, and where both sides differ or a row has too many.
+        """
         rule, error = self.expanded, self.names.problems.error
         fine = True
         for (r, c), cell in places(rule.left):
@@ -191,9 +194,9 @@ class _Masks:
         return layer
 
     def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | str | None:
-        """Return the pattern of a cell, None for an ellipsis, or why it never matches.
+        """Return the pattern of a cell, None for an ellipsis, or the reason why it never matches.
 
-        The reason is "" if it was recorded as a warning.
+        The reason is "" if it has already been recorded as a warning.
         """
         if cell == ELLIPSIS:
             return None
@@ -210,7 +213,10 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
-        """Return the pattern of a cell, the name on each layer, and why it never matches, or ""."""
+        """Return a cell's pattern, the name that it has on each layer, and why it never matches.
+
+        The reason is "" if the cell can match.
+        """
         made, used, clash = Pattern(), dict[int, str](), ""
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
@@ -229,7 +235,7 @@ class _Masks:
         return made, used, clash
 
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
-        """Return the effect of the right side on a cell."""
+        """Return the effect of the cell `after` on the right side; None if nothing changes."""
         names = self.names
         new, seen, placed = Replacement(), {}, set()
         for modifier, name in after:
@@ -265,7 +271,7 @@ class _Masks:
         return mask
 
     def _placed(self, new: Replacement, modifier: str, name: str, layer: int) -> Replacement:
-        """Add an object of the right side, with its movement."""
+        """Add an object or a property of the right side, with its movement, to the effect `new`."""
         names, whole = self.names, ANY << BITS * layer
         if modifier:
             new = new._replace(ml=new.ml | whole)
@@ -285,7 +291,10 @@ class _Masks:
         seen: dict[int, str],
         placed: set[int],
     ) -> Replacement | None:
-        """Clear objects and movements that only the left side has; None if nothing changes."""
+        """Return `new` so that it also clears objects and movements that only the left side has.
+
+        None if nothing changes.
+        """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)
         if made.mp & ~new.ms:
@@ -300,7 +309,7 @@ class _Masks:
 
 
 def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: bool) -> Pattern:
-    """Add an object or a property that a cell must have."""
+    """Add an object or a property that a cell must have, and its movement, to the pattern."""
     made = made._replace(any=(*made.any, mask)) if is_property else made._replace(op=made.op | mask)
     if modifier == "stationary":
         return made._replace(mm=made.mm | ANY << BITS * layer)

@@ -47,7 +47,7 @@ class Problems:
             self.errors.append((line, message))
 
     def warn(self, line: int, message: str) -> None:
-        """Record a warning for a suspicious line that has no effect."""
+        """Record a warning for a suspicious line or part that is ignored."""
         if (line, message) not in self.warnings:
             self.warnings.append((line, message))
 
@@ -88,7 +88,8 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         first = pieces[0] if pieces else ""
         if section == "rules" and pieces and not comments.ended(raw, section):
-            # As in PuzzleScript's engine, a comment before a rule becomes part of it: an error.
+            # As in PuzzleScript's engine, a comment before a rule is not removed; its text becomes
+            # part of the rule, which is an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
     for name in SECTIONS:
@@ -127,14 +128,14 @@ class _Comments:
         self.problems, self.depth = problems, 0
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line is a message, in which parentheses are not comments."""
+        """Return whether a line is a message, in which parentheses are text, not comments."""
         pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int) -> list[str] | None:
         """Return the parts of a line outside of comments; None for a line with only a comment.
 
-        As in PuzzleScript's engine, a comment followed by spaces is a blank line.
+        As in PuzzleScript's engine, a line with only a comment and spaces after it is a blank line.
         """
         pieces, had_comment, last = [], self.depth > 0, ""
         for part in re.split(r"([()])", raw):

@@ -5,9 +5,9 @@ the cell in front, and the four neighbours of that cell, one of which is the age
 are read into two uint32, changed in registers by any number of rules, and written back together.
 
 Indexing beyond the grid follows xminigrid. A cell above or left of the grid is the one on the
-opposite side. Below and right of the grid there is nothing, and writes there are lost; an action
-reads the agent's own cell instead of a cell in front of it there. This matters only for an agent on
-the border, where no layout puts it.
+opposite side. A cell below or right of the grid is empty, and writes to it are lost; if the cell in
+front is such a cell, an action reads the agent's own cell instead. All this matters only for an
+agent on the border, where no layout puts it.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,8 @@ from .tiles import Kind
 _EACH_BYTE = np.uint32(0x01010101)
 _FLOORS = np.uint32(tiles.FLOOR) * _EACH_BYTE
 _LOW_BITS = np.uint32(0x7F7F7F7F)
-# The eight cells: up, right, down, left of the agent, then of the cell in front.
+# The eight cells that rules can change: above, right of, below and left of the agent, then above,
+# right of, below and left of the cell in front.
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
@@ -62,14 +63,17 @@ class Moment(NamedTuple):
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
     put: Bool[Array, ""]  # whether the action is `PUT`
-    in_front: UInt32[Array, ""]  # mask of the byte of the cell in front; 0 beyond the grid
+    in_front: UInt32[Array, ""]  # mask of the cell in front in `Scene.agent`; 0 beyond the grid
     front: UInt32[Array, ""]  # bit offset in `Scene.agent` of the cell in front
     back: UInt32[Array, ""]  # bit offset in `Scene.front` of the agent's cell
     beyond: Bool[Array, ""]  # whether the agent's cell counts as the one in front
 
 
 class Scene(NamedTuple):
-    """Tiles that rules can change; neighbours are up, right, down, left from the lowest byte."""
+    """Tiles that rules can change.
+
+    Four neighbours share a uint32: up, right, down, left from the lowest byte.
+    """
 
     agent: UInt32[Array, ""]  # neighbours of the agent
     front: UInt32[Array, ""]  # neighbours of the cell in front
@@ -155,8 +159,10 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
 def _around(
     row: Array, column: Array, direction: Array, height: int, width: int
 ) -> Int32[Array, "8"]:
-    """Return indices of the cells above, right of, below and left of the agent, then of the cell in
-    front; each cell beyond the grid has a different index."""
+    """Return row-major indices of the eight cells that rules can change, see `_NUMBER`.
+
+    Cells below or right of the grid get different indices after the last cell of the grid.
+    """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
     rows = jnp.where(rows < 0, rows + height, rows)
@@ -248,8 +254,11 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return where a rule or goal holds: masks of the neighbours of the agent and of the cell in
-    front, and a flag for the pocket."""
+    """Return where a rule or goal holds.
+
+    Returns a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
+    cell in front, and whether the rule or goal holds for the object in the pocket.
+    """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255
     sides = flags & 15
@@ -281,7 +290,8 @@ def _place_reached(
 ) -> Bool[Array, ""]:
     """Return whether a goal about one cell or the agent's position holds.
 
-    Rules may have changed that cell, but not the agent's own cell while it moves forward.
+    Rules may have changed the cell that `TILE_AT` names, but not the agent's own cell (for `ON`) in
+    a step forward.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)

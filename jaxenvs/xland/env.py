@@ -76,9 +76,9 @@ class XLand(GridWorld):
     Episode ends: when the goal is reached, at the time limit.
     """
 
-    layout: str = "R1"  # rooms: one, two, four, six or nine
+    layout: str = "R1"  # layout with 1, 2, 4, 6 or 9 rooms, such as "R4"
     size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # largest number of rules of a task; fewer make steps on a CPU faster
+    num_rules: int = 18  # largest number of rules of a task; a smaller one makes CPU steps faster
     num_tiles: int = 23  # largest number of tiles on the map at the start
     task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
     view_size: int = 5
@@ -111,8 +111,9 @@ class XLand(GridWorld):
         _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
-        """Return `params` (default: `default_params`) with this task, padded to `num_rules` rules
-        and `num_tiles` tiles.
+        """Return `params` (default: `default_params`) with this task as their ruleset.
+
+        The ruleset is padded to `num_rules` rules and `num_tiles` tiles.
 
         A ruleset with a leading axis gives params with that axis, for a batch of environments.
         Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
@@ -142,7 +143,7 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        place = [max(number, last) for number in pair]  # bounds of a goal's row and column or tile
+        place = [max(number, last) for number in pair]  # bounds of bytes for a tile or a position
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
             "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
@@ -178,16 +179,19 @@ class XLand(GridWorld):
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return trials under a part of the tasks of a set, see `sets.part`."""
+        """Return RL² trials whose tasks come from a part of a task set, see `sets.part`."""
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether the episode terminated, which only the goal does."""
+        """Return whether the episode terminated; only reaching the goal terminates it."""
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Pick up the target of the default task; None for another task."""
+        """Return a level with the default task's target ahead, and the action that picks it up.
+
+        None for another task.
+        """
         if self.task:
             return None
         grid = (

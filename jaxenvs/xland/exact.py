@@ -26,7 +26,7 @@ from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
 LANES, TASKS = 1024, 128  # number of lanes, and of tasks that each lane draws
-PILOT = 256  # number of tasks from which the number of words per task is estimated
+PILOT = 256  # number of tasks drawn to estimate the number of words per task
 SLACK = 4.0  # standard deviations by which a lane overlaps the next one
 FAR = 2048  # number of words, more than any task needs
 FULL = 624  # number of words in the state of CPython's generator
@@ -41,7 +41,7 @@ class WordDraws(NamedTuple):
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `randrange(bound)`: words are dropped until one is small enough."""
+        """Return `randrange(bound)`, which skips words until one is small enough."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
         shift = jax.lax.clz(bound)  # 32 - bound.bit_length()
 
@@ -68,7 +68,7 @@ class WordDraws(NamedTuple):
 
 
 class Stream:
-    """Stream of the 32-bit words of CPython's generator for a seed."""
+    """Stream of 32-bit words: the output of CPython's Mersenne Twister for a seed."""
 
     def __init__(self, seed: int) -> None:
         """Start with the state of `random.Random(seed)`."""
@@ -110,7 +110,10 @@ class Tree(NamedTuple):
 
 
 def drawn(rng: random.Random, recipe: Recipe) -> Tree:
-    """Draw a task as xminigrid's script does: the reference of `generator.generate`."""
+    """Draw a task as xminigrid's script does, in plain Python.
+
+    `generator.generate` is the same algorithm in JAX.
+    """
     number = rng.randint(0, 10)
     chain = [rng.choice(RIGHT if number == 0 else LEFT)]
     chain += [rng.choice(RIGHT)] if number >= FIRST_PAIR else []
@@ -148,7 +151,10 @@ def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: l
 
 
 def _unused(listed: tuple[Pair, ...], used: list[Pair]) -> list[Pair]:
-    """Return the unused tiles in the order of CPython's sets, on which the task sets depend."""
+    """Return the unused tiles in the order in which CPython iterates over a set.
+
+    The script draws from tiles in this order, so the task sets depend on it.
+    """
     return list(_AS_SET[listed] - set(used))
 
 
@@ -195,8 +201,10 @@ def _step(recipe: Recipe) -> int:
 
 
 def _hashes(rulesets: PackedRuleset) -> np.ndarray:
-    """Return a 64-bit hash of each goal and its rules. Among a million tasks, a collision has
-    probability 10^-7, and the checksums would reveal it."""
+    """Return a 64-bit hash of the goal and rules of each task.
+
+    Among a million tasks, a collision has probability 10^-7, and the checksums would reveal it.
+    """
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
     return (words * (2 * factors + 1)).sum(axis=1)
@@ -217,7 +225,7 @@ def _lanes(
 
 
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
-    """Return the script's tasks from the first word on, and the position after the last one."""
+    """Return the script's tasks from the first word on, and the position after the last task."""
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))
     begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
@@ -230,8 +238,9 @@ def _follow_chain(
 ) -> tuple[list[int], list[Tree], int]:
     """Follow the script's tasks from position 0.
 
-    Returns an index for each task, the tasks that were drawn one by one, and the position after the
-    last task. An index counts all tasks of the lanes first, then the tasks drawn one by one.
+    Returns the index of each task of the script, the tasks that were drawn one by one, and the
+    position after the last task. Indices count all tasks of the lanes first, then the tasks drawn
+    one by one.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)

@@ -81,9 +81,11 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
 def effects(
     env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
 ) -> Effects:
-    """Return the sentences of rules that fired and of a reached goal, and the changed cells.
+    """Return the sentences of a reached goal and of rules that fired, and the changed cells.
 
-    Empty if another action was played, or if `after` belongs to the next episode.
+    Sentences are given by their indices in `facts`: 0 is the goal, then the non-empty rules.
+    Empty if `action` does not lead from `before` to `after`: another action was played, or `after`
+    belongs to the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -92,7 +94,7 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    stated = np.flatnonzero(ruleset.rules)  # rules with a sentence; sentence 0 is the goal's
+    stated = np.flatnonzero(ruleset.rules)  # non-empty rules; the i-th has sentence 1 + i
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
     return Effects((0, *rules) if reached[-1] else tuple(rules), cells)
@@ -102,7 +104,10 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """Return states after the action and the first 0, 1, ... rules, and whether each wins."""
+    """Return the states after the action and the first 0, 1, ... rules, and whether each wins.
+
+    The leading axis is the number of rules that were applied.
+    """
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
 
@@ -118,7 +123,7 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
     scene, whole, task_seen = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
     sentences = [f"{sentence}." for sentence in _task(env, params)] if task_seen else [HIDDEN]
     sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
-    if whole or task_seen or env.obs == "heading":  # otherwise not in the observation
+    if whole or task_seen or env.obs == "heading":  # other observations lack the direction
         sentences.append(f"You face {HEADINGS[scene.direction]}.")
     objects = cells_of(scene, whole)
     below = tiles.name(objects.pop((0, 0)))

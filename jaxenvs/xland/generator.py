@@ -30,8 +30,8 @@ _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Types of goals and rules in the order of the script's numbers: one for a held object, five for an
-# object next to the agent, five for two adjacent objects.
+# Kinds of goals and rules in the order in which the script numbers them: one for a held object,
+# five for an object next to the agent, five for two adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -40,9 +40,9 @@ RULES = (
     Rule.HOLD, Rule.AGENT_NEAR, Rule.AGENT_UP, Rule.AGENT_DOWN, Rule.AGENT_LEFT, Rule.AGENT_RIGHT,
     Rule.NEAR, Rule.UP, Rule.DOWN, Rule.LEFT, Rule.RIGHT,
 )  # fmt: skip
-FIRST_PAIR = 6  # index of the first type of goals and rules that names two tiles
+FIRST_PAIR = 6  # index of the first kind in `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-CROWDED = 15  # number of used tiles from which CPython lists the unused ones in another order
+CROWDED = 15  # number of used tiles from which CPython's set of unused ones has another order
 
 _WORDS = 3  # number of uint32 that have one bit for each tile of a list
 _NONE = tiles.NOTHING
@@ -54,12 +54,15 @@ def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
 
 
-_IN_LIST = {"right": 0, "left": 1, "made": 2}  # index of a list in the tables below
+_IN_LIST = {"right": 0, "left": 1, "made": 2}  # index of each list in `_LISTED` and `_BIT`
 _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return bit masks, uint32 (tile byte, list, words): the bit of the tile's position, or 0."""
+    """Return bit masks, uint32 (tile byte, list, words).
+
+    Set is the bit at the tile's position in the list; the mask is 0 if the list lacks the tile.
+    """
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
         found[code, row, position] = code != _NONE
@@ -103,7 +106,10 @@ def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects
 
 @runtime_checkable
 class Draws(Protocol):
-    """Source of random numbers; methods read it at a position and also return the next position."""
+    """Source of random numbers.
+
+    Methods read the source at position `at`, and also return the position after the number.
+    """
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniform number in [0, bound)."""
@@ -141,14 +147,14 @@ class Drawn(NamedTuple):
     """Generated task."""
 
     ruleset: PackedRuleset
-    crowded: Bool[Array, ""]  # whether CROWDED or more tiles were used when another was drawn
-    end: Array  # position in the source after the task's random numbers
+    crowded: Bool[Array, ""]  # whether a tile was drawn while CROWDED or more tiles were used
+    end: Array  # position in the source of random numbers after the task
 
 
 class _Drawing(NamedTuple):
     """State of the generator within a task; `level` is the current depth in the tree."""
 
-    at: Array  # position in the source
+    at: Array  # position in the source of random numbers
     free: UInt32[Array, "lists words"]  # bit masks of the tiles that neither goal nor rules use
     chain: UInt8[Array, " chain"]  # tile bytes of this depth whose rules are not drawn yet
     waiting: Int32[Array, ""]  # number of tiles in `chain`
@@ -246,7 +252,7 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Take the last tile of this depth: put it on the map, or draw a rule that makes it."""
+    """Take the last tile in `chain`: put it on the map, or draw a rule that makes it."""
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
     rule, a, b, after = _rule(draws, at, made, it.free)
@@ -316,7 +322,7 @@ def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, A
 def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
     """Return the position of the set bit before which `number` bits are set.
 
-    Finds its uint32, then halves that five times.
+    Finds the uint32 that contains the bit, then the bit by binary search in five steps.
     """
     ends = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32), dtype=jnp.int32)
     which = (number >= ends[:-1]).sum(dtype=jnp.int32)
@@ -360,6 +366,9 @@ def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
 
 
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
-    """Append a value by comparing positions, which XLA vectorises better than a scatter."""
+    """Append a value if `when` is True; return the values and their number.
+
+    Compares the positions of all entries: XLA vectorises this better than a scatter.
+    """
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

@@ -20,9 +20,10 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-_AWAY, _IN_HAND = -1, -2  # places of an object; 0 to 3: on that side of the agent
+# Places of an object relative to the agent; 0 to 3 are the sides up, right, down, left.
+_AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # objects that rules can use up: a map has finitely many
+_ITEMS = _THINGS | {Kind.GOAL}  # kinds of which a map has finitely many, so rules can use them up
 
 Inventory = tuple[int, ...]  # tile bytes, sorted
 
@@ -30,8 +31,9 @@ Inventory = tuple[int, ...]  # tile bytes, sorted
 class Analysis(NamedTuple):
     """Conclusions from the inventory alone."""
 
-    winnable: bool | None  # False is a proof, True is not; None if unknown
-    # Shortest sequence of changes, in words, after which the task cannot be won; empty for none.
+    # False: proven unwinnable; True: winnable in the relaxation, which is no proof; None: unknown.
+    winnable: bool | None
+    # Shortest sequence of changes, as sentences, after which the task cannot be won; () for none.
     dead_end: tuple[str, ...]
     complete: bool  # whether all inventories were visited
 
@@ -67,7 +69,7 @@ class _Fate(NamedTuple):
     """Tiles that an object can become without other objects."""
 
     tiles: frozenset[int]
-    targets: frozenset[int]  # tiles that it can be in front of the agent at action `PUT`
+    targets: frozenset[int]  # tiles that the object can be when action `PUT` puts it in front
     wins: bool  # whether the object alone can reach the goal
 
 
@@ -155,7 +157,7 @@ class _Task:
         )
 
     def _changes(self, inventory: Inventory) -> Iterator[tuple[Inventory, str]]:
-        """Yield the inventories after one change, with the change in words."""
+        """Yield each inventory that one change leads to, and a sentence about the change."""
         for tile in set(inventory):
             for other in self.fate(tile).tiles - {tile}:
                 yield _changed(inventory, (tile,), (other,)), f"{_a(tile)} becomes {_a(other)}"
@@ -187,7 +189,7 @@ class _Task:
         return _Fate(frozenset(t for t, _ in seen), frozenset(targets), wins)
 
     def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield the outcomes of one action on an object: tile, where it is, whether that wins."""
+        """Yield the outcomes of one action on an object: its tile, its place, whether that wins."""
         if where == _IN_HAND:
             yield self._picked(tile)
             yield from (self._beside(tile, side, True) for side in _SIDES)
@@ -201,7 +203,10 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides of a walkable cell on which the tile can be, given the tile's walls."""
+        """Return the sides of a walkable cell on which the tile can be.
+
+        The cell cannot be on a side of the tile where the tile has a wall.
+        """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
 
@@ -221,7 +226,7 @@ class _Task:
         """Return the outcomes of action `PUT` when object `first` is in front of the agent and
         `second` is next to it: both tiles afterwards, and whether that wins.
 
-        Only outcomes in which a rule for two objects fires, or which win.
+        Includes only outcomes in which a rule for two objects fires or that win.
         """
         found = set()
         for target in self.fate(first).targets:

@@ -19,8 +19,9 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # parts of kind names in the order of `SIDES`
-# Each test with its arguments, for messages; the last two are for goals only.
+# Directions in the names of goals and rules (`AGENT_UP`), in the order of `SIDES`.
+_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")
+# Syntax of each test, for error messages; the last two tests are for goals only.
 TESTS = {
     "hold": "hold(a)",
     "near": "near(a, b) or near(a, agent)",
@@ -34,7 +35,7 @@ _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
 class _Test(NamedTuple):
-    """Condition of a goal or rule: the name of its kind, and the bytes that follow."""
+    """Condition of a goal or rule: the name of its kind, and the bytes that follow the kind."""
 
     kind: str
     numbers: tuple[int, ...]
@@ -135,7 +136,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # side of a or the agent where the other is
+    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test on this side
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 

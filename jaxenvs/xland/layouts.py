@@ -24,7 +24,7 @@ LARGEST = 127  # largest size: positions are int8
 
 
 class Doors(NamedTuple):
-    """Possible cells of a door: `cells` of them, down or to the right from (row, column)."""
+    """Possible cells of a door: a line of `cells` cells from (row, column) down or to the right."""
 
     row: int
     column: int
@@ -52,9 +52,9 @@ class Map(NamedTuple):
 
     grid: np.ndarray  # tile bytes without doors, uint8
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # index of the first cell where each door can be
-    step: np.ndarray  # difference of index from one such cell to the next
-    cells: np.ndarray  # number of such cells of each door
+    first: np.ndarray  # row-major index of the first cell where each door can be
+    step: np.ndarray  # index difference between successive cells where each door can be
+    cells: np.ndarray  # number of cells where each door can be
 
 
 def _one_room(size: int) -> Plan:
@@ -128,7 +128,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
     rank = distinct(lies, plan.free.size)
-    narrow = np.min_scalar_type(plan.grid.size - 1)  # index dtype with the fewest bytes
+    narrow = np.min_scalar_type(plan.grid.size - 1)  # narrowest dtype that holds every cell index
     free = jnp.asarray(plan.free.astype(narrow))
     door = plan.first + plan.step * below(at, plan.cells)
     index = jnp.concatenate([door.astype(narrow), free[rank[:-1]]])
@@ -153,9 +153,10 @@ def _put_together(
 def _put_one_by_one(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles by selections.
+    """Write tiles by one selection over the grid for each of them.
 
-    XLA fuses them with the later selection between this grid and the old one.
+    XLA fuses these selections with the one that a reset makes later, between the new grid and the
+    old one.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):

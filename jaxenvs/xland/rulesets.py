@@ -54,9 +54,10 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Flags in the highest byte of packed rules and goals. Bits 0 to 3: up, right, down, left.
-BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: also on `put down`
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # whole flags byte of goals that test one cell
+# Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the sides (up, right, down,
+# left) on which the other tile may be.
+BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: `put down` triggers it, too
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # highest byte of goals that test one cell
 _ALL = 15
 
 
@@ -67,9 +68,9 @@ def _beside(test: int) -> tuple[int, ...]:
 class Form(NamedTuple):
     """Encoding of a kind of rule or goal."""
 
-    tiles: int  # number of tiles that it names, without the product
+    tiles: int  # number of tiles that the kind names, without the product
     flags: int  # highest byte of the packed uint32
-    place: bool = False  # whether it names a row and a column
+    place: bool = False  # whether the kind names a row and a column
 
 
 _AGENT_SIDES = tuple(Form(1, flags) for flags in _beside(BESIDE_AGENT | ON_PUT))
@@ -125,7 +126,10 @@ class Ruleset(Struct):
         return self.replace(rules=rules, init_tiles=init_tiles)
 
     def packed(self) -> "PackedRuleset":
-        """Return the form that steps read; tiles and colours above 15 lose their high bits."""
+        """Return the task in the form that steps read.
+
+        Tiles and colours above 15 lose their high bits.
+        """
         return PackedRuleset(
             goal=_packed_goal(self.goal),
             rules=_packed_rules(self.rules),
@@ -135,7 +139,7 @@ class Ruleset(Struct):
 
 @struct
 class PackedRuleset(Struct):
-    """Task as a step reads it: one uint32 for the goal and for each rule."""
+    """Task in the form that steps read: one uint32 for the goal and one for each rule."""
 
     # From the lowest byte: tile a, tile b (or row), product (or column), flags (`BESIDE_AGENT` to
     # `AGENT_AT`).
@@ -252,7 +256,7 @@ def _unpacked_goal(word: Any) -> Any:
 
 
 def _kind(forms: tuple[Form, ...], flags: Any) -> Any:
-    """Return the kinds with these flags."""
+    """Return the kinds (`Rule` or `Goal`) whose flags these are; the inverse of `_column`."""
     kinds = np.zeros(256, np.uint32)
     kinds[[form.flags for form in forms]] = np.arange(len(forms))
     return _module(flags).asarray(kinds)[flags.astype(np.int32)]

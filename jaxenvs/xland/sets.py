@@ -93,7 +93,10 @@ SETS = {
 
 @struct
 class Benchmark(Struct):
-    """Set of tasks; a pytree, which jitted functions should take as an argument, not a constant."""
+    """Set of tasks, a pytree.
+
+    Pass it to jitted functions as an argument; a captured one becomes a constant of the program.
+    """
 
     rulesets: PackedRuleset  # tasks with leading axis (num_rulesets,)
 
@@ -242,8 +245,8 @@ def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
     """Read the tasks of a file; return None if it is missing, damaged or has other tasks.
 
-    A file contains goals, rules and initial tiles as in memory, so any file of the right size can
-    be read; the checksums decide.
+    A file contains the bytes of goals, rules and initial tiles as they are in memory. Any file of
+    the right size can thus be read, and only the checksums tell whether it has the right tasks.
     """
     rows = wanted.num_rulesets
     sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]

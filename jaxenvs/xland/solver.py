@@ -21,10 +21,11 @@ from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, PackedRuleset, Ruleset
 from .state import Action, Level, XLandState
 from .tiles import Kind
 
-NUM_RULES = 18  # rulesets are padded to this size, so that most share one compiled program
+NUM_RULES = 18  # number of rules to which rulesets are padded; most then share a compiled program
 LEVELS_OF_RULES = 4  # depth of the trees of rules that the estimate takes into account
 WEIGHT = 2.0  # weight of the estimate in A*
-# Steps in the estimate for a rule whose inputs do not exist yet (pair, single), and for carrying.
+# Numbers of steps that the estimate adds: for a rule on two tiles of which one or both are missing,
+# for a rule on one missing tile, and for carrying an object to another one.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
 _WON = 1 << 18  # flag in `_Board.agent`: a bit that `XLandState.agent` does not use
 
@@ -164,8 +165,8 @@ class _Facts(NamedTuple):
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
     tiles: UInt32[Array, "facts 2"]  # tile bytes; 0 for none
-    away: Float32[Array, "facts 2"]  # agent's steps to the nearest such tile; infinite for none
-    apart: Float32[Array, " facts"]  # steps between these two tiles
+    away: Float32[Array, "facts 2"]  # agent's steps to the nearest such tile, or infinity
+    apart: Float32[Array, " facts"]  # steps between the two tiles of each fact
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -185,7 +186,10 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 
 
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Return a lower bound: the agent must get within two cells of a goal tile no rule makes."""
+    """Return a lower bound of the steps to the goal, at least 1 unless the task is won.
+
+    A goal tile that no rule makes must be on the map; the agent must get within two cells of it.
+    """
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
     counts = (facts.tiles[0] != 0) & ~is_made & (facts.flags[0] >= BESIDE_AGENT)
@@ -194,7 +198,7 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Estimate the steps as if each rule were carried out alone; infinite if that is impossible."""
+    """Estimate the steps to the goal, as if each rule were carried out alone; can be infinite."""
     facts = _facts(ruleset, board)
     pair = (facts.flags & BESIDE_TILE) != 0
     first, second = facts.away[:, 0], jnp.where(pair, facts.away[:, 1], 0.0)
@@ -203,7 +207,8 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # Steps to make each named tile that is missing; the goal makes none.
+    # Which rules make each tile that the goal or a rule names. Each iteration below estimates the
+    # costs of missing tiles from the costs of the rules that make them.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

@@ -81,7 +81,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a sprite; bytes of `NUM_CODES` or more have the last one."""
+        """Return the index of a sprite; tile bytes of `NUM_CODES` or more get the last sprite."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

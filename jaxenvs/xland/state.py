@@ -26,7 +26,7 @@ class Action(IntEnum):
 
 @struct
 class XLandParams(Params):
-    """Params of a rule world; with a leading axis, each environment has a separate task."""
+    """Params of a rule world; a leading axis gives each environment of a batch a separate task."""
 
     # The task; set it by `env.params_for(ruleset)`, which checks it.
     ruleset: PackedRuleset
@@ -43,7 +43,7 @@ class XLandState(AgentState):
 
     @property
     def facing(self) -> Int32[Array, "*batch"]:
-        """Direction of the agent: 0 right, 1 down, 2 left, 3 up."""
+        """Direction of the agent in MiniGrid's numbers: 0 right, 1 down, 2 left, 3 up."""
         return (self.direction + 3) & 3
 
     @property

@@ -33,7 +33,7 @@ class TrialParams(Struct):
 
     @property
     def max_steps_in_episode(self) -> Any:
-        """Time limit of an inner episode."""
+        """Time limit of the wrapped environment's episodes, not of a trial."""
         return self.env.max_steps_in_episode
 
 
@@ -47,7 +47,7 @@ class TrialLevel(Struct):
 
 @struct
 class TrialState(Struct):
-    """Inner state and progress of the trial."""
+    """State of the wrapped environment, and progress of the trial."""
 
     time: Int32[Array, ""]  # steps since the trial began
     env: Any
@@ -72,7 +72,7 @@ class Trials(Wrapper):
     steps: int = 0  # steps per trial; 0: no limit
     num_tasks: int = 1  # number of tasks in the params
     task_set: str = ""  # task set of the default params; "": `num_tasks` copies of the default task
-    part: tuple[float, float] = (0.0, 1.0)  # start and end of the part, see `sets.part`
+    part: tuple[float, float] = (0.0, 1.0)  # start and end of the part of the set, see `sets.part`
 
     task_sets = ()  # there are no trials of trials
 
@@ -89,7 +89,7 @@ class Trials(Wrapper):
 
     @property
     def episode_is(self) -> str:
-        """Description of an outer episode, for reports of results."""
+        """Name of an episode of this wrapper in result reports, such as `trial of 10 episodes`."""
         unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
         return f"trial of {unit}"
 
@@ -119,19 +119,19 @@ class Trials(Wrapper):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """False: the task and the number of the episode are hidden."""
+        """False: the observation shows neither the task nor the index of the episode."""
         return False
 
     def inner(self, state: TrialState) -> Any:
-        """Return the inner state."""
+        """Return the state of the wrapped environment."""
         return state.env
 
     def inner_params(self, params: TrialParams | None) -> Any:
-        """Return the inner params with the first task; see `params_of`."""
+        """Return the wrapped environment's params with the first task; see `params_of`."""
         return None if params is None else self.params_of(jnp.int32(0), params)
 
     def params_of(self, task: ArrayLike, params: TrialParams | None) -> Any:
-        """Return the inner params with the task whose index is `task`."""
+        """Return the wrapped environment's params with the task whose index is `task`."""
         given = self.default_params if params is None else params
         ruleset = jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], given.tasks)
         return given.env.replace(ruleset=ruleset)
@@ -206,19 +206,19 @@ class Trials(Wrapper):
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
     def shortest_limit(self, params: TrialParams) -> int:
-        """Return `steps`; a trial without that limit is never truncated."""
+        """Return `steps`, the only limit that can truncate a trial; if 0, the largest int32."""
         return self.steps or np.iinfo(np.int32).max
 
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
-        """Return the inner observation."""
+        """Return the observation of the wrapped environment."""
         return self.env.observe(state.env, self.params_of(state.task, params))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether this step reached the goal; one such step makes the trial a success."""
+        """Return whether this step reached the goal; a trial succeeds if one of its steps does."""
         return step.info["trial"]["solved"]
 
     def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the inner facts and the number of the episode."""
+        """Return the facts of the wrapped environment, and the number of the episode."""
         inside = self.env.facts(state.env, self.params_of(state.task, params))
         number = int(state.episode) + 1
         if not self.episodes:
@@ -228,20 +228,20 @@ class Trials(Wrapper):
     def effects(
         self, before: TrialState, action: int, after: TrialState, params: Any = None
     ) -> Effects:
-        """Return the inner effects, under the task of the trial."""
+        """Return the effects of a step of the wrapped environment under the trial's task."""
         inner = self.params_of(before.task, params)
         return self.env.effects(before.env, action, after.env, inner)
 
     def describe(self, state: TrialState, params: Any = None) -> str:
-        """Describe the inner state."""
+        """Describe the state of the wrapped environment."""
         return self.env.describe(state.env, self.params_of(state.task, params))
 
 
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # This may run while JAX traces a function. Drawing a set runs compiled programs, which needs a
-    # thread outside the trace.
+    # JAX may be tracing a function while this runs. Generating a set runs compiled programs; in the
+    # tracing thread they would become part of the trace, so a separate thread runs them.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)

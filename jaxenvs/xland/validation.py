@@ -19,12 +19,12 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """Pairs (tile, colour) at one place of each ruleset of a batch."""
+    """Pairs (tile, colour) that all rulesets of a batch name in one place, such as rule 3."""
 
-    what: str  # `its goal`, `rule 3`
+    what: str  # place in words, such as `its goal` or `rule 3`
     role: str
     pair: np.ndarray  # uint8 (rulesets, 2)
-    where: np.ndarray  # bool (rulesets,): whether the ruleset names a tile there
+    where: np.ndarray  # bool (rulesets,): whether each ruleset names a tile there
 
 
 def check(ruleset: Ruleset, size: int) -> None:

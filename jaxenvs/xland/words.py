@@ -8,7 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Relations by the last part of a kind's name; sides are sides of the grid.
+# Relations in words, by the last part of the name of a `Goal` or `Rule` (`AGENT_UP`: `UP`); sides
+# are sides of the grid, not of the agent.
 PLACES = {
     "NEAR": "next to",
     "UP": "directly above",
@@ -60,7 +61,7 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    if kind == Rule.HOLD:  # a held object cannot vanish: a pocket with floor in it is full
+    if kind == Rule.HOLD:  # no case for floor, which does not empty the pocket
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
     place = PLACES[kind.name.removeprefix("AGENT_")]
@@ -85,5 +86,5 @@ def _a(pair: Sequence[int]) -> str:
 
 
 def _some(name: str, count: int) -> str:
-    """`a red hex`, `2 red hexes`."""
+    """Return the name with its count: `a red hex`, `2 red hexes`."""
     return a(name) if count == 1 else f"{count} {name}{'es' if name.endswith('x') else 's'}"
