@@ -1,8 +1,9 @@
 """Count kernels and bytes in XLA's scheduled HLO text.
 
 On a GPU every instruction of a scheduled computation is one kernel launch, except those that only
-name data (bitcast, tuple). Bytes are counted by access: a gather or (dynamic) slice reads the slice, an in-place
-scatter or dynamic-update-slice writes the update, everything else moves whole arrays.
+name data (bitcast, tuple). Bytes are counted by access: a gather or (dynamic) slice reads the
+slice, an in-place scatter or dynamic-update-slice writes the update, everything else moves whole
+arrays.
 """
 
 import dataclasses
@@ -99,7 +100,7 @@ class Kernel:
     read: int
     op_names: frozenset[str]  # origins of the fused instructions in the traced program
     count: int = 1
-    dynamic: bool = False  # whether an enclosing loop has a number of trips unknown at compile time
+    dynamic: bool = False  # whether an enclosing loop has an unknown number of trips
     within: str = ""  # name of the computation that launches it
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
 

@@ -16,7 +16,7 @@ from jaxenvs.commands.parser import Parser
 
 from .contestants import DEFAULT, SOURCES, processor, versions
 
-Command = Callable[..., int]  # function of the command-line arguments, by default sys.argv
+Command = Callable[..., int]  # function of the command-line arguments (default: sys.argv)
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 
@@ -68,7 +68,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def dated(rows: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """Return figures with the date and the package versions that they depend on."""
+    """Return `rows` and `more` under a header with the date and the package versions."""
     return {"date": time.strftime("%Y-%m-%d"), "versions": versions(), **more, "rows": rows}
 
 
