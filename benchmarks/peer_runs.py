@@ -20,7 +20,7 @@ from jaxenvs.commands.parser import Parser
 
 from .harness import instrument
 
-SCRATCH = "runs/peers"  # folder for bench.json and bench.png of each run
+SCRATCH = "runs/peers"  # folder in which each run leaves bench.json and bench.png
 
 
 RUNS = {  # name of the JSON -> options of `jaxenvs bench`
@@ -34,7 +34,7 @@ RUNS = {  # name of the JSON -> options of `jaxenvs bench`
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-# Options that override the options in RUNS.
+# Options of a quick run; they come after those in RUNS and override them.
 QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 
