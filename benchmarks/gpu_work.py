@@ -75,7 +75,7 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-@functools.cache  # cached: the devices of two separate descriptions would differ
+@functools.cache  # cached, because each new description has other device objects
 def described(count: int, axis: str) -> Mesh:
     """Return a mesh of `count` H200s of one host that exist only as a description, to compile for.
 

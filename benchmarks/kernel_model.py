@@ -57,7 +57,7 @@ PRIOR = Coefficients(
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
 OUTLIER = 0.3  # error of the logarithm beyond which a kernel's influence on the fit falls
-CAP = 0.15  # largest weight of a kernel; weights are fractions of the program's time
+CAP = 0.15  # a kernel's weight grows with its fraction of the program's time up to this
 # Keys of predictions: fitted without the kernel's program, fitted without its family, former model.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # factor within which a prediction counts as correct

@@ -32,7 +32,7 @@ HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Return the total microseconds and the launches of each kernel, by name, of a profile."""
+    """Return total microseconds and launches on a profile's GPU streams, by kernel name."""
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:

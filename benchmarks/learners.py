@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-Returns over 16 seeds, and over 64 where seeds differ much:
+Returns over 16 seeds, and over 64 seeds for the setting whose seeds differ much:
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json

@@ -141,7 +141,7 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 
 
 def about(python: str | None) -> dict[str, Any]:
-    """Return the header of the results, with the package versions in `python`, the peers' one."""
+    """Return the header of the results; `python` is the peers' interpreter, asked for versions."""
     made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
         found = subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True)

@@ -1,7 +1,7 @@
 """Reference returns for the page of each id: random play and recorded runs.
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
-    python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
+    python -m jaxenvs.benchmarks.reference --ids Grid-v0   only these ids; others are kept
     python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
     python -m jaxenvs.benchmarks.reference --train 300000  PPO on ids without a recorded PPO run
     python -m jaxenvs.benchmarks.reference --retry 1000000  on ids where no run has learned

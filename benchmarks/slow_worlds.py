@@ -23,7 +23,7 @@ ITEMS = 16
 class SlowCartPole(gymnasium.Wrapper):
     """CartPole-v1 that sleeps `PAUSE` seconds in every step."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # of the class
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # class-wide
 
     def __init__(self, **_: Any) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))

@@ -32,7 +32,7 @@ from .results import CUT, DONE, FAILED, RUNNING
 
 COMMAND = "python -m jaxenvs.benchmarks.card"
 FILES = 8  # default limit on the files in --out, except for tiny runs
-START, END = 240.0, 15.0  # seconds: limit to query the device; reserve to end and record a job
+START, END = 240.0, 15.0  # seconds: limit for the device query; reserve for ending a job
 TINY = (0.5, 4.0)  # minutes of each job in a tiny run: estimate and limit
 LEFT = "left"  # state of a job that was not started
 AT_ONCE, CORES = 4, 4  # default: one job for each `CORES` cores, at most `AT_ONCE`

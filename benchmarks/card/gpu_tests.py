@@ -6,10 +6,10 @@ from typing import Any
 from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
-MARK = "mark.gpu"  # text that marks a file with such tests
+MARK = "mark.gpu"  # text that every file with GPU tests contains
 # Start of pytest's warning about modules that were imported before it started.
 IMPORTED = "Module already imported"
-LONGEST = 45.0  # longest test in seconds; if less time is left, no test starts
+LONGEST = 45.0  # seconds that a test may take; if fewer are left, no test starts
 # Limit on test processes: each needs GPU memory for its CUDA context and programs.
 MOST_WORKERS = 12
 

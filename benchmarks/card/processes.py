@@ -19,7 +19,7 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds that a job stops measuring before it would be killed
+MARGIN = 10.0  # seconds before its limit in which a job starts no further case
 OUTPUT = 40  # number of output lines, the last ones, kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
 OVERRUN = 124  # exit code of a process at its time limit, as in timeout(1)

@@ -102,7 +102,7 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Note that a package or the tests are missing here."""
+        """Note that `name` (a package, or the tests) is missing, and the reason or remedy."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason

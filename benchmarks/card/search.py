@@ -55,7 +55,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof of optimality, all in one table of nodes."""
+    """Solve Korf's hundred 15-puzzles with proof of optimality; all share one table of nodes."""
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
         work.measure(figures, id=FIFTEEN, batch_size=batch_size)

@@ -41,7 +41,7 @@ class Launch:
         return next(iter(named or present), "loop")
 
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Return the instructions with `opcode` that reach a result without passing another one."""
+        """Return the last instructions with `opcode` on each way to a result."""
         found, seen = [], set()
         pending = [result.name for result in self.results]
         while pending:
@@ -56,7 +56,7 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction itself, or the one below its chain of bitcasts and reshapes."""
+        """Follow bitcasts and reshapes from an instruction to the one that computes the value."""
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction

@@ -129,9 +129,9 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (mask, index): the lanes that read the operand, not padding, and where.
+    """Return a mask of the lanes that read the operand, not padding, and their indices into it.
 
-    The index is 0 for the other lanes.
+    The index of the other lanes is 0.
     """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []

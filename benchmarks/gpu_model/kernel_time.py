@@ -16,8 +16,8 @@ from . import hlo
 from .features import Features, features
 
 SCHEDULERS = 132 * 4  # warp schedulers of an H200; each issues one instruction per cycle
-L2 = 40e6  # bytes; a launch's arrays of this total size mostly stay in the L2 cache
-# Opcodes without modelled work: a copy to the host, or no kernel at all in a CUDA graph.
+L2 = 40e6  # bytes up to which the arrays of a launch mostly stay in the L2 cache
+# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing; they cost `floor`.
 WAITS = ("while", "conditional")
 
 

@@ -20,7 +20,7 @@ LANES = 32
 SECTOR = 32  # bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together and share a cache
 LINE = 4  # number of sectors in a cache line of L1
-# Most (instruction, index) pairs of a fusion to follow; the work of the rest is extrapolated.
+# Limit on the requests for values that are followed in a fusion; the rest is extrapolated.
 LIMIT = 4096
 UNROLLED = 16  # most iterations of a reduction to follow; the rest is extrapolated
 

@@ -75,7 +75,7 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """Environments stepped from Python in one call, with auto-reset."""
+    """One environment, or a batch that one call steps, driven from Python, with auto-reset."""
 
     name: str
     obs: str  # name of the observation

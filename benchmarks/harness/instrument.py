@@ -84,8 +84,9 @@ def use_one_core() -> None:
 
 
 def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
-    """Make a function the main program of its module; it must be the last definition there.
+    """Run the decorated function if its module is run as a program, for example with `python -m`.
 
+    Decorate only the last definition of a module: what follows does not exist yet when it runs.
     The exit code is the function's result, 0 if None, or 2 after an error, which is printed in one
     line.
     """

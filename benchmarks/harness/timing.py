@@ -17,8 +17,9 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Bytes of observations and rewards that one rollout aims at. Few on a CPU, so that they stay in its
-# caches; many on an accelerator, so that launching the program (tens of us) costs little per step.
+# Target for the bytes of observations and rewards that one rollout stores. Few on a CPU, so that
+# they stay in its caches; many on an accelerator, so that launching the program (tens of us) costs
+# little per step.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of a rollout
 # Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.

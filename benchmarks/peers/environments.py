@@ -149,7 +149,8 @@ def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> 
 def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
     """Return a batch of craftax with optimistic reset.
 
-    A step generates one new world for every `RATIO` environments; those that end share them.
+    A step generates one new world for every `RATIO` environments. The environments whose episode
+    ended share these worlds.
     """
     plain = _craftax(name, env_id, num_envs)
     package = importlib.import_module("craftax.craftax_env")

@@ -18,7 +18,7 @@ import jaxenvs
 
 from ..harness.contestants import Contestant, foreign, one_of
 
-SCRAMBLES, WALK = 100, 200  # random turns (cube), moves (tiles) per level; its authors' choice
+SCRAMBLES, WALK = 100, 200  # random turns (cube) and moves (tiles) per level, as in jumanji
 PGX_IDS = {"Puzzle-2048-v0": "2048"}
 
 

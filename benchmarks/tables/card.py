@@ -108,7 +108,7 @@ def plain(
 
 
 def beside(documents: Documents) -> Table:
-    """Compare contestants: a line for each device, id and batch size, a column for each one."""
+    """Compare contestants, each in its own columns; a line for each device, id and batch size."""
     lines: dict[tuple, dict[str, Row]] = {}
     labels: dict[str, bool] = {}  # label of a contestant -> whether it is this library
     for row in by_size(rows_of(documents)):

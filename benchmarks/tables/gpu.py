@@ -137,7 +137,7 @@ def kernels(row: Mapping[str, Any]) -> str:
 
 
 def model_time(row: Mapping[str, Any]) -> str:
-    """Format the predicted microseconds of a step like the launches of `kernels`."""
+    """Format a step's predicted microseconds in the same way as `kernels` formats launches."""
     if "model_us" not in row:
         return ""  # the row was counted before the time model existed
     trips = row["model_us_per_trip"]

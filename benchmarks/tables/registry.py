@@ -26,7 +26,7 @@ Build = Callable[..., Table | str]  # function of the contents of files; a strin
 class Source(NamedTuple):
     """How to build a table from files."""
 
-    # Paths relative to the checkout; a path with `*` gives a list of contents.
+    # Paths relative to the checkout; one with `*` becomes a list of the matching files' contents.
     files: tuple[str, ...]
     build: Build
     command: str  # command that writes the files; empty: they are committed

@@ -160,10 +160,10 @@ def _mean(numbers: Iterable[float | None]) -> float:
 
 
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
-    """Return columns of the mean return over seeds, one for each number of steps in `marks`.
+    """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    A cell is empty if the run ended more than 1 % before that number of steps. `most` is the
-    highest possible return.
+    Such a column has the mean return over seeds at that number of steps. Its cell is empty if the
+    run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:
