@@ -3,7 +3,7 @@
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
 `step` is the time of a step without the profiler. All times are divided by the steps of a rollout,
-also those of kernels that run once per rollout, such as the zero fill of the scan's outputs.
+even for kernels that run once per rollout, such as the zero fill of the scan's outputs.
 """
 
 import collections
@@ -75,7 +75,7 @@ def profile(contestant: Contestant) -> Profile:
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs (profile and HLO by name) to a file; they replace those of the same name."""
+    """Add programs (profile and HLO by name) to a file; they replace programs of the same name."""
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress(content.encode()))

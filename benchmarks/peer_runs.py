@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
 
-Each run replaces one of the JSON files behind the tables in README and benchmarks/README.md, unless
-one of its peers is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+Each run replaces one JSON file from which tables in README and benchmarks/README.md are made,
+unless one of its peers is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Training under Ray with 1, 2, 4 and 8 actors: samples/s, learning curves, `kill -9` survival.
+"""Training under Ray with 1, 2, 4 and 8 actors: samples/s, learning curves, effect of `kill -9`.
 
     python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
 
@@ -87,8 +87,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()`; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output: `printed` if a thread collects it there, else what is left in
-    the pipe.
+    The error shows the run's output: `printed` if a thread collects it there, else the rest
+    of the pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -168,7 +168,7 @@ def below(root: int) -> Iterator[tuple[int, str]]:
 
 
 def running(processes: set[int]) -> list[int]:
-    """Return those of the processes that still run; zombies do not count."""
+    """Return the processes that still run; zombies do not count."""
     found = []
     for process in processes:
         with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title, such as `NAME.method`, is that of the Ray actor `name`."""
+    """Return whether a process title, such as `NAME.method`, belongs to the Ray actor `name`."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 

@@ -1,6 +1,6 @@
 """The jobs of `card`, the most important first.
 
-A job is a function of a `Work`. It imports packages beyond the library's own when it runs, so a
+A job's function takes a `results.Work`. It imports optional packages only when it runs, so a
 missing package costs only that job. Tiny runs use sizes that a CPU measures in seconds.
 """
 

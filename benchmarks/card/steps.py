@@ -29,7 +29,7 @@ TASKS = "medium-1m"  # task set of the rule worlds
 TOP = 16  # number of kernels of a step that get a record: the longest ones
 
 GRADUAL = "pool, a 16th anew"  # a pool of which each rollout renews a 16th; `pool` renews all
-EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that cost as much as many steps
+EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
 CHEAP = ("fresh", "pool", "stock")
 BABYAI = ("exact", "pool", GRADUAL, "stock")

@@ -40,7 +40,7 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A training to time; `settings` override those of the preset."""
+    """A training to time; `settings` override the preset's."""
 
     id: str
     num_envs: int

@@ -1,4 +1,4 @@
-"""One fusion of a scheduled HLO module: its results, its emitter and what it stores."""
+"""One fusion of a scheduled HLO module: its results, its emitter and the bytes stored."""
 
 import dataclasses
 from collections.abc import Iterator

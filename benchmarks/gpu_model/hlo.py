@@ -153,7 +153,7 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 
 
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
-    """Yield one launch for the loop, then those of its body, `count` multiplied by the trips.
+    """Yield one launch for the loop, then its body's launches, `count` multiplied by the trips.
 
     If the number of trips is unknown, yield one trip of the body and the condition.
     """

@@ -71,8 +71,8 @@ def time_limit(env_id: str) -> int:
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return NAVIX's name of a level.
 
-    NAVIX's DoorKey always starts the agent in a corner. `renamed` maps those of MiniGrid's names
-    that end in v1 to NAVIX's, which end in v0. NAVIX has no counterpart of version 0 of such a
+    NAVIX's DoorKey always starts the agent in a corner. `renamed` maps MiniGrid's names that end
+    in v1 to NAVIX's, which end in v0. NAVIX has no counterpart of version 0 of such a
     level, so MiniGrid's name is returned, which NAVIX does not have.
     """
     upstream = jaxenvs.spec(env_id).upstream

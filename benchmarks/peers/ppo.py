@@ -146,10 +146,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 
 
 def chunk_of(setting: Setting) -> int:
-    """Return how many updates one call makes: about 30,000 steps' worth.
-
-    The number divides the total number of updates.
-    """
+    """Return the number of updates per call: a divisor of the total, with about 30,000 steps."""
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
     return min(fitting, key=lambda n: abs(n * setting.batch - 30_000))

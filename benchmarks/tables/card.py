@@ -72,7 +72,7 @@ def _derived(row: Row) -> dict[str, float]:
 
 
 def notes(documents: Documents) -> str:
-    """Return one sentence for each device: versions, date, command and what is incomplete."""
+    """Return one sentence for each device: versions, date, command, and gaps in the results."""
     sentences = []
     for document in documents:
         facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]

@@ -83,7 +83,7 @@ def _line(line: Line, documents: Documents) -> list[str]:
 
 
 def _ours(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return this library's fastest row, among reset sources that give every episode its level."""
+    """Return this library's fastest row whose reset source is one of `SOURCES`; None if none is."""
     ours = [
         row
         for row in rows

@@ -94,8 +94,8 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    The cell is empty without a recorded run. It points to a later table for learners that are
-    judged by their plans and so have no return.
+    The cell is empty without a recorded run. For learners that are judged by their plans and so
+    have no return, it points to a later table.
     """
     if not row["ids"]:
         return ""

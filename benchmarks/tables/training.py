@@ -1,4 +1,4 @@
-"""Training tables: learners compared with those of other libraries, and on several devices."""
+"""Training tables: our learners compared with other libraries' learners; several devices."""
 
 import json
 import statistics
