@@ -3,7 +3,7 @@
     python benchmarks card --minutes 25             # like python -m jaxenvs.benchmarks.card
     python benchmarks resets --ids Grid-DoorKey-8x8-v0
 
-Missing packages that cannot be installed can be put in any folder on PYTHONPATH.
+If packages are missing and cannot be installed, put them in any folder on PYTHONPATH.
 """
 
 import importlib
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# A checkout may be in a folder named `jaxenvs` too, but that one is not a package.
+# False in a checkout, whose root is no package even if its folder is named `jaxenvs`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # packages that `import jaxenvs` needs
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
-    sys.path[:1] = [str(ROOT)]  # not this folder: its modules belong to jaxenvs.benchmarks
+    sys.path[:1] = [str(ROOT)]  # replaces this folder: import as jaxenvs.benchmarks
     try:
         importlib.import_module("jaxenvs")
     except ModuleNotFoundError as error:

@@ -1,11 +1,12 @@
-"""Kernels, bytes and state of a step, and the cost of a new world, for each environment class.
+"""For each environment class: kernels and bytes of a step, bytes of state, cost of a new world.
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times:
-drawing candidate levels until one is accepted, over one step of the same batch. Figures already in
-the file are kept. `fresh` is counted only where `auto` means `fresh` on a GPU; elsewhere it would
-draw for every environment until the last level is accepted.
+Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times: the
+time to draw candidate levels until one is accepted, divided by the time of a step. Figures already
+in the file are kept. `fresh` is counted only for classes with cheap levels, for which `auto` means
+`fresh` on a GPU. For other classes it would draw candidates for every environment until the last
+environment's level is accepted.
 """
 
 import argparse
@@ -32,11 +33,11 @@ KEPT = (
     *("model_us", "model_us_per_trip"),
 )
 TRIPS = 16  # steps per measurement, or batches of candidate levels
-REPEATS = 4  # number of runs, of which the fastest counts
+REPEATS = 4  # number of runs; the fastest one counts
 
 
 def sources(env_id: str) -> tuple[str, ...]:
-    """Return the reset sources to count: `fresh` only if levels are cheap."""
+    """Return the reset sources to count; `fresh` is included only if levels are cheap."""
     expensive = jaxenvs.spec(env_id).reset_source == "exact"
     return ("pool", "exact") if expensive else ("fresh", "pool", "exact")
 
@@ -46,7 +47,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # No refresh: filling the pool is outside the counted loop and takes long to compile.
+        # The pool is not refilled: that is outside the counted loop and takes long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -54,7 +55,11 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Measure the CPU time of a step and of a candidate level, and candidates per accepted one."""
+    """Measure, on the CPU, the time of a step, of a candidate level and of a new world.
+
+    `candidates` is the mean number of candidates per accepted level, `world_steps` the cost of an
+    accepted level in steps. Times are CPU nanoseconds per environment.
+    """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
         draw_seconds, (states, accepted) = _processor_seconds(draw, none)
@@ -115,7 +120,7 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
 
 
 def excess(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Describe the figures that exceed the limits; kernels of `exact` have no limit."""
+    """Return a line for each figure over its limit; kernels of `exact` have no limit."""
     found = []
     for record in records:
         for source, work in record["work"].items():
@@ -140,7 +145,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Add the missing figures to a record of the file."""
+    """Return a record of the file with its missing figures measured."""
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)

@@ -1,7 +1,7 @@
 """Kernels, bytes, predicted time and state size of an environment step on an H200, without a GPU.
 
-XLA compiles a scan of random actions ahead of time for a described GPU; the scan stores every
-observation and reward. `gpu_model` counts kernels and bytes in the HLO. Needs
+XLA compiles a scan of random steps ahead of time for a GPU that exists only as a description. The
+scan stores every observation and reward. `gpu_model` counts kernels and bytes in the HLO. Needs
 `pip install "jax[cuda13]"` (4 GB, best in a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
@@ -58,12 +58,15 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = F
 
 
 def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays with given shapes for this device."""
+    """Compile `function` for arguments of these shapes and for this machine's device.
+
+    `donate` is the index of the argument whose memory the result may reuse.
+    """
     return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile a function of arrays with given shapes for a described H200.
+    """Compile `function` for arguments of these shapes and for a described H200, see `described`.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -72,9 +75,9 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-@functools.cache  # cached, because two descriptions would have different devices
+@functools.cache  # cached, because each new description has other device objects
 def described(count: int, axis: str) -> Mesh:
-    """Return a mesh of `count` described H200s of one host.
+    """Return a mesh of `count` H200s of one host that exist only as a description, to compile for.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -88,14 +91,14 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function that was traced with shapes on a described mesh."""
+    """Compile a function that was traced for a described mesh."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
 @contextlib.contextmanager
 def _no_cache() -> Iterator[None]:
-    """Disable the disk cache, which cannot load programs for an absent GPU."""
+    """Disable JAX's compilation cache, which cannot load programs for an absent GPU."""
     enabled = jax.config.values["jax_enable_compilation_cache"]
     try:
         jax.config.update("jax_enable_compilation_cache", False)
@@ -112,7 +115,7 @@ def has_compiler() -> bool:
 
 
 def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
-    """Return the kernel launches of a step with predicted times, from the HLO of a rollout."""
+    """Return the kernel launches of one step, with predicted times, from the HLO of a rollout."""
     module = hlo.parse(text)
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
@@ -143,9 +146,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Kernels among these that belong to the scan: counter, keys, actions, stores.
+        # The part of `kernels` that belongs to the scan: counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        # Kernels that copy an array unchanged.
+        # The part of `kernels` that copies an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
@@ -162,7 +165,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Return the bytes of the batch's state, and of its pool of levels."""
+    """Return the bytes of the whole batch's state, and of its level pool (0 without a pool)."""
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
     shared = tree_bytes(pool)
@@ -184,8 +187,8 @@ def origin(kernel: hlo.Kernel) -> str:
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
     """Return one line for each kernel, the longest first.
 
-    A line has the predicted microseconds of all launches, origin, bytes per environment, name,
-    shape and primitives.
+    A line has: predicted microseconds of all launches, origin, bytes written and read per
+    environment, name, shape, and the JAX primitives that were fused into the kernel.
     """
     lines = []
     for kernel in sorted(kernels, key=lambda kernel: -kernel.count * kernel.microseconds):
@@ -233,7 +236,7 @@ def _parser() -> Parser:
 
 
 def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
-    """Yield the contestants that the options name."""
+    """Yield the contestants that the command-line options select."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():
@@ -248,13 +251,13 @@ def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
 ) -> Iterator[Contestant]:
-    """Yield this library's batches of the given ids."""
+    """Yield this library's batch for each combination of the options."""
     for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
 
 def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
-    """Return rounded figures with date, versions and target."""
+    """Return the records, rounded, under a header with date, versions and target GPU."""
     figures = [
         {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
         for record in records
@@ -265,7 +268,9 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 
 
 def choose_target(here: bool) -> None:
-    """Prepare JAX: for a described GPU, load the CUDA plugin without a GPU and run on the CPU.
+    """Prepare JAX to compile for a described H200 or, with `here`, for this machine's GPU.
+
+    For a described GPU, load the CUDA plugin although there is no GPU, and run on the CPU.
 
     Raises `RuntimeError` if the compiler is missing or, with `here`, the GPU.
     """

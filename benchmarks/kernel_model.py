@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.kernel_model --fit         # coefficients and held-out errors
 
 The data in `results/kernel_times.json` are features and microseconds per launch of profiled
-kernels. The fit minimises a robust loss of the logarithm of predicted over measured time. A prior
-keeps each coefficient near the hardware's figure.
+kernels. The fit minimises a robust loss of log(predicted / measured time). A prior keeps each
+coefficient near the value expected from the hardware.
 """
 
 import json
@@ -53,15 +53,15 @@ PRIOR = Coefficients(
     crowd=6.0,
     transpose=1.3,
 )
-# Prior standard deviation of the logarithm of a coefficient; by default 1.
+# Prior standard deviation of a coefficient's logarithm; 1 for coefficients not listed.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-OUTLIER = 0.3  # log error beyond which a kernel's weight in the loss falls
-CAP = 0.15  # cap on a kernel's weight, as a fraction of its program's time
-# Predictions without the program, without its family; former model.
+OUTLIER = 0.3  # error of the logarithm beyond which a kernel's influence on the fit falls
+CAP = 0.15  # a kernel's weight grows with its fraction of the program's time up to this
+# Keys of predictions: fitted without the kernel's program, fitted without its family, former model.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # factor within which a prediction counts as correct
-LISTED = 12  # number of kernels listed, those with the largest errors
+LISTED = 12  # number of mispredicted kernels to list
 LAUNCH, BANDWIDTH = 2.5, 4.8e6  # former model: microseconds per launch, bytes per microsecond
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
 
@@ -70,7 +70,7 @@ FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
 def record(file: Path) -> None:
-    """Write features and times from the file that `card`'s job `profiles` left (`.hlo.json.gz`)."""
+    """Write `DATA` from the file (`.hlo.json.gz`) that the job `profiles` of `card` wrote."""
     programs = {}
     for name, of in sorted(kept(file).items()):
         kernels = list(_rows(hlo.parse(of["hlo"]), of["profile"]))
@@ -85,7 +85,10 @@ def record(file: Path) -> None:
 
 
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
-    """Yield rows of `FIELDS`; copies without an instruction in the HLO have no features."""
+    """Yield the values of `FIELDS` for each kernel.
+
+    A copy that has no instruction in the HLO gets default features.
+    """
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
         for scope in reversed(module.computations.values())
@@ -106,7 +109,7 @@ def _short(number: float) -> float:
 
 
 class Measured:
-    """Measured kernels of all programs, as columns."""
+    """Measured kernels of all programs, as arrays with an entry per kernel."""
 
     def __init__(self) -> None:
         document = json.loads(DATA.read_text("utf-8"))
@@ -122,7 +125,7 @@ class Measured:
         self.weight = np.sqrt(np.minimum(share, CAP)) + 0.02
 
     def of(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of the chosen kernels."""
+        """Return the columns, restricted to the chosen kernels."""
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
@@ -151,17 +154,17 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 
 
 def family(program: str) -> str:
-    """Return the family of a program: its environment without size and version."""
+    """Return the family of a program, such as `grid`: its kind of environment."""
     kind = "reset " if program.startswith("reset") else ""
     return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
 
 def report() -> dict[str, Any]:
-    """Fit, print coefficients and errors, and return them."""
+    """Fit the model, print coefficients and held-out errors, and return them."""
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        print(f"    {name}: float = {value:.4g}")  # printed as fields of `Coefficients`
+        print(f"    {name}: float = {value:.4g}")  # in the form of the fields of `Coefficients`
     by_program = held_out(measured, lambda name: name)
     figures = {
         "device": "NVIDIA H200",
@@ -175,7 +178,7 @@ def report() -> dict[str, Any]:
 
 
 def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
-    """Return measured and predicted time of each program's step, then of all programs."""
+    """Return a row for each program, then one for all: a step's measured and predicted times."""
     seen = measured.columns
     old = LAUNCH + (seen["read"] + seen["written"]) / BANDWIDTH
     found = []

@@ -2,8 +2,8 @@
 
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
-`step` is the time of a step without the profiler. Kernels that run once in a rollout, such as the
-zero fill of the scan's outputs, are also divided by the steps of the rollout.
+`step` is the time of a step without the profiler. All times are divided by the steps of a rollout,
+even for kernels that run once per rollout, such as the zero fill of the scan's outputs.
 """
 
 import collections
@@ -32,7 +32,7 @@ HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Return total microseconds and launches of every kernel on the GPU streams of a profile."""
+    """Return total microseconds and launches on a profile's GPU streams, by kernel name."""
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:
@@ -44,7 +44,7 @@ def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
 
 
 class Profile(NamedTuple):
-    """A profiled program: its record, and its optimised HLO."""
+    """A profiled program: its record, and the text of its optimised HLO."""
 
     record: dict[str, Any]
     hlo: str
@@ -75,7 +75,7 @@ def profile(contestant: Contestant) -> Profile:
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs (profile and HLO) to a file; they replace programs of the same name."""
+    """Add programs (profile and HLO by name) to a file; they replace programs of the same name."""
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress(content.encode()))
@@ -93,7 +93,7 @@ def kept(file: Path) -> dict[str, Any]:
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Return the seconds of a program without the profiler, and its `durations` with it."""
+    """Return the seconds of a program, timed without the profiler, and its profiled `durations`."""
     state = jax.block_until_ready(step(step(state)))
     start = time.perf_counter()
     state = jax.block_until_ready(step(state))

@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-Returns over 16 seeds, and over 64 where seeds differ much:
+Returns over 16 seeds, and over 64 seeds for the setting whose seeds differ much:
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
@@ -10,9 +10,10 @@ Returns over 16 seeds, and over 64 where seeds differ much:
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
 Each learner has a separate process, and they train in turns, one at a time, all on the same core. A
-training goes from a seed to trained weights; the first one of each process also compiles and is
-reported apart. Seconds are processor time, which equals wall time on an otherwise idle core; wall
-time is recorded too. A ratio is the median over neighbouring turns. Missing learners are listed.
+training goes from a seed to trained weights. The first training of each process includes
+compilation and is reported separately. Seconds are CPU time, which equals wall time on an otherwise
+idle core; wall time is recorded too. A ratio is the median over neighbouring turns. Missing
+learners are listed.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from .harness import contestants, instrument, trainings
 from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-TORCH = "stable-baselines3"  # slow, so its trainings are shorter
+TORCH = "stable-baselines3"  # slow, so it trains for fewer steps
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
@@ -53,7 +54,7 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a learner; its first training, which includes compilation, is apart."""
+    """Return a learner's row; the first training, which compiles, is reported separately."""
     first, *others = made
     seconds = [training["seconds"] for training in others]
     usual = statistics.median(seconds)
@@ -74,7 +75,11 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 def groups(
     settings: Sequence[str], names: Sequence[str], steps: int, torch_steps: int
 ) -> Iterator[dict[str, Setting]]:
-    """Yield settings by learner: each chosen one for all learners, then the learners' defaults."""
+    """Yield groups of learners to compare, each a mapping from learner to setting.
+
+    Each chosen setting of `EQUAL` gives a group of all learners; `own` gives a group in which each
+    learner has its own defaults.
+    """
 
     def lasting(name: str, setting: Setting) -> Setting:
         return setting.lasting(torch_steps if name == TORCH else steps)
@@ -87,7 +92,7 @@ def groups(
 
 
 def about(clone: Path | None) -> dict[str, Any]:
-    """Return the header of the figures, with the commit of a clone of PureJaxRL."""
+    """Return the header of the results, with the commit of PureJaxRL's clone."""
     versions = contestants.versions(PACKAGES)
     if clone is not None:
         command = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]

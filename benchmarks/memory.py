@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
-The compiler reports the memory of two programs: making all worlds, and a scan of random steps with
-donated state. They are compiled for a described H200 (see `gpu_work`) or, with `--here`, for this
-device. Observations and rewards stored by the scan belong to the learner and are not counted.
+The compiler reports the memory of two programs: one resets all environments, the other is a scan of
+random steps that reuses the memory of its input state (donation). They are compiled for a described
+H200 (see `gpu_work`) or, with `--here`, for this device. Observations and rewards stored by the
+scan belong to the learner and are not counted.
 """
 
 import sys
@@ -47,7 +48,10 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
 
 
 def peak(compiled: Compiled) -> int:
-    """Return the bytes of a program: arguments, temporaries, and results that alias no argument."""
+    """Return the peak bytes of a program.
+
+    They are arguments, temporaries, and results that do not reuse an argument's memory.
+    """
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)

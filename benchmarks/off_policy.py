@@ -46,10 +46,10 @@ print(json.dumps({name: there.get(name, "not installed") for name in names}))
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Settings that all compared learners share."""
+    """A setting that the compared learners have in common."""
 
     algorithm: str
-    env: str  # Gymnasium's id, which is an alias in this library
+    env: str  # Gymnasium's id, which this library accepts as an alias
     steps: int
     learning_rate: float
     gamma: float
@@ -60,14 +60,14 @@ class Setting:
     num_envs: int = 1
     rollout_steps: int = 1  # iterations between two updates
     gradient_steps: int = 1  # gradient steps per update
-    target_steps: int = 0  # steps between updates of the target network (DQN, QR-DQN)
+    target_steps: int = 0  # environment steps between target network updates (DQN, QR-DQN)
     epsilon_end: float = 0.0
     epsilon_share: float = 0.0
     quantiles: int = 0
 
     @property
     def name(self) -> str:
-        """Name in options and tables."""
+        """Name of the setting in options and tables."""
         return f"{self.algorithm} {self.env}"
 
     @property
@@ -130,7 +130,7 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the trainings of a learner with its median speed over the seeds."""
+    """Return a learner's row: its trainings, and its median speed over the seeds."""
     speeds = [training["warm_steps"] / training["warm_seconds"] for training in made]
     return {
         "learner": name,
@@ -141,7 +141,7 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 
 
 def about(python: str | None) -> dict[str, Any]:
-    """Return the header of the figures, with the package versions of the peers' Python."""
+    """Return the header of the results; `python` is the peers' interpreter, asked for versions."""
     made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
         found = subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True)
@@ -152,7 +152,7 @@ def about(python: str | None) -> dict[str, Any]:
 
 
 def size(text: str) -> dict[str, Any]:
-    """Parse WIDTHxBATCH into fields of a setting."""
+    """Parse WIDTHxBATCH (layer width, batch size) into fields of a setting."""
     if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a width and a batch, such as 64x256")
     width, batch = map(int, text.split("x"))

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
 
-Each run replaces one JSON of the tables in README and benchmarks/README.md, unless one of its peers
-is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+Each run replaces one JSON file from which tables in README and benchmarks/README.md are made,
+unless one of its peers is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
 """
 
 import json
@@ -20,7 +20,7 @@ from jaxenvs.commands.parser import Parser
 
 from .harness import instrument
 
-SCRATCH = "runs/peers"  # folder for bench.json and bench.png of each run
+SCRATCH = "runs/peers"  # folder in which each run leaves bench.json and bench.png
 
 
 RUNS = {  # name of the JSON -> options of `jaxenvs bench`
@@ -34,7 +34,7 @@ RUNS = {  # name of the JSON -> options of `jaxenvs bench`
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-# Options that override the options in RUNS.
+# Options of a quick run; they come after those in RUNS and override them.
 QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 

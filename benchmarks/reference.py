@@ -1,7 +1,7 @@
 """Reference returns for the page of each id: random play and recorded runs.
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
-    python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
+    python -m jaxenvs.benchmarks.reference --ids Grid-v0   only these ids; others are kept
     python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
     python -m jaxenvs.benchmarks.reference --train 300000  PPO on ids without a recorded PPO run
     python -m jaxenvs.benchmarks.reference --retry 1000000  on ids where no run has learned
@@ -51,21 +51,22 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
 RETRIES = RESULTS / "retries.json"
-NOVELTY = "noveld"  # preset of a second attempt
+NOVELTY = "noveld"  # preset that `--retry` uses for a second attempt
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
-LAST = 200  # number of last training episodes per seed that count for runs without evaluation
+# A run without evaluation is judged by this many last training episodes of each seed.
+LAST = 200
 SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
-# Learner of each mode of `scaling_ray`.
+# Mode of `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# Id in the table of `SlowCartPole-v0`, whose steps take 5 ms, see `scaling_ray`.
+# Id under which the table lists runs on `SlowCartPole-v0` (`slow_worlds`; its steps take 5 ms).
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
-    """Record short runs of ids; return the exit code, 1 if one of them failed."""
+    """Train and record one short run for each id; return the exit code, 1 if a run failed."""
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
 
@@ -90,7 +91,10 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether an id has only runs of plain PPO, none of which has learned."""
+    """Return whether an id's runs are all plain PPO and none of them has learned.
+
+    Runs that changed the task do not count; the result is False for an id without runs.
+    """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
 
@@ -98,7 +102,10 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids (`again`: as a second attempt); yield (id, run, error) as each ends."""
+    """Train PPO on ids, `jobs` at a time; yield (id, run folder, error) as each run ends.
+
+    With `again`, the runs are second attempts, with a novelty bonus or scaled rewards.
+    """
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
@@ -118,7 +125,7 @@ def short_runs(
 
 
 def random_play(id: str) -> dict[str, Any]:
-    """Return the mean return of random play with its error, successes and mean length.
+    """Return the results of random play: mean return, standard error, successes, mean length.
 
     `succeeded` is None if the environment does not define success.
     """
@@ -152,7 +159,11 @@ def random_play(id: str) -> dict[str, Any]:
 
 
 def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the table: random play and recorded runs by id, and a run of each learner."""
+    """Return the contents of `reference.json`.
+
+    `random` has random play and `trained` has recorded runs, both by id; `learners` has one run of
+    each learner.
+    """
     known = [id for id in jaxenvs.registry.list() if id in random]
     trained = {
         id: [{**run, "learned": is_learned(run, random.get(id))} for run in runs]
@@ -163,15 +174,15 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded runs of each id, PPO alone first.
+    """Return the recorded runs of each id; runs of plain PPO come first.
 
-    Left out: search heuristics (DAVI), which have no return, and runs of other packages.
+    Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
         if "jaxenvs" in row["versions"] and "per_seed" in (row["evaluation"] or {"per_seed": ()}):
             known, run = runs.setdefault(row["id"], []), kept(row)
-            if run not in known:  # the same run may be in two files
+            if run not in known:  # the same run may be in two result files
                 known.append(run)
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
@@ -181,11 +192,11 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def kept(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a recorded run as the table shows it: its command, mean returns and successes.
+    """Return the figures of a recorded run that the table shows.
 
     A seed's return is the mean over its evaluation or, without one, over its last 200 training
-    episodes. `succeeded` and `episodes` are sums over all seeds. `apart` lists what changes the
-    task or the reward.
+    episodes. `succeeded` and `episodes` are sums over all seeds. `apart` lists whatever changes
+    the task or the reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -207,7 +218,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """List the additions of a command: bonus, scaled rewards, "clairvoyant", task fields."""
+    """List what a command changes: a bonus, scaled rewards, "clairvoyant", fields of the task."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
@@ -297,7 +308,7 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Return the observation of a run: the value of the field `obs`, else shape and dtype."""
+    """Describe the observation of a run: the value of the field `obs`, else shape and dtype."""
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
     if asked := re.search(r"\bobs=(\w+)", run["command"]):

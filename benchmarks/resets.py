@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.resets --ids Grid-DoorKey-8x8-v0 --limits 0 640 100 10
 
-The step counters of the environments start spread over the time limit, so about num_envs / limit
-episodes end in every step instead of all at once. With limit 0 no episode ends by time. `trips` is
-the number of iterations of the loop of `exact` per step, computed from the episodes that ended.
+The environments' step counters start at values spread over the time limit, so about
+num_envs / limit episodes end in every step instead of all in the same step. With limit 0 no episode
+is truncated. `trips` is how many iterations the loop of reset source `exact` makes per step,
+computed from the episodes that ended.
 """
 
 import argparse
@@ -25,8 +26,8 @@ from .harness.contestants import Contestant
 from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
-NEVER = 1 << 30  # limit in steps that no episode reaches
-CHUNKS = 64  # a chunk of `exact` is batch // CHUNKS, as `make_vec` chooses
+NEVER = 1 << 30  # time limit in steps that no episode reaches
+CHUNKS = 64  # `exact` makes batch // CHUNKS levels at a time, as `make_vec` chooses
 
 
 class Runner(timing.BatchRunner):
@@ -42,10 +43,10 @@ class Runner(timing.BatchRunner):
 
 
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
-    """Return the iterations of `exact`'s loop in each step, given `done` [steps, envs].
+    """Return the number of iterations of `exact`'s loop in each step, given `done` [steps, envs].
 
-    An iteration generates `chunk` levels, one per lane. Lane i serves the environments
-    `group * chunk + i` one after another, so the busiest lane decides.
+    An iteration generates `chunk` levels, one per lane. Lane i resets the environments
+    `group * chunk + i` one after another, so the lane with the most of them determines the number.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -53,12 +54,12 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """Return this library's batch with a time limit, its step counters spread over an episode."""
+    """Return this library's batch with a time limit; its step counters start spread over it."""
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
     batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    # Shuffled, because environments that end in the same step would otherwise share a lane.
+    # Shuffled: otherwise environments that end in the same step would be reset by the same lane.
     clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:
@@ -74,7 +75,7 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time every source with every limit; sources take turns."""
+    """Time every reset source with every time limit; the sources take turns."""
     chunk = max(8, args.batch // CHUNKS)
     records = []
     for env_id in args.ids:

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.rule_worlds --sets medium-1m      steps per processor-second
     python -m jaxenvs.benchmarks.rule_worlds --work                kernels and bytes on an H200
 
-Tasks follow the distribution of XLand's task sets. They are arguments of the program, not part of
-the state. Both sides start the next episode in the step that ends one.
+Tasks follow the distribution of XLand-MiniGrid's task sets. They are arguments of the program, so
+they do not count as state. Both libraries start the next episode in the step that ends one.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch; the params contain the tasks, also for its auto-reset."""
+    """Return XLand-MiniGrid's batch; its auto-reset keeps each environment's task."""
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")
@@ -79,7 +79,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Return the bytes of one environment's state; its task does not count."""
+    """Return the bytes of one environment's state, without its task."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 
@@ -98,7 +98,7 @@ def count(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure steps per processor-second of both sides in turns."""
+    """Measure steps per processor-second of both libraries, in turns."""
     rows = []
     for name in args.sets:
         batches = (ours(name, args.batch), package(name, args.batch))

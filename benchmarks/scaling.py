@@ -4,8 +4,9 @@
     python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s, without a GPU
     python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # real devices
 
-The learner is PPO with the preset of the id. Each measurement, simulated or real, has a separate
-process; they take turns. `--described` needs `pip install "jax[cuda13]" ".[train]"`, no GPU.
+The learner is PPO with the preset of the id. Each measurement, on simulated or real devices, runs
+in a separate process; measurements take turns. `--described` needs no GPU, but
+`pip install "jax[cuda13]" ".[train]"`.
 """
 
 import argparse
@@ -42,11 +43,11 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "coll
 
 @dataclasses.dataclass(frozen=True)
 class Described(Devices):
-    """H200s that exist only as a description, to compile for."""
+    """H200s that exist only as a description: programs can be compiled for them but not run."""
 
     @property
     def mesh(self) -> Mesh:
-        """Mesh of described devices: programs for it can be compiled but not run."""
+        """Mesh of the described devices."""
         return gpu_work.described(self.count, DEVICES)
 
 
@@ -58,7 +59,7 @@ def learner(
     algorithm: str = "ppo",
     **given: Any,
 ) -> Learner:
-    """Return a learner with a preset; `num_envs` counts the environments of all devices."""
+    """Return a learner with the preset of an id; `num_envs` is the total over all devices."""
     tuned = presets.preset(id, preset, algorithm)
     kind = registry.ALGORITHMS[algorithm].load().Settings
     settings = kind(**{**tuned.settings, "num_envs": num_envs, **given})
@@ -66,7 +67,7 @@ def learner(
 
 
 def compile_chunk(agent: Learner) -> str:
-    """Return the HLO of one call of the training program on described devices."""
+    """Return the HLO of one call of the training program, compiled for described devices."""
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
 
@@ -82,7 +83,10 @@ def compile_chunk(agent: Learner) -> str:
 
 
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
-    """Count kernels and collectives of an update, and collectives of a minibatch, in HLO text."""
+    """Count, in HLO text, the kernels and collectives of an update.
+
+    Also count the collectives of one minibatch: one trip of the loop of `minibatches` trips.
+    """
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))
     loops = [
@@ -129,7 +133,7 @@ def measure(
     algorithm: str = "ppo",
     **given: Any,
 ) -> dict[str, Any]:
-    """Train for some seconds on this process's devices; `given` overrides settings."""
+    """Time training for some seconds on this process's devices; `given` overrides settings."""
     agent = learner(id, num_envs, Devices(count), preset, algorithm, **given)
     keys = jnp.stack([jax.random.key(0)])
     begun = time.perf_counter()
@@ -151,7 +155,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # steps made in each of times_s
+        "steps": steps,  # environment steps made in each of `times_s`
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
@@ -159,7 +163,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices in each round, each in a separate process."""
+    """Measure every number of devices once per round, each time in a separate process."""
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:
@@ -172,7 +176,7 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Measure in a process with `count` devices, simulated unless `here`."""
+    """Run `measure` in a process with `count` devices: real ones with `here`, else simulated."""
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()
@@ -185,7 +189,7 @@ def simulated(count: int) -> None:
 
 
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return medians over the rounds, a record for each number of devices and environments."""
+    """Return a record for each number of devices and environments: medians over the rounds."""
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault((record["num_envs"], record["devices"]), []).append(record)
@@ -198,7 +202,7 @@ def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
                 "times_s": [seconds for record in group for seconds in record["times_s"]],
-                # Of the first round; later ones load from the cache.
+                # The first round's time; later rounds load the program from the compilation cache.
                 "compile_seconds": round(group[0]["compile_seconds"], 1),
             }
         )

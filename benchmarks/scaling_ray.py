@@ -1,10 +1,10 @@
-"""Training under Ray with 1, 2, 4 and 8 actors: samples/s, return over time, `kill -9`.
+"""Training under Ray with 1, 2, 4 and 8 actors: samples/s, learning curves, effect of `kill -9`.
 
     python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
 
 It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs take turns; each is a `jaxenvs train`
-that is interrupted (SIGINT) at the end of its time. The batch of an update is the same for any
-number of actors, as fewer actors collect longer fragments. Seconds count from the first update.
+that is interrupted (SIGINT) when its time is up. An update has the same batch for any number of
+actors: fewer actors collect longer fragments. Seconds count from the first update.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ COMMON = (
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    *("--value-weight", "0.01"),  # low: values are near 100, and policy and value share a network
+    *("--value-weight", "0.01"),  # low: values near 100 would dominate the shared network
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
 SETTINGS = {  # options of `jaxenvs train`, by mode
@@ -51,11 +51,11 @@ SETTINGS = {  # options of `jaxenvs train`, by mode
     "async": (*COMMON, *PPO, "--mode", "async"),
     "apex": (*COMMON, *APEX),
 }
-KINDS = {  # kinds of processes that are killed, by mode
+KINDS = {  # names of the Ray actors that are killed, one of each, by mode
     "sync": ("ray::Actor", "ray::Learner"),
     "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
 }
-EPISODES = 20  # number of episodes averaged in a point of the curves
+EPISODES = 20  # number of episodes that a point of the learning curves averages
 # Steps of the runs with and without `kill -9`, enough for the compiled learner.
 FAULT_STEPS = 100_000
 FAULT_SEEDS = (0, 1)
@@ -72,7 +72,7 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """Return the log so far; the lists of values per seed become the value of the only seed."""
+    """Return the log so far; each list of values per seed is replaced by the only seed's value."""
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]
@@ -85,9 +85,10 @@ def wait_for(
     seconds: float,
     printed: Sequence[str] = (),
 ) -> None:
-    """Wait until `ready()`; raise `RuntimeError` if the run ends or the time is up first.
+    """Wait until `ready()`; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output: `printed` if another thread reads the pipe, else the pipe.
+    The error shows the run's output: `printed` if a thread collects it there, else the rest
+    of the pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -99,7 +100,7 @@ def wait_for(
 
 
 def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, Any]:
-    """Run for `seconds` and return samples per second and the learning curve."""
+    """Train for `seconds` and return samples per second and the learning curve."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         flags = ("--no-anneal", "--total-steps", "100000000")
@@ -124,7 +125,7 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
 
 
 def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return bytes, rates and lag of the data that actors and learner exchange."""
+    """Return the bytes that actors and learner exchange, updates per second, and policy lag."""
     seconds = log[-1]["seconds"] - log[0]["seconds"]
     lag, learn_seconds = (
         statistics.fmean(record[name] for record in log) for name in ("lag", "learn_seconds")
@@ -154,7 +155,7 @@ def below(root: int) -> Iterator[tuple[int, str]]:
     """Yield the process ids and command lines of a process's descendants."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # the process has just ended
+        with contextlib.suppress(OSError):  # the process has ended since it was listed
             process = int(folder.name)
             parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             names[process] = (folder / "cmdline").read_text().replace("\0", " ")
@@ -167,7 +168,7 @@ def below(root: int) -> Iterator[tuple[int, str]]:
 
 
 def running(processes: set[int]) -> list[int]:
-    """Return the processes that have not ended; zombies count as ended."""
+    """Return the processes that still run; zombies do not count."""
     found = []
     for process in processes:
         with contextlib.suppress(OSError):
@@ -177,12 +178,15 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title belongs to a Ray actor of this name."""
+    """Return whether a process title, such as `NAME.method`, belongs to the Ray actor `name`."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
-    """Run to the end and return the outcome; `killing`: kill a process of each kind on the way."""
+    """Train to the end and return the outcome.
+
+    With `killing`, kill one Ray actor of each name in `KINDS` during the run.
+    """
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -249,7 +253,7 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
 
 
 def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
-    """Make all runs that the file `out` does not have yet, one after another."""
+    """Make the runs that the file `out` lacks, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},

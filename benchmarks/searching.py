@@ -25,7 +25,7 @@ from .tables.text import tabulated
 def measure(
     env_id: str, batch_size: int, levels: int, node_budget: int, seed: int, repeats: int
 ) -> dict[str, Any]:
-    """Search every level; return sums over the levels and the median speed of the repeats."""
+    """Search random levels; return sums over the levels and the median speed over the repeats."""
     puzzle = jaxenvs.make(env_id)
     keys = jax.random.split(jax.random.key(seed), levels)
     drawn = [jax.jit(puzzle.sample_level)(key) for key in keys]
@@ -55,8 +55,8 @@ def measure(
         "nodes": nodes,
         "expanded": sum(int(result.expanded) for result in results),
         "nodes_per_second": nodes / statistics.median(seconds),
-        "compile_seconds": compile_seconds,  # time of lowering and compiling
-        "bytes_per_node": search.bytes_per_node(0),  # bytes in addition to the packed board
+        "compile_seconds": compile_seconds,  # seconds of tracing and compiling
+        "bytes_per_node": search.bytes_per_node(0),  # bytes per node besides the packed board
         "seconds": seconds,  # seconds of each repeat, over all levels
     }
 

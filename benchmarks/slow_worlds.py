@@ -3,8 +3,8 @@
     gym:jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0   CartPole-v1 that sleeps 5 ms in every step
     gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3 (must be installed)
 
-Deliberate difference from crafter: the observation is the blocks of the 9 x 7 view and the
-inventory, not the picture (which is drawn nevertheless).
+Deliberate difference from crafter: the observation is the block types of the 9 x 7 view and the
+inventory, not the picture (crafter still draws it, so steps stay as slow).
 """
 
 import time
@@ -23,13 +23,13 @@ ITEMS = 16
 class SlowCartPole(gymnasium.Wrapper):
     """CartPole-v1 that sleeps `PAUSE` seconds in every step."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # of the class
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # class-wide
 
     def __init__(self, **_: Any) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Sleep, then step."""
+        """Sleep `PAUSE` seconds, then step CartPole."""
         time.sleep(PAUSE)
         return self.env.step(action)
 
@@ -57,14 +57,14 @@ class Crafter(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start a new world and make one `noop` step: crafter has no view before it."""
+        """Start a new world and make one `noop` step, because crafter returns no view on reset."""
         super().reset(seed=seed)
         self._env = self._make(seed=int(self.np_random.integers(2**31)))
         self._env.reset()
         return self._look(self._env.step(0)[3]), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step crafter."""
+        """Step crafter; death terminates, the time limit truncates."""
         _, reward, done, info = self._env.step(int(action))
         dead = info["discount"] == 0
         return self._look(info), float(reward), bool(dead), bool(done and not dead), {}

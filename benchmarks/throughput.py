@@ -86,7 +86,7 @@ def _parser() -> Parser:
 
 
 def _fill_in(args: argparse.Namespace) -> None:
-    """Fill in defaults, which `--quick` changes."""
+    """Fill in the defaults of options that were not given; `--quick` has smaller ones."""
     args.batches = args.batches or ([64] if args.quick else [64, 1024, 8192])
     args.seconds = args.seconds or (0.05 if args.quick else 0.5)
     args.repeats = args.repeats or (3 if args.quick else 5)
@@ -96,7 +96,10 @@ def _fill_in(args: argparse.Namespace) -> None:
 def _measure(
     args: argparse.Namespace, missing: list[dict[str, str]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the figures of each group that took turns; append missing contestants to `missing`."""
+    """Yield the records of each group of contestants that took turns.
+
+    Contestants that are not available are appended to `missing`.
+    """
     for env_id, num_envs in itertools.product(args.ids, args.batches):
         runners = []
         for name, build in _builders(args, env_id, num_envs):

@@ -4,8 +4,7 @@
 
 It counts as `gpu_work` does, but in the whole training program: environment, policy and learning. A
 conditional counts as its branch with the most launches, a loop with an unknown number of trips as
-one trip. Needs
-`pip install "jax[cuda13]" ".[train]"`, no GPU.
+one trip. It needs no GPU, but `pip install "jax[cuda13]" ".[train]"`.
 """
 
 import time
@@ -31,9 +30,9 @@ IDS = (
 
 
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
-    """Compile an update with a preset, overridden by `changed`, and count its work."""
+    """Compile an update with a preset, whose settings `changed` override, and count its work."""
     env = jaxenvs.make(id)
-    # The default on a GPU, see `usual_source` of `jaxenvs.core.vector`.
+    # The default reset source on a GPU, see `usual_source` of `jaxenvs.core.vector`.
     source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)

@@ -5,11 +5,11 @@
     python benchmarks card --list
 
 Jobs start in order of importance, each in a separate process, so a crash, an out-of-memory error or
-a timeout costs one job. `--jobs` of them run at once: they compile in parallel, and one at a time
+a timeout costs one job. `--jobs` jobs run at once: they compile in parallel, but only one at a time
 measures. Each job writes one JSON to --out. A job is skipped if --out or benchmarks/results/card
 has its result for this device and code; an interrupted job resumes from its records, after the
-jobs that have none. A run leaves at most --files files, because some machines limit the files
-that come back: a job that would exceed the limit does not start, and the next run takes it up.
+jobs that were never started. A run leaves at most --files files, because some remote machines limit
+how many files they return: a job that would exceed the limit is left to the next run.
 """
 
 import argparse
@@ -32,14 +32,14 @@ from .results import CUT, DONE, FAILED, RUNNING
 
 COMMAND = "python -m jaxenvs.benchmarks.card"
 FILES = 8  # default limit on the files in --out, except for tiny runs
-START, END = 240.0, 15.0  # seconds: limit to query the device; reserve to kill a job and record it
+START, END = 240.0, 15.0  # seconds: limit for the device query; reserve for ending a job
 TINY = (0.5, 4.0)  # minutes of each job in a tiny run: estimate and limit
 LEFT = "left"  # state of a job that was not started
 AT_ONCE, CORES = 4, 4  # default: one job for each `CORES` cores, at most `AT_ONCE`
 
 
 class Task(NamedTuple):
-    """A job to run, its result file, and its result of earlier runs."""
+    """A job to run, its result file, and the result that an earlier run left (None: none)."""
 
     job: Job
     file: Path
@@ -93,7 +93,7 @@ def _parser() -> Parser:
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
     add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
-    add("--job", help=argparse.SUPPRESS)  # option of a job's process; its input has the rest
+    add("--job", help=argparse.SUPPRESS)  # marks a job's process; stdin has its input
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -132,12 +132,15 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
             print(f"{job.name}: failed before; --only {job.name} tries again")
         else:
             found.append(task)
-    # Stable, so each group stays in order of priority.
+    # The sort is stable, so each group stays in order of priority.
     return sorted(found, key=lambda task: task.state in (CUT, RUNNING))
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """Return the most complete result that the same code left in --out or in the repository."""
+    """Return the most complete earlier result of a job, from --out or the repository.
+
+    Results of other code do not count, unless the job resumes them (`goes_on`).
+    """
     fitting = []
     for path in (file, results.BROUGHT_HOME / file.name):
         found = results.load(path)
@@ -156,7 +159,7 @@ class Run:
         self.running: list[Task] = []
 
     def all(self, tasks: Sequence[Task]) -> list[str]:
-        """Run the jobs, those that need the machine to themselves last; return their states."""
+        """Run the jobs and return their states; jobs that run `alone` come last, one at a time."""
         together = [task for task in tasks if not task.job.alone]
         apart = [task for task in tasks if task.job.alone]
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
@@ -177,7 +180,7 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            self.stop.set()  # set before this thread takes the next job
+            self.stop.set()  # set here, before this thread can take the next job
             raise
 
     def _one(self, task: Task) -> str:
@@ -220,7 +223,7 @@ class Run:
 
 
 def _header(task: Task, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the header of a job's result, with the records of an earlier run."""
+    """Return the header of a job's result; it includes the records of an earlier run, if any."""
     command = [COMMAND, "--only", task.job.name, *(["--tiny"] if args.tiny else [])]
     made = {**about, "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": " ".join(command)}
     made |= {"job": task.job.name, "tiny": args.tiny, "jobs": args.jobs}

@@ -1,7 +1,7 @@
-"""The newest checkpoint of a run in one small file, to resume on another machine.
+"""Pack the newest checkpoint of a run into one small file, to resume on another machine.
 
-The file is flax's MessagePack of the run's config, its update number and its arrays, compressed by
-zlib. Names in it never become paths, and nothing is unpickled.
+The file holds the run's config, update number and arrays, in flax's MessagePack format, compressed
+by zlib. It is safe to read: names in it never become paths, and nothing is unpickled.
 """
 
 import json
@@ -18,7 +18,7 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.baselines.storage.runs import Run
 from jaxenvs.core.files import replacing
 
-LARGEST = 2**30  # limit on the bytes of an inflated file
+LARGEST = 2**30  # limit on the bytes of a decompressed file
 NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # pattern of valid array names
 
 
@@ -47,7 +47,10 @@ def update_of(file: Path) -> int:
 
 
 def unpack(file: Path, path: Path) -> Run:
-    """Make the run of a checkpoint file in a new directory; raise `RunError` if it is damaged."""
+    """Create a run in the new directory `path` from a checkpoint file.
+
+    Raises `RunError` if the file is damaged.
+    """
     found = _read(file)
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps(found["config"]), "utf-8")

@@ -6,23 +6,23 @@ from typing import Any
 from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
-MARK = "mark.gpu"  # text that every file with such tests contains
-# Pytest's warning about modules that this process has imported.
+MARK = "mark.gpu"  # text that every file with GPU tests contains
+# Start of pytest's warning about modules that were imported before it started.
 IMPORTED = "Module already imported"
 LONGEST = 45.0  # seconds that a test may take; if fewer are left, no test starts
-# Limit on processes that share the GPU; each needs memory for a context and programs.
+# Limit on test processes: each needs GPU memory for its CUDA context and programs.
 MOST_WORKERS = 12
 
 
 class Keeper:
-    """Plugin of pytest that skips recorded tests, records the others and stops in time."""
+    """Pytest plugin that skips recorded tests, records the others, and stops before time is up."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.cut = False
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        """Deselect tests of earlier slices; a tiny run keeps three."""
+        """Deselect tests that already have a record; a tiny run keeps only three tests."""
         rest = [item for item in items if not self.work.has(test=item.nodeid)]
         items[:] = rest[:3] if self.work.tiny else rest
 
@@ -57,16 +57,16 @@ def run(work: Work) -> None:
 
 
 def _divided(work: Work) -> list[str]:
-    """Return options to use several test processes, as most of the time is compilation."""
+    """Return pytest options for several test processes; compilation takes most of the time."""
     count = workers()
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
-    # Because xdist's workers do not load the plugin.
+    # xdist's workers do not load the plugin `Keeper`, so recorded tests are deselected here.
     done = [f"--deselect={record['test']}" for record in work.records]
     # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
 
 
 def workers() -> int:
-    """Return the number of test processes."""
+    """Return how many test processes to use: 3 for 4 cores, at most `MOST_WORKERS`."""
     return min(MOST_WORKERS, (os.cpu_count() or 1) * 3 // 4)

@@ -1,6 +1,6 @@
 """The jobs of `card`, the most important first.
 
-A job is a function of a `Work`. It imports packages beyond the library's own when it runs, so a
+A job's function takes a `results.Work`. It imports optional packages only when it runs, so a
 missing package costs only that job. Tiny runs use sizes that a CPU measures in seconds.
 """
 
@@ -23,15 +23,15 @@ class Job(NamedTuple):
     name: str
     what: str
     run: Callable[[Work], None]
-    # Estimated minutes, compilation included; of one slice if the job runs in slices.
+    # Estimate in minutes, compilation included; for a job that runs in slices, of one slice.
     minutes: float
     most: float = 9.0  # limit in minutes, compilation included
-    needs: tuple[str, ...] = ()  # packages without which the job measures nothing
-    # Environment variables of its process, on a GPU.
+    needs: tuple[str, ...] = ()  # packages that the job needs to measure anything
+    # Environment variables that are set for its process on a GPU.
     environment: Mapping[str, str] = MappingProxyType({})
     files: int = 1  # number of files that it writes
-    goes_on: bool = False  # whether it also resumes results of other code
-    # Whether it runs last: it times nothing and uses the device without the lock.
+    goes_on: bool = False  # whether it also resumes results that other code measured
+    # Whether it runs after the other jobs: it times nothing and uses the device without the lock.
     alone: bool = False
 
 
@@ -61,7 +61,7 @@ JOBS = (
 
 
 def shorten() -> None:
-    """Shorten warm-up and rollouts: tiny runs test the jobs, and their figures mean nothing."""
+    """Shorten warm-up and rollouts for tiny runs; they only test the jobs, not the speed."""
     timing.AGE_STEPS, timing.AGE_SECONDS = 1, 0.01
     timing.ROLLOUT_STEPS = (8, 8)
     kernels.LENGTH = 8

@@ -1,5 +1,5 @@
 """A hundred 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27
-(1985), with the lengths of their shortest solutions, which IDA* found again.
+(1985), with the lengths of their shortest solutions, recomputed with IDA*.
 
 Korf's goal has the blank first. These boards are rotated by 180 degrees and every number n is
 replaced by 16 - n: then the goal has the blank last, and solutions are equally long.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 class Level(NamedTuple):
     """A board and the length of its shortest solutions."""
 
-    numbers: tuple[int, ...]  # numbers of the board row by row; 0 is the blank
+    numbers: tuple[int, ...]  # numbers on the board, row by row; 0 is the blank
     optimal: int
 
 

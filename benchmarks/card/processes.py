@@ -1,4 +1,4 @@
-"""Processes of the jobs of `card`: start them, limit their time, and run the jobs in them."""
+"""Processes of `card`: start one for each job, limit its time, and run the job in it."""
 
 import contextlib
 import json
@@ -19,8 +19,8 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds before its limit after which a job starts no further case
-OUTPUT = 40  # number of last output lines kept of a job that failed
+MARGIN = 10.0  # seconds before its limit in which a job starts no further case
+OUTPUT = 40  # number of output lines, the last ones, kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
 OVERRUN = 124  # exit code of a process at its time limit, as in timeout(1)
 LOCK = "device.lock"
@@ -33,7 +33,7 @@ class StoppedError(Exception):
 
 
 class Limits(NamedTuple):
-    """Time limits of a job: `seconds` without waiting for the device, `most` seconds in total."""
+    """Time limits of a job: `seconds`, not counting waits for the device, and `most` in total."""
 
     seconds: float
     most: float
@@ -49,24 +49,24 @@ class Order(NamedTuple):
     limits: Limits
 
     def as_json(self) -> str:
-        """Return the input as JSON, without the job's name, which is an option."""
+        """Return the input as JSON, without the job's name, which is the value of `--job`."""
         seconds, most = (limit - MARGIN for limit in self.limits)
         paths = {"file": str(self.file), "scratch": str(self.scratch)}
         return json.dumps({**paths, "header": self.header, "seconds": seconds, "most": most})
 
 
 def child(*arguments: str) -> list[str]:
-    """Return a command line of `card` for a separate process; works also without installation."""
+    """Return the command line that runs `card` in a separate process, installed or not."""
     return [sys.executable, str(Path(__file__).parents[1]), "card", *arguments]
 
 
 def environment(
     asked: Mapping[str, str], header: dict[str, Any], shared: bool = False
 ) -> dict[str, str]:
-    """Return the variables of a job's process; its XLA flags come after flags that are already set.
+    """Return the environment variables of a job's process.
 
-    On a GPU `gpu_flags` gives the flags unless the job sets others. Processes that share a
-    GPU do not preallocate its memory.
+    XLA flags for the job are appended to those already set. On a GPU they come from `gpu_flags`
+    unless the job sets others. Processes that share a GPU (`shared`) do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
@@ -100,7 +100,7 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        with contextlib.suppress(BrokenPipeError):  # the process has ended; its output says why
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; its output shows why
             assert process.stdin is not None
             process.stdin.write(order.as_json())
             process.stdin.close()
@@ -109,9 +109,9 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
 
 
 def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
-    """Wait for the end of a process; return an error, or nothing if it succeeded.
+    """Wait for the end of a process; return an error, or "" if it succeeded.
 
-    The process itself observes `limits.seconds`: only it knows how long it waited for the device.
+    The process itself enforces `limits.seconds`: only it knows how long it waited for the device.
     """
     end = time.monotonic() + limits.most
     while not stop.is_set():
@@ -140,7 +140,7 @@ def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[Non
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join()  # no process is left to write
+        reader.join()  # returns, because no process is left to write to the pipe
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None
@@ -162,7 +162,7 @@ def work(job: Job) -> int:
 
 
 def state_after(job: Job, todo: results.Work) -> str:
-    """Run a job here; return its state."""
+    """Run a job in this process; return its state."""
     absent = results.absent(job.needs)
     for name in absent:
         todo.miss(name, "not installed, and this job needs it")

@@ -1,7 +1,7 @@
 """Job of `card` that profiles ten programs and stores their optimised HLO.
 
-Its JSON has the longest kernels of each program. A second file, `.hlo.json.gz`, has the whole
-profile and the HLO of each under `ID-ENVS-SOURCE`; `kernel_model --record` reads it.
+Its JSON has the longest kernels of each program. A second file, `.hlo.json.gz`, maps
+`ID-ENVS-SOURCE` to a program's whole profile and HLO; `kernel_model --record` reads it.
 """
 
 import functools

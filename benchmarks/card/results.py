@@ -1,4 +1,4 @@
-"""Results of the jobs of `card`: records saved after each case, time left, missing packages.
+"""Results of a job of `card`: records, saved after each case; time left; missing packages.
 
 A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
 which are flat dictionaries with raw times under `times_s`. It is written after every case, so an
@@ -24,16 +24,16 @@ from jaxenvs.core.files import replacing
 from ..harness import device_lock, instrument
 
 HERE = Path(__file__).resolve().parents[1]
-BROUGHT_HOME = HERE / "results" / "card"  # folder of earlier runs' results in the repository
+BROUGHT_HOME = HERE / "results" / "card"  # folder of the repository with results of earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
-NO_MEMORY = "RESOURCE_EXHAUSTED"  # mark of out-of-memory errors in XLA's messages
+NO_MEMORY = "RESOURCE_EXHAUSTED"  # text in XLA's messages for out-of-memory errors
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
 Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
-    """The next case does not fit into the time left."""
+    """The time left is too short for the next case."""
 
 
 class Work:
@@ -49,17 +49,17 @@ class Work:
     ) -> None:
         """Resume from the records of an earlier run in `header`.
 
-        The job may take `seconds` without waiting for the device, and `most` seconds in total.
+        The job may take `seconds`, not counting waits for the device, and `most` seconds in total.
         """
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
         failed: Records = header.pop("failed", [])
-        # A case that ran out of memory is tried again, as other jobs may have used the memory.
+        # Cases that ran out of memory are tried again: another job may have held the memory.
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
-        self.longest = 0.0  # seconds of the longest case
+        self.longest = 0.0  # seconds of the longest case so far
         self.unwritten: OSError | None = None  # error of the last attempt to write the file
 
     def left(self) -> float:
@@ -68,7 +68,7 @@ class Work:
         return self.begun + limit - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Return whether this case has a record or has failed."""
+        """Return whether this case already has a record or has failed."""
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
@@ -84,7 +84,7 @@ class Work:
         start = time.monotonic() - device_lock.DEVICE.waited
         try:
             self.keep(figures())
-        # Includes JAX's errors, which are RuntimeErrors.
+        # JAX's errors are caught too: they are RuntimeErrors.
         except (LookupError, RuntimeError, ValueError) as error:
             self.fail(error, **case)
         taken = time.monotonic() - device_lock.DEVICE.waited - start
@@ -102,7 +102,7 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Note that a package or the tests are missing here."""
+        """Note that `name` (a package, or the tests) is missing, and the reason or remedy."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
@@ -188,9 +188,10 @@ def _output(*words: str) -> str:
 
 
 def code() -> str:
-    """Return a digest of the sources of environments, learners and benchmarks.
+    """Return a digest of the Python sources of environments, learners and benchmarks.
 
-    A commit hash would not do: committing results changes it, and a copied checkout may lack git.
+    A commit hash would not identify the code: committing results changes it, and a copied checkout
+    may have no git directory.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

@@ -31,8 +31,8 @@ SEARCHED = (
 )
 FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
 BATCHES = (100_000, 400_000, 20_000)  # batch sizes: numbers of nodes expanded together
-SHARE = 0.3  # fraction of the device's memory for a search; other jobs need memory too
-MOST_NODES = 600_000_000  # limit on the nodes of a search, whatever the memory
+SHARE = 0.3  # fraction of the device's memory that a search may use; other jobs run too
+MOST_NODES = 600_000_000  # limit on the nodes of a search, even if more fit into memory
 MANY = 1_000_000_000  # limit on the nodes of all passes together
 
 
@@ -55,7 +55,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof of optimality, all in one table of nodes."""
+    """Solve Korf's hundred 15-puzzles with proof of optimality; all share one table of nodes."""
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
         work.measure(figures, id=FIFTEEN, batch_size=batch_size)
@@ -81,7 +81,7 @@ def _solved(batch_size: int, count: int) -> Records:
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
         "solved": int(np.isfinite(cost).sum()),  # number of levels solved with proof of optimality
-        "as_known": int((cost == known).sum()),  # number of solutions as long as IDA*'s
+        "as_known": int((cost == known).sum()),  # number of solutions of the known length
         "node_budget": budget,
         "compile_seconds": compile_seconds,
     }
@@ -91,10 +91,11 @@ def _solved(batch_size: int, count: int) -> Records:
 def _passes(
     compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Search until all levels are solved or a pass solves none; return costs and counts.
+    """Search in passes; return the cost of each level (inf: unsolved) and counts.
 
-    A pass repeats the levels that the table of nodes had no room for. Solved levels start at the
-    goal, so one program serves all passes.
+    Stop when all levels are solved, when a pass solves none, or after MANY nodes. A further pass
+    repeats the levels for which the table of nodes had no room. It puts the goal in place of the
+    solved levels, so that the shapes stay the same and one compiled program serves all passes.
     """
     cost, better = np.full(len(boards), np.inf), True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}
@@ -112,7 +113,7 @@ def _passes(
 
 
 def node_budget(key_words: int, small: bool) -> int:
-    """Return the number of nodes that fit into a search's part of the device's memory."""
+    """Return the number of nodes that fit into `SHARE` of the device's memory."""
     if small:
         return 400_000
     memory = device_memory(jax.devices()[0]) or 1 << 30

@@ -26,17 +26,20 @@ MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # task set of the rule worlds
-TOP = 16  # number of a step's kernels that get a record, the longest ones
+TOP = 16  # number of kernels of a step that get a record: the longest ones
 
-GRADUAL = "pool, a 16th anew"  # a 16th of the pool is new in every rollout; `pool` renews all of it
-EXPENSIVE = ("exact", "pool", "stock")  # reset sources of levels that cost many steps
+GRADUAL = "pool, a 16th anew"  # a pool of which each rollout renews a 16th; `pool` renews all
+EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
 CHEAP = ("fresh", "pool", "stock")
 BABYAI = ("exact", "pool", GRADUAL, "stock")
 
 
 class Case(NamedTuple):
-    """A batch of an id, our reset sources, and the other packages that take turns with them."""
+    """A batch of an id to measure.
+
+    `sources` are reset sources of this library; `others` are packages that take turns with them.
+    """
 
     id: str
     num_envs: int
@@ -45,7 +48,7 @@ class Case(NamedTuple):
 
 
 # Cases by job, the most important first. 262,144 environments of `WHOLE_SYMBOLIC` leave memory for
-# one source only.
+# only one reset source.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),
@@ -91,7 +94,7 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the job that measures the cases of a name."""
+    """Return the job that measures `CASES[name]`."""
 
     def run(work: Work) -> None:
         for case in (TINY[name],) if work.tiny else CASES[name]:
@@ -112,9 +115,9 @@ def turns(
 
 
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
-    """Measure steps per second of contestants in turns; note the missing ones in `work`.
+    """Compile contestants in parallel, then measure their steps per second in turns.
 
-    Their programs are compiled in parallel.
+    Missing and failed contestants are noted in `work`.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -138,7 +141,7 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
 
 
 def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
-    """Return this library's batch; the source `pool` has `pool` levels, GRADUAL renews a 16th."""
+    """Return this library's batch; the sources `pool` and GRADUAL have a pool of `pool` levels."""
     if source not in ("pool", GRADUAL):
         return contestants.ours(id, num_envs, source)
     drawn = pool // 16 if source == GRADUAL else pool
@@ -171,7 +174,7 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
 
 
 def rules(work: Work) -> None:
-    """Measure rule worlds, a task for each environment, compared with XLand-MiniGrid."""
+    """Compare rule worlds with XLand-MiniGrid; each environment has another task."""
     from .. import rule_worlds
 
     for num_envs in (8,) if work.tiny else (4096, 65_536):
@@ -187,7 +190,7 @@ def rules(work: Work) -> None:
 
 
 def step_costs(work: Work) -> None:
-    """Measure Craft-Classic-Ids: steps by how many episodes end (`resets`), and kernel times."""
+    """Measure Craft-Classic-Ids: step time against ended episodes per step, and kernel times."""
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):
         work.measure(functools.partial(_resets, work, env_id, batch, limit), id=env_id, limit=limit)
@@ -215,7 +218,7 @@ def _kernels(case: dict[str, Any]) -> Records:
 
 
 def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
-    """Return a record of the whole step, then one for each of the longest kernels of a profile."""
+    """Return a record of a profiled step, then one for each of its `TOP` longest kernels."""
     whole = {"microseconds": found["step"], "busy": found["busy"]}
     longest = list(found["microseconds"].items())[:TOP]
     each = [
@@ -226,7 +229,7 @@ def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
 
 
 def families(work: Work) -> None:
-    """Measure one id of each class of Grid and BabyAI: with its default source, then a pool."""
+    """Measure one id of each class of Grid and BabyAI: all with the default source, then a pool."""
     grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):
         for env_id in grids[4:5] if work.tiny else grids:
@@ -234,7 +237,7 @@ def families(work: Work) -> None:
 
 
 def alone(work: Work, env_id: str, num_envs: int, source: str) -> None:
-    """Measure this library's batch of one reset source."""
+    """Measure this library's batch with one reset source, without other contestants."""
     named = usual_source(jaxenvs.make(env_id)) if source == "default" else source
     figures = functools.partial(turns, work, env_id, num_envs, (named,))
     work.measure(figures, id=env_id, num_envs=num_envs, reset_source=named)

@@ -1,7 +1,8 @@
 """Jobs of `card` that train: steps per second, and a run of a billion steps in slices.
 
-The run is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice resumes the previous one:
-on the same machine, or on another from the checkpoint file that it leaves next to its JSON.
+The run of a billion steps is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. Each slice resumes
+the previous one: on the same machine from its folder, on another machine from the checkpoint file
+that the slice leaves next to its JSON.
 """
 
 import contextlib
@@ -24,14 +25,14 @@ CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
 FULL = 8192  # number of environments in the whole game
 MANY = 16_384  # number of environments with which PPO is fastest in the whole game
-A_MILLION = (128, 128, 128)  # layer widths that give a million parameters, most in the first layer
+A_MILLION = (128, 128, 128)  # layer widths that give a million parameters, mostly in layer 1
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
-SAVING = 45.0  # seconds that the end of a slice can take: a chunk, a checkpoint, its copy
-FREE = 20.0  # fewest seconds of training for which a slice starts
+SAVING = 45.0  # longest end of a slice in seconds: a chunk, a checkpoint, its copy
+FREE = 20.0  # a slice starts only if it can train for this many seconds
 POINTS = 200  # most points of a slice's learning curve
-# Options of all slices; checkpoints every 1,024 updates.
+# Options of every slice, also of resumed ones; a checkpoint every 1,024 updates.
 LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")
 RUN = (CRAFT, "--preset", "gpu", *LATER)
 TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
@@ -39,7 +40,7 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A learner to time; `settings` override its preset."""
+    """A training to time; `settings` override the preset's."""
 
     id: str
     num_envs: int
@@ -100,7 +101,7 @@ recurrent = job(
 
 
 def billion(work: Work) -> None:
-    """Train from the newest checkpoint until the run ends or the time is up."""
+    """Train a slice: from the newest checkpoint until the run ends or the time is up."""
     from jaxenvs.baselines.run import train
     from jaxenvs.baselines.storage.checkpoints import RunError, newest
     from jaxenvs.baselines.storage.runs import Run
@@ -134,7 +135,10 @@ def billion(work: Work) -> None:
 
 
 def _found(path: Path, carrier: Path) -> int:
-    """Return the update to resume from; a newer checkpoint file replaces the run in `path`."""
+    """Return the update to resume from, 0 for a new run.
+
+    A checkpoint file that is newer than the run in `path` replaces that run first.
+    """
     from jaxenvs.baselines.storage import checkpoints
 
     from . import carried
@@ -162,7 +166,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
-    """Return the records of a slice: speed and learning curve; after the last, the evaluation."""
+    """Return the records of a slice: its speed, its curve and, after the last, the evaluation."""
     from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)

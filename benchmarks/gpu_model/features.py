@@ -1,9 +1,9 @@
-"""Features of one GPU kernel from the HLO of its fusion: threads, instructions, loads and bytes.
+"""Features of one GPU kernel, computed from its HLO: threads, instructions, loads and bytes.
 
 The emitters of XLA's GPU compiler assign elements to threads differently:
 
 - loop: one thread for each element of the output, or for four of them in large arrays
-- reduce: neighbouring lanes read neighbouring elements of a row
+- reduce: neighbouring lanes (threads of a warp) read neighbouring elements of a row
 - transpose: 32 x 32 tiles in shared memory
 - scatter: one thread for each element of the updates
 - concatenate (up to four operands): each thread computes its element of every operand
@@ -24,9 +24,9 @@ from .fusions import Launch
 from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
-GROUPS = 8  # number of groups of sampled warps
+GROUPS = 8  # number of places in the grid from which a group of neighbouring warps is sampled
 MULTIPROCESSORS = 132
-# Threads that run at once; in larger loops each computes several elements.
+# Threads that can run at once; above this number of elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
 UNROLL = (4, 2, 1)  # elements per thread: the first of these that divides the number of elements
 # Opcodes whose loops are never unrolled.
@@ -35,38 +35,45 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]
 SHORT_ROWS = (8, 16, 32, 64)
-CODE = 400  # most instructions to which the compiler unrolls a loop
-BURST = 64  # bytes of one memory access
+CODE = 400  # limit in instructions up to which the compiler unrolls a loop
+BURST = 64  # bytes that one access to device memory transfers
 L1 = 1 << 16  # bytes of the largest array that fits into the L1 cache
-VECTORS = 4  # longest index vector of a gather; longer concatenations are data
+VECTORS = 4  # longest index vector of a gather; a longer concatenation builds data
 
 
 class Features(NamedTuple):
-    """Inputs of the time model, as totals of a launch; the defaults cost only `floor`."""
+    """Inputs of the time model `kernel_time`, each a total over one launch.
+
+    With all defaults, the predicted time is only `Coefficients.floor`.
+    """
 
     kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
     warps: float = 0.0
     blocks: float = 0.0
     instructions: float = 0.0  # issue slots
-    # Issue slots among these for divisions, remainders, roots and trigonometry.
+    # The part of `instructions` spent on divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    epilogue: float = 0.0  # issue slots among these after the tiles of a transposition
+    # The part of `instructions` that runs after a transposition's tiles are in shared memory.
+    epilogue: float = 0.0
     loads: float = 0.0  # load instructions
     lines: float = 0.0  # 128-byte cache lines touched, summed over loads
-    fetched: float = 0.0  # 32-byte sectors that groups of warps touch, in arrays larger than L1
+    # Distinct 32-byte sectors read by each group of neighbouring warps, summed over groups; only
+    # arrays larger than L1 count.
+    fetched: float = 0.0
     stores: float = 0.0  # store instructions
     store_sectors: float = 0.0  # 32-byte sectors touched, summed over stores
-    shuffles: float = 0.0  # shuffles of warps, and accesses to shared memory
-    branches: float = 0.0  # operands of concatenations, counted once for each warp that reads them
-    depth: float = 0.0  # longest chain of loads that depend on each other
-    read: float = 0.0  # bytes read from memory, each counted once
+    shuffles: float = 0.0  # warp shuffles and accesses to shared memory
+    # Operands of concatenations, each counted once for every warp that reads it.
+    branches: float = 0.0
+    depth: float = 0.0  # length of the longest chain of loads that depend on each other
+    read: float = 0.0  # distinct bytes read from memory
     written: float = 0.0
 
 
 class Grid(NamedTuple):
-    """Lanes of the sampled warps of a launch, and the number of all its warps."""
+    """Lanes of the sampled warps of a launch, and the launch's total number of warps."""
 
-    positions: np.ndarray  # positions in the array over which threads are laid out [lanes]
+    positions: np.ndarray  # flat index of the element that each lane computes [lanes]
     active: np.ndarray  # whether each lane computes an element [lanes]
     warps: float  # number of warps of the whole launch
 
@@ -79,7 +86,7 @@ class Stores(NamedTuple):
 
 
 def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of the kernel of an instruction of a scheduled computation."""
+    """Return the features of the kernel that runs `instruction` of the computation `scope`."""
     if instruction.opcode not in ("fusion", "fusion-start"):
         return _memory(scope, instruction)
     launch = Launch(module, scope, instruction)
@@ -108,21 +115,27 @@ def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
 
 
 def _spread(warps: int) -> np.ndarray:
-    """Return the indices of sampled warps: groups of neighbours, spaced irregularly."""
+    """Return the indices of the sampled warps: `GROUPS` groups of `GROUP` neighbours.
+
+    The groups are spaced irregularly over the launch's `warps` warps.
+    """
     steps = np.arange(GROUPS) + np.modf(np.arange(GROUPS) * 0.6180339887)[0]
     first = (steps / GROUPS * max(warps - GROUP, 0)).astype(np.int64)
     return np.minimum((first[:, None] + np.arange(GROUP)).ravel(), warps - 1)
 
 
 def _contiguous(elements: int, unroll: int = 1) -> Grid:
-    """Return warps whose threads compute neighbouring elements, `unroll` each."""
+    """Return a grid in which each thread computes `unroll` neighbouring elements."""
     warps = max(-(-elements // (LANES * unroll)), 1)
     positions = ((_spread(warps)[:, None] * LANES + np.arange(LANES)) * unroll).ravel()
     return Grid(np.minimum(positions, elements - 1), positions < elements, warps)
 
 
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
-    """Return warps that each read neighbouring elements of one row; short rows share a warp."""
+    """Return a grid in which each warp reads neighbouring elements of one row.
+
+    If a warp's elements are a multiple of `width`, it reads several whole rows.
+    """
     step = LANES * unroll
     if step % width == 0:
         return _contiguous(rows * width, unroll)
@@ -134,10 +147,10 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 
 
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
-    """Request the elements that the lanes of a grid compute, `unroll` neighbours each.
+    """Request from `walk` the `unroll` neighbouring elements that each lane of a grid computes.
 
-    Only if the code is short, the compiler unrolls the loop over neighbours and so computes their
-    common values once.
+    If the code is short, the compiler unrolls the loop over these elements and computes the values
+    they have in common once. Otherwise it computes them again for every element.
     """
     shared = 1
     if unroll > 1:
@@ -163,7 +176,10 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request a result whose size differs from the array over which warps are laid out."""
+    """Request a result that has another size than the array over which the grid is laid out.
+
+    The result is computed by `warps` warps, the whole launch.
+    """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
     walk.read(instruction.name, Lanes(index, grid.active, max(grid.warps / warps, 1e-3)))
@@ -228,15 +244,18 @@ def _reduce(launch: Launch) -> Features:
 
 
 def _row_unroll(rows: int, width: int) -> int:
-    """Return the number of neighbouring elements of a row per thread, as observed in XLA."""
+    """Return the number of neighbouring elements of a row that one thread reads.
+
+    The rule was inferred from kernels that XLA compiled.
+    """
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # so that a row has at most eight threads
+        return several  # at most eight threads then share a row
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 
 def _stacks(fused: hlo.Computation) -> bool:
-    """Return whether a concatenation makes data rather than index vectors of gathers."""
+    """Return whether a concatenation in the fusion builds data, not index vectors of gathers."""
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)
 

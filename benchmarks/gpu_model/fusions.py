@@ -1,4 +1,4 @@
-"""Fusion of a scheduled HLO module: results, emitter and stores."""
+"""One fusion of a scheduled HLO module: its results, its emitter and the bytes stored."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 @dataclasses.dataclass
 class Launch:
-    """Launch of a fusion by a computation (`scope`)."""
+    """Launch of a fusion: `instruction` of the computation `scope`."""
 
     module: hlo.Module
     scope: hlo.Computation
@@ -41,7 +41,7 @@ class Launch:
         return next(iter(named or present), "loop")
 
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Return the instructions of an opcode that come last before the results."""
+        """Return the last instructions with `opcode` on each way to a result."""
         found, seen = [], set()
         pending = [result.name for result in self.results]
         while pending:
@@ -56,7 +56,7 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction whose value bitcasts and reshapes pass on."""
+        """Follow bitcasts and reshapes from an instruction to the one that computes the value."""
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction
@@ -71,7 +71,7 @@ class Launch:
         return result
 
     def written(self) -> float:
-        """Return the bytes stored for all results."""
+        """Return the bytes that the fusion stores, summed over its results."""
         total = 0
         for result in self.results:
             found = self.source(result)

@@ -1,8 +1,9 @@
 """Count kernels and bytes in XLA's scheduled HLO text.
 
 On a GPU every instruction of a scheduled computation is one kernel launch, except those that only
-name data. Bytes are counted by access: a gather or (dynamic) slice reads the slice, an in-place
-scatter or dynamic-update-slice writes the update, everything else moves whole arrays.
+name data (bitcast, tuple). Bytes are counted by access: a gather or (dynamic) slice reads the
+slice, an in-place scatter or dynamic-update-slice writes the update, everything else moves whole
+arrays.
 """
 
 import dataclasses
@@ -10,7 +11,8 @@ import re
 from collections.abc import Iterator
 
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-FINISHERS = ("-done", "-update")  # suffixes that end an asynchronous pair, whose start is counted
+# Suffixes of the second half of an asynchronous pair; only the first half, the start, is counted.
+FINISHERS = ("-done", "-update")
 # Attribute that names the called computation, by opcode.
 CALLS = {"call": "to_apply", "async-start": "calls"}
 VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # opcodes that move no data inside a fusion
@@ -29,34 +31,34 @@ _OP_NAME = re.compile(r'op_name="([^"]*)"')
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """Instruction of a computation: one line of the text."""
+    """Instruction of a computation: one line of the HLO text."""
 
     name: str
     shape: str
     opcode: str
     operands: tuple[str, ...]
-    rest: str  # attributes; for a parameter its number, for a constant its value
+    rest: str  # text of the attributes; a parameter's number; a constant's value
     is_root: bool
 
     @property
     def bytes(self) -> int:
-        """Bytes of the result, summed over a tuple."""
+        """Bytes of the result; of a tuple, the sum over its arrays."""
         return shape_bytes(self.shape)
 
     @property
     def op_name(self) -> str:
-        """Origin in the traced program, if XLA kept it."""
+        """Path of name scopes in the traced JAX program; empty if XLA dropped it."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the name of the computation that an attribute refers to; empty without it."""
+        """Return the computation that an attribute names; empty if there is no such attribute."""
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
     @property
     def branches(self) -> list[str]:
-        """Names of the computations of a conditional."""
+        """Names of the computations between which a conditional chooses."""
         listed = _BRANCHES.search(self.rest)
         if listed:
             return [name.strip().lstrip("%") for name in listed.group(1).split(",")]
@@ -64,7 +66,7 @@ class Instruction:
 
     @property
     def trips(self) -> int | None:
-        """Trips of a while loop; None if they are known only at run time."""
+        """Number of iterations of a while loop; None if it is known only at run time."""
         found = _TRIPS.search(self.rest)
         return int(found.group(1)) if found else None
 
@@ -86,7 +88,10 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel launch, which loops with a known number of trips repeat `count` times."""
+    """A kernel launch; enclosing loops repeat it `count` times.
+
+    A loop with an unknown number of trips counts as one trip and sets `dynamic`.
+    """
 
     name: str
     opcode: str
@@ -95,7 +100,7 @@ class Kernel:
     read: int
     op_names: frozenset[str]  # origins of the fused instructions in the traced program
     count: int = 1
-    dynamic: bool = False  # whether it is in a loop whose trips are known only at run time
+    dynamic: bool = False  # whether an enclosing loop has an unknown number of trips
     within: str = ""  # name of the computation that launches it
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
 
@@ -131,7 +136,7 @@ def shape_bytes(shape: str) -> int:
 
 
 def kernels(module: Module, computation: str) -> Iterator[Kernel]:
-    """Yield the launches of one run of a computation, nested loops included."""
+    """Yield the launches that one run of a computation makes, nested loops included."""
     scope = module.computations[computation]
     for instruction in scope.values():
         opcode = instruction.opcode
@@ -148,9 +153,9 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 
 
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
-    """Yield the launches of a loop: itself, then its body, with `count` times the trips.
+    """Yield one launch for the loop, then its body's launches, `count` multiplied by the trips.
 
-    With an unknown number of trips: one trip of body and condition.
+    If the number of trips is unknown, yield one trip of the body and the condition.
     """
     yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
@@ -207,7 +212,10 @@ def _fusion_bytes(
 
 
 def _results(fused: Computation, root: Instruction) -> Iterator[Instruction]:
-    """Yield the arrays that a fusion stores: the members of its root, or their in-place updates."""
+    """Yield the results of a fusion: its root or, if that is a tuple, the tuple's members.
+
+    A result that is updated in place is replaced by its update.
+    """
     if root.opcode == "tuple":
         for name in root.operands:
             yield from _results(fused, fused[name])
@@ -230,7 +238,10 @@ def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instructio
 
 
 def _written(scope: Computation, instruction: Instruction) -> int:
-    """Return the bytes that an instruction stores: an in-place update, else the whole result."""
+    """Return the bytes that an instruction stores.
+
+    For an in-place update these are the bytes of the update, else of the whole result.
+    """
     if instruction.opcode == "dynamic-update-slice":
         return scope[instruction.operands[1]].bytes
     if instruction.opcode == "scatter":
@@ -249,14 +260,17 @@ def _is_partial(user: Instruction, position: int) -> bool:
 
 
 def _read(operand: Instruction, user: Instruction, position: int) -> int:
-    """Return the bytes that `user` loads of an operand: 0 for an array updated in place."""
+    """Return the bytes that `user` loads from an operand: 0 for an array updated in place."""
     if not _is_partial(user, position):
         return operand.bytes
     return user.bytes if user.opcode in SLICES else 0
 
 
 def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
-    """Return the bytes that a fusion loads of one operand: its slices, or the whole array."""
+    """Return the bytes that a fusion loads from its operand at `position`.
+
+    If the fusion only slices the operand, these are the slices' bytes, else the whole array's.
+    """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
     for user in fused.values():  # iterated in order of definition, so views come before their users

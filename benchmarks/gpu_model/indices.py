@@ -1,7 +1,7 @@
 """Map an index of an HLO instruction's result to the indices of its operands.
 
 Indices are integer arrays [rank, lanes]. Inside a fusion XLA's GPU compiler makes all arrays
-row-major. Values known only at run time are replaced by pseudorandom ones from a hash.
+row-major. A value known only at run time is replaced by a hash of its index.
 """
 
 import functools
@@ -13,8 +13,10 @@ import numpy as np
 
 from . import hlo
 
-DEPTH = 60  # longest chain of instructions that is followed for a value
-RANGE = 16  # range of drawn run-time values; small, as neighbouring lanes read neighbouring cells
+DEPTH = 60  # longest chain of instructions to follow when computing a value
+# Pseudorandom stand-ins for run-time values are below this. It is small because real neighbouring
+# lanes read neighbouring cells.
+RANGE = 16
 
 
 @functools.cache
@@ -49,7 +51,7 @@ def numbers(rest: str, name: str) -> tuple[int, ...]:
 
 @functools.cache
 def order(shape: str) -> tuple[int, ...]:
-    """Return the axes from the slowest in memory to the fastest."""
+    """Return the axes in order of memory layout: the one with the largest stride first."""
     found = re.match(r"\(*\w+\[[\d,<=]*\]\{([\d,]+)", shape)
     if not found:
         return tuple(range(len(dims(shape))))
@@ -57,7 +59,7 @@ def order(shape: str) -> tuple[int, ...]:
 
 
 def linear(shape: str, index: np.ndarray) -> np.ndarray:
-    """Return the positions in memory of indices [rank, lanes], in elements."""
+    """Return the memory offset, in elements, of each index [rank, lanes]."""
     position, sizes = np.zeros(index.shape[1:], np.int64), dims(shape)
     for axis in order(shape):
         position = position * sizes[axis] + index[axis]
@@ -65,7 +67,7 @@ def linear(shape: str, index: np.ndarray) -> np.ndarray:
 
 
 def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
-    """Return the indices [rank, lanes] of positions in memory."""
+    """Return the indices [rank, lanes] of memory offsets, in elements: inverts `linear`."""
     sizes = dims(shape)
     index = np.empty((len(sizes), *position.shape), np.int64)
     for axis in reversed(order(shape)):
@@ -75,10 +77,11 @@ def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def divisions(shape: str, other: str = "") -> float:
-    """Return the issue slots to convert a position, or an index of the shape `other`, to an index.
+    """Return the issue slots that computing an index of `shape` takes.
 
-    A division by a constant takes four slots, by a power of two one, and axes that both shapes
-    share at either end take none.
+    The index is computed from a flat position or, if `other` is given, from an index of that
+    shape. Each axis but the first takes a division by its size: four slots, or one if the size is
+    a power of two. Leading and trailing axes that both shapes share are free.
     """
     ours, theirs = ([n for n in dims(each) if n > 1] if each else [] for each in (shape, other))
     if other:
@@ -90,14 +93,14 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Return an index with further axes inserted, each with a constant value."""
+    """Insert `axes` into an index, each with the same value in all lanes."""
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
     return index
 
 
 def through(view: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray) -> np.ndarray:
-    """Return the index into the operand of an instruction that only renames indices."""
+    """Return the operand's index that `view` (slice, transpose, reshape ...) reads at `index`."""
     opcode = view.opcode
     if opcode == "slice":
         bounds = re.search(r"slice=\{([^}]*)\}", view.rest)
@@ -126,7 +129,10 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mask of lanes inside the operand, and their indices there."""
+    """Return a mask of the lanes that read the operand, not padding, and their indices into it.
+
+    The index of the other lanes is 0.
+    """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []
     low = np.array([int(part[0]) for part in parts], np.int64).reshape(-1, 1)
@@ -144,7 +150,7 @@ def gathered(
     index: np.ndarray,
     values: "Values",
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the index into the operand, and the indices at which the starts are read."""
+    """Return the index into the operand, and a list of the indices into `starts` that are read."""
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")
     mapped = numbers(gather.rest, "start_index_map")
@@ -165,7 +171,7 @@ def gathered(
 
 
 class Values:
-    """Values of integer instructions of a fused computation, if the program determines them."""
+    """Evaluator of a fusion's integer instructions, as far as the HLO determines their values."""
 
     def __init__(self, fused: hlo.Computation):
         self.fused = fused

@@ -1,9 +1,9 @@
-"""Predict microseconds of a GPU kernel on an H200 from the HLO of its fusion, without a GPU.
+"""Predict how many microseconds a GPU kernel takes on an H200, from its HLO and without a GPU.
 
-A launch costs a floor and a smooth maximum of six terms: instruction issue, cache lookups, stores,
-memory, latency and the start of thread blocks. With few warps on a multiprocessor nothing overlaps,
-and the terms add up. `features` counts the quantities in these terms. `kernel_model` fitted the
-coefficients to the kernels in `results/kernel_times.json`.
+A launch takes a fixed minimum time (`floor`) plus a smooth maximum of six terms: instruction issue,
+cache lookups, stores, memory, latency and the start of thread blocks. With few warps on a
+multiprocessor, nothing overlaps and the terms add up. `features` counts the quantities in these
+terms. `kernel_model` fitted the coefficients to the kernels in `results/kernel_times.json`.
 """
 
 import dataclasses
@@ -16,42 +16,44 @@ from . import hlo
 from .features import Features, features
 
 SCHEDULERS = 132 * 4  # warp schedulers of an H200; each issues one instruction per cycle
-L2 = 40e6  # bytes of a launch's arrays up to which they mostly stay in the L2 cache
-# Kernels that are a copy to the host, or nothing inside a CUDA graph.
+L2 = 40e6  # bytes up to which the arrays of a launch mostly stay in the L2 cache
+# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing; they cost `floor`.
 WAITS = ("while", "conditional")
 
 
 class Coefficients(NamedTuple):
-    """Costs in microseconds, except where noted; defaults as fitted by `kernel_model --fit`.
+    """Coefficients of the time model, in microseconds unless the comment gives another unit.
+
+    The defaults are the result of `kernel_model --fit`.
 
     For comparison, one issue slot on 528 schedulers at 1.755 GHz takes 1.08e-6 us.
     """
 
-    floor: float = 1.039  # least time of a launch
-    # Costs that add up over all warps.
-    instruction: float = 1.037e-06  # per issue slot
-    special: float = 2.642e-07  # added per slot of divisions, roots and trigonometry
-    epilogue: float = 8.677e-07  # added per slot after the tiles of a transposition
-    load: float = 1.227e-06  # per load instruction
+    floor: float = 1.039  # minimum time of a launch
+    # Costs that are summed over all warps.
+    instruction: float = 1.037e-06  # cost of an issue slot
+    special: float = 2.642e-07  # extra cost of a slot of divisions, roots and trigonometry
+    epilogue: float = 8.677e-07  # extra cost of a slot counted in `Features.epilogue`
+    load: float = 1.227e-06  # cost of a load instruction
     store: float = 2.196e-06
     shuffle: float = 1.224e-06
-    warp: float = 3.033e-06  # per warp: its start and end
-    block: float = 0.0005808  # per thread block: its start, about one per cycle
-    line: float = 1.88e-06  # per lookup of a 128-byte line in L1
-    fetch: float = 4.213e-06  # per sector read from L2
-    far: float = 3.445e-06  # added per sector if the arrays exceed L2
-    sector: float = 3.788e-06  # per sector stored
-    near_byte: float = 1.584e-07  # per byte of the arrays
-    far_byte: float = 1.251e-07  # added per byte beyond the size of L2
-    # Latency of one warp, and how warps hide it.
-    step: float = 0.00107  # per instruction
-    wait: float = 0.01691  # per load
-    chain: float = 0.09133  # per load that needs the value of another load
-    turn: float = 0.02503  # per operand of a concatenation
-    resident: float = 7.246  # number of warps that a scheduler keeps at once
-    overlap: float = 4.163  # exponent of the smooth maximum minus 1, for very many warps
+    warp: float = 3.033e-06  # cost of starting and ending a warp
+    block: float = 0.0005808  # cost of starting a thread block (about one per cycle)
+    line: float = 1.88e-06  # cost of looking up a 128-byte line in L1
+    fetch: float = 4.213e-06  # cost of reading a sector from L2
+    far: float = 3.445e-06  # extra cost of each sector if the arrays exceed L2
+    sector: float = 3.788e-06  # cost of storing a sector
+    near_byte: float = 1.584e-07  # cost of a byte read or written
+    far_byte: float = 1.251e-07  # extra cost of each byte beyond the size of L2
+    # Latency of a single warp, and how many warps hide each other's latency.
+    step: float = 0.00107  # latency of an issue slot
+    wait: float = 0.01691  # latency of a load
+    chain: float = 0.09133  # latency of a load that needs the value of another load
+    turn: float = 0.02503  # latency of branching to one operand of a concatenation
+    resident: float = 7.246  # number of warps that a scheduler holds at once
+    overlap: float = 4.163  # exponent of the smooth maximum, minus 1, in the limit of many warps
     crowd: float = 23.91  # number of warps per scheduler at which half of `overlap` is reached
-    # Factors of the terms for instructions and latency, by emitter.
+    # Factor on the instruction and latency terms, for each emitter.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
@@ -62,7 +64,7 @@ FITTED = Coefficients()
 
 
 def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.ndarray:
-    """Return the time of each launch from columns of features."""
+    """Return the predicted microseconds of each launch; `seen` has an array for each feature."""
     c, factor = fitted, factors(seen["kind"], fitted)
     warps = np.maximum(seen["warps"], 1.0)
     moved = seen["read"] + seen["written"]
@@ -101,7 +103,7 @@ def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
 
 
 def timed(module: hlo.Module, kernels: Iterable[hlo.Kernel]) -> list[hlo.Kernel]:
-    """Return the launches with their predicted times."""
+    """Return the launches with `microseconds` filled in."""
     kernels = list(kernels)
     known = {key: _features(module, *key) for key in {(k.within, k.name) for k in kernels}}
     if not known:

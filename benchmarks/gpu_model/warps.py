@@ -1,4 +1,4 @@
-"""Count instructions, loads and cache sectors of sampled warps of a fused computation.
+"""Count the instructions, loads and cache sectors of a fused computation in sampled warps.
 
 XLA emits a fusion as one function of the output's index. An instruction runs once for every
 distinct index at which a consumer reads it, so a chain that feeds a wider consumer is recomputed.
@@ -17,11 +17,12 @@ import numpy as np
 from . import hlo, indices
 
 LANES = 32
-SECTOR = 32  # bytes that a cache fetches at once: a sector
+SECTOR = 32  # bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together and share a cache
 LINE = 4  # number of sectors in a cache line of L1
-LIMIT = 4096  # most evaluations of a fusion that are followed; the rest is extrapolated
-UNROLLED = 16  # most trips of a reduction that are followed; the rest is extrapolated
+# Limit on the requests for values that are followed in a fusion; the rest is extrapolated.
+LIMIT = 4096
+UNROLLED = 16  # most iterations of a reduction to follow; the rest is extrapolated
 
 # Issue slots of an instruction after the compiler's expansion; opcodes not listed cost one.
 COSTS = {
@@ -54,13 +55,16 @@ FREE = {  # opcodes that only rename data, or that are counted elsewhere
     *("bitcast-convert", "tuple", "get-tuple-element", "parameter", "constant", "iota"),
     *("concatenate", "reduce", "fusion"),
 }
-BRANCH = 2.0  # issue slots per operand of a concatenation
+BRANCH = 2.0  # issue slots to branch to one operand of a concatenation
 ADDRESS = 3.0  # issue slots to compute the address of a load
 WIDE = {"s64", "u64", "f64"}
 
 
 class Lanes(NamedTuple):
-    """A request for an instruction's value: indices, active lanes, and trips of enclosing loops."""
+    """A request for an instruction's value at an index per lane.
+
+    `trips` is how often the loops around the request repeat it.
+    """
 
     at: np.ndarray  # index of the element that each lane reads [rank, lanes]
     active: np.ndarray  # whether each lane reads [lanes]
@@ -68,22 +72,23 @@ class Lanes(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """Key of the elements that are read and of the active lanes."""
+        """Key that is equal for requests of the same elements by the same active lanes."""
         return self.at.tobytes() + self.active.tobytes()
 
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; times the number of warps, it is the work of a launch."""
+    """Work of an average warp; multiply by the number of warps for the work of a launch."""
 
     instructions: float = 0.0  # issue slots
-    # Issue slots among these for divisions, roots, trigonometry and remainders.
+    # The part of `instructions` spent on divisions, remainders, roots and trigonometry.
     special: float = 0.0
     loads: float = 0.0  # load instructions
     lines: float = 0.0  # 128-byte cache lines touched, summed over loads
-    branches: float = 0.0  # operands of concatenations in separate branches
-    # Distinct sectors read, and pairs (sector, group of warps), by operand of the fusion.
+    branches: float = 0.0  # branches taken: operands of concatenations that the warp reads
+    # Sectors read, without duplicates, by the number of the fusion's operand.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
+    # Codes of the pairs (sector, group of warps that reads it), likewise without duplicates.
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
@@ -97,7 +102,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # instructions that other lanes compute
+        self.skipped = frozenset(skipped)  # instructions that lanes outside this walk compute
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request an instruction's value at the lanes' indices."""
@@ -107,11 +112,17 @@ class Walk:
             asked[lanes.key] = lanes
 
     def share(self, lanes: Lanes) -> float:
-        """Return how often an average warp executes a request: a fraction of warps, times trips."""
+        """Return how often an average warp executes a request.
+
+        It is the fraction of warps with an active lane, times the trips of enclosing loops.
+        """
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
-        """Count the conversion of indices of shape `other` to `shape`, once for equal indices."""
+        """Count the instructions that convert indices of shape `other` to indices of `shape`.
+
+        A conversion of the same indices counts once.
+        """
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
             self.divided.add(key)
@@ -119,7 +130,7 @@ class Walk:
             self.work.instructions += share * indices.divisions(shape, other)
 
     def run(self) -> Work:
-        """Process all requests, consumers before their operands; return the work."""
+        """Process all requests and return the work; consumers come before their operands."""
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
             if not asked or instruction.name in self.skipped:
@@ -174,7 +185,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # operand of another rank: an operation whose indices are not modelled
+        else:  # an operand of another rank: not elementwise, so its indices are a guess
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
@@ -201,7 +212,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    start, known = 0, np.ptp(lanes.at[axis]) == 0  # if all lanes agree, there are no branches
+    start, known = 0, np.ptp(lanes.at[axis]) == 0  # known: all lanes read one operand, no branch
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
         along = lanes.at[axis] - start
@@ -233,7 +244,10 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Read the update where it applies, and the old array, as the update is not in place."""
+    """Read both the old array and, where the update applies, the update.
+
+    Inside a fusion the update is not made in place; a start of 0 is assumed.
+    """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]
     sizes = np.array(indices.dims(update.shape), np.int64).reshape(-1, 1)

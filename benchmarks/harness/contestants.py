@@ -1,4 +1,4 @@
-"""Contestants of a measurement: batches in JAX (`Contestant`) and environments in Python (`Game`).
+"""Contestants of a benchmark: batches in JAX (`Contestant`), environments in Python (`Game`).
 
 This module builds this library's batches; `peers/` builds batches of other packages.
 """
@@ -19,12 +19,12 @@ from jaxenvs.core.extras import version
 from jaxenvs.core.spaces import Box, Discrete, Space
 from jaxenvs.core.vector import RESET_SOURCES, VectorEnv
 
-STEP_SCOPE = "environment_step"  # name scope of the environment's part of a compiled rollout
+STEP_SCOPE = "environment_step"  # JAX name scope that marks the environment's part of a rollout
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
-# Packages that contain the compiler for GPUs.
+# Packages (JAX's CUDA plugins) that contain the compiler for GPUs.
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
-NO_RESET = "none"  # option instead of a reset source: finished episodes are never reset
-DEFAULT = "default"  # option instead of a reset source: the one that `make_vec` chooses
+NO_RESET = "none"  # value in place of a reset source: never reset a finished episode
+DEFAULT = "default"  # value in place of a reset source: let `make_vec` choose one
 SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
 GRIDS = ("Grid", "BabyAI")  # families whose environments are grids
 
@@ -42,8 +42,8 @@ class Contestant:
         [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # (key, state, action) -> state, obs, reward, done
-    obs: str  # name of the observation; empty if the environment has only one
-    reset_source: str = "own"  # source of new levels; `own`: the package's auto-reset
+    obs: str  # name of the observation; empty if there is only one kind
+    reset_source: str = "own"  # reset source; `own`: the package's auto-reset
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
 
     def draw(self, key: Array) -> Shaped[Array, "num_envs ..."]:
@@ -75,14 +75,14 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """Environments stepped from Python in one call, with auto-reset."""
+    """One environment, or a batch that one call steps, driven from Python, with auto-reset."""
 
     name: str
     obs: str  # name of the observation
     num_envs: int
     actions: int | Box  # number of discrete actions, or the action space
     step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
-    turn: int  # number of steps of a representative sample, resets included
+    turn: int  # number of steps that are a representative sample, resets included
 
 
 def silence() -> contextlib.AbstractContextManager:
@@ -93,7 +93,10 @@ def silence() -> contextlib.AbstractContextManager:
 def foreign(
     name: str, env_id: str, num_envs: int, actions: int | Space, reset: Callable, step: Callable
 ) -> Contestant:
-    """Return another package's batch; it is traced with JAX's standard dtype promotion."""
+    """Return another package's batch as a contestant.
+
+    Its functions are traced with JAX's standard dtype promotion, even if strict promotion is set.
+    """
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
     return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
 
@@ -114,7 +117,7 @@ def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> Vec
 
 
 def source_of(venv: VectorEnv) -> str:
-    """Return the reset source of a batch, `NO_RESET` if it has no auto-reset."""
+    """Return the reset source of a batch, or `NO_RESET` if it has no auto-reset."""
     return NO_RESET if venv.autoreset == "none" else venv.reset_source
 
 
@@ -146,9 +149,10 @@ def ours(
 
 
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
-    """Return the constructor field of an observation.
+    """Return the constructor argument that selects an observation, as a dictionary.
 
-    The default is the image for grids, which the peers have too, and no field elsewhere.
+    Without `obs`, grids get the image observation, which the peers have too; other environments
+    get no argument.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
@@ -156,7 +160,7 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
 
 
 def peer_obs(env_id: str) -> str:
-    """Name the peers' observation of an id, the nearest to ours."""
+    """Return the name of the observation that peers have for an id, the nearest to ours."""
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"
@@ -164,7 +168,7 @@ def peer_obs(env_id: str) -> str:
 
 
 def craftax_level(env_id: str) -> str:
-    """Return craftax's name of a game; `Ids` becomes `Symbolic`, as craftax has no byte view."""
+    """Return craftax's name of a game; `Ids` becomes `Symbolic`: craftax has no byte view."""
     name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
     if not name.startswith("Craftax-"):
         raise LookupError(f"craftax has no level like {env_id}")

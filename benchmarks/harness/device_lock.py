@@ -1,4 +1,4 @@
-"""Lock on the device: processes compile in parallel, and one at a time measures.
+"""Lock on the device: processes compile in parallel, but only one at a time measures.
 
 A benchmark that runs alone has no lock file and never waits.
 """
@@ -16,19 +16,19 @@ class Device:
     """Lock of this process on the device; `held` may be nested."""
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock; None: no other process
+        self.lock: Path | None = None  # file that all processes lock; None: no others exist
         self.depth = 0
-        self._waited = 0.0  # seconds of all finished waits for the lock
+        self._waited = 0.0  # seconds spent in waits for the lock that are over
         self._waiting_since: float | None = None
 
     @property
     def waited(self) -> float:
-        """Seconds spent waiting so far, the current wait included."""
+        """Seconds that this process has waited for the lock, the current wait included."""
         since = self._waiting_since
         return self._waited + (0.0 if since is None else time.monotonic() - since)
 
     def share(self, lock: Path) -> None:
-        """Take turns with the processes that lock the same file."""
+        """Share the device with the processes that lock the same file."""
         lock.parent.mkdir(parents=True, exist_ok=True)
         self.lock = lock
 

@@ -16,7 +16,7 @@ from jaxenvs.commands.parser import Parser
 
 from .contestants import DEFAULT, SOURCES, processor, versions
 
-Command = Callable[..., int]  # function of the command-line arguments, by default sys.argv
+Command = Callable[..., int]  # function of the command-line arguments (default: sys.argv)
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 
@@ -68,7 +68,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def dated(rows: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """Return figures with the date and the package versions that they depend on."""
+    """Return `rows` and `more` under a header with the date and the package versions."""
     return {"date": time.strftime("%Y-%m-%d"), "versions": versions(), **more, "rows": rows}
 
 
@@ -84,8 +84,9 @@ def use_one_core() -> None:
 
 
 def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
-    """Make a function the main program of its module; it must be the last definition there.
+    """Run the decorated function if its module is run as a program, for example with `python -m`.
 
+    Decorate only the last definition of a module: what follows does not exist yet when it runs.
     The exit code is the function's result, 0 if None, or 2 after an error, which is printed in one
     line.
     """

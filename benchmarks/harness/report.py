@@ -14,18 +14,18 @@ from . import instrument
 
 PANELS = 4  # number of panels in a row of the picture
 
-Group = Sequence[dict[str, Any]]  # figures of contestants that took turns
+Group = Sequence[dict[str, Any]]  # records of the contestants that took turns with each other
 
 
 def progress(group: Group) -> None:
-    """Print one line for a measured batch size."""
+    """Print one line of progress after a group has been measured."""
     figures = ", ".join(f"{label(each)} {short(each['steps_per_second'])}" for each in group)
     batch = max(each["num_envs"] for each in group)
     print(f"{group[0]['id']} x {batch:,}: {figures} steps/s", flush=True)
 
 
 def ratios(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return how many times faster each of our batches is than each peer in its turns."""
+    """Return how many times faster each of our batches is than each peer of its group."""
     found = []
     for group in groups:
         for ours in _ours(group):
@@ -74,7 +74,7 @@ def subtitle(results: dict[str, Any]) -> str:
 
 
 def draw(measured: Group, path: Path, about: str) -> None:
-    """Draw steps per second over batch size, one panel for each id."""
+    """Draw steps per second against batch size, one panel for each id."""
     figure_class = importlib.import_module("matplotlib.figure").Figure
     ids = list(dict.fromkeys(each["id"] for each in measured))
     columns = min(len(ids), PANELS)
@@ -116,7 +116,10 @@ def _panel(panel: Any, measured: Group) -> None:
 
 
 def label(one: dict[str, Any]) -> str:
-    """Return a contestant's name; ours with reset source, and observation unless `image`."""
+    """Return the name of a record's contestant.
+
+    This library's also has the reset source, and the observation unless it is `image`.
+    """
     if one["contestant"] != OWN:
         return one["contestant"]
     obs = "" if one["obs"] in ("", "image") else f", {one['obs']}"
@@ -124,7 +127,7 @@ def label(one: dict[str, Any]) -> str:
 
 
 def _factor(spent: str) -> Column:
-    """Return a column of how many times faster our first batch is than a peer's."""
+    """Return a column of how many times faster our group's first batch is than the row's peer."""
 
     def cell(pair: tuple[dict[str, Any], Group]) -> str:
         one, ours = pair[0], _ours(pair[1])
@@ -133,7 +136,7 @@ def _factor(spent: str) -> Column:
     return cell
 
 
-COLUMNS: dict[str, Column] = {  # columns of rows that are pairs (figures, their group)
+COLUMNS: dict[str, Column] = {  # columns of a table whose rows are pairs (record, its group)
     "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),
     "steps/s": lambda pair: short(pair[0]["steps_per_second"]),

@@ -1,7 +1,7 @@
-"""Timing: programs are compiled first, then run repeatedly, while contestants take turns.
+"""Timing: compile all programs first, then let the contestants run in turns, several times.
 
-Neighbouring turns see the same load of the machine, so the ratio of their times is stable. Every
-observation and reward is stored, as in a learner's rollout, and each run waits for all of them.
+Neighbouring turns see the same load of the machine, so the ratio of their times is stable. As in a
+learner's rollout, every observation and reward is stored; a timed run waits until all are written.
 """
 
 import dataclasses
@@ -17,13 +17,14 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Bytes of observations and rewards in one rollout: few on a CPU, so that they stay in its caches;
-# many on an accelerator, so that the program's launch (tens of us) costs little per step.
+# Target for the bytes of observations and rewards that one rollout stores. Few on a CPU, so that
+# they stay in its caches; many on an accelerator, so that launching the program (tens of us) costs
+# little per step.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of a rollout
-# Limit on the bytes that a rollout stores; it takes precedence over ROLLOUT_STEPS.
+# Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.
 LARGEST = 9 << 30
-AGE_STEPS, AGE_SECONDS = 512, 3.0  # limits of the warm-up, which ends at whichever comes first
+AGE_STEPS, AGE_SECONDS = 512, 3.0  # limits of the warm-up; it ends at the first one reached
 
 
 @dataclasses.dataclass
@@ -53,22 +54,22 @@ class Record:
         return dataclasses.asdict(self) | {
             "steps": self.steps,
             "steps_per_second": round(speed),
-            # Microseconds per step of the whole batch.
+            # Microseconds that one step of the whole batch takes.
             "microseconds": round(1e6 * self.num_envs / speed, 2),
         }
 
 
 class Runner:
-    """Runner of a contestant: makes a fixed number of steps and measures their time."""
+    """Base class of runners: `run` makes a fixed number of steps and measures their time."""
 
     record: Record
 
     def run(self) -> float:
-        """Make `record.steps` steps; return the seconds."""
+        """Make `record.steps` environment steps; return the wall seconds that they took."""
         raise NotImplementedError
 
     def age(self) -> None:
-        """Warm up until episodes end at different times; at first all start together."""
+        """Warm up, so that episodes, which all start together, end at different times."""
         start, steps = time.perf_counter(), 0
         while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
             self.run()
@@ -85,9 +86,10 @@ class Programs(NamedTuple):
 
 
 def lower(contestant: Contestant) -> Callable[[], Programs]:
-    """Trace the programs of a contestant; return the function that compiles them.
+    """Trace the programs of a contestant; return a function that compiles them.
 
-    Only the returned function should run in another thread: compiling releases the GIL.
+    Call the returned function in a thread to compile in parallel: compiling releases the GIL, but
+    tracing does not.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key)
@@ -141,7 +143,7 @@ class BatchRunner(Runner):
 
 
 class GameRunner(Runner):
-    """Runner of environments in Python; actions are drawn before the clock starts."""
+    """Runner of environments stepped from Python; actions are drawn before timing starts."""
 
     def __init__(self, game: Game, env_id: str, seconds: float) -> None:
         self.game, self.rng = game, np.random.default_rng(0)
@@ -169,7 +171,7 @@ def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
 
 
 def rollout_length(contestant: Contestant, state: Any) -> int:
-    """Return the steps of a rollout that stores about `ROLLOUT_BYTES` of this backend."""
+    """Return how many steps a rollout needs to store about `ROLLOUT_BYTES` for this backend."""
     fewest, most = ROLLOUT_STEPS
     budget = ROLLOUT_BYTES["cpu" if jax.default_backend() == "cpu" else "accelerator"]
     length = min(most, max(fewest, budget // _stored(contestant, state)))

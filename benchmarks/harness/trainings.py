@@ -12,7 +12,7 @@ VARIABLES["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # every learner compiles fr
 
 
 class Learner:
-    """Process that trains on request, see `peers.off_policy.serve`.
+    """A learner in a separate process that trains on request, see `peers.off_policy.serve`.
 
     Raises `LookupError` if its package is missing, `RuntimeError` if the process dies.
     """
@@ -30,7 +30,7 @@ class Learner:
             stack.pop_all()
 
     def train(self, seed: int) -> None:
-        """Train with a seed and keep the answer."""
+        """Let the process train with a seed; append its answer to `trainings`."""
         self._send(seed)
         self.trainings.append({"seed": seed, **self._answer()})
 
@@ -42,7 +42,7 @@ class Learner:
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the missing answer gives the reason
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, so `_answer` raises
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
 
@@ -57,10 +57,10 @@ class Learner:
 def take_turns(
     builders: Mapping[str, Callable[[str], Learner]], seeds: int, missing: list[dict[str, str]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Train learners in turns, seed by seed; return their trainings by label.
+    """Train learners in turns, seed by seed; return the list of trainings of each label.
 
-    `builders` map labels to functions that start the learner of a label. Learners that cannot
-    start are added to `missing`.
+    `builders` map each label to a function that starts its learner. Learners that cannot start are
+    added to `missing`.
     """
     learners: list[Learner] = []
     try:

@@ -1,12 +1,13 @@
 """Environments of other packages: in JAX, in NumPy, and the C++ engine EnvPool.
 
 The peers run as their authors ship them, with their own auto-reset and the observation nearest to
-ours: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft, the state of
+this library's: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft, the state of
 Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view:
 neither has MiniGrid's occlusion, and NAVIX never shows a carried object. Otherwise NAVIX's view is
 MiniGrid's with its first two axes swapped. NAVIX resets in the step after the end of an episode.
-craftax is measured three times: with new worlds shared by the environments that ended, with its own
-auto-reset, and without any. Puzzles are in `puzzles.py`.
+craftax is measured three times: with its optimistic reset (a few new worlds, shared by the
+environments whose episode ended), with its own auto-reset, and without any. Puzzles are in
+`puzzles.py`.
 """
 
 import functools
@@ -27,16 +28,16 @@ from jaxenvs.core.typed import installation, pip
 from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
 from . import envpool, puzzles
 
-RATIO = 16  # environments per new world of craftax's optimistic reset, as its authors chose
+RATIO = 16  # environments per new world in craftax's optimistic reset; its authors' choice
 INSTALL = f"not installed ({installation('bench')})"
 INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
 
 
 class Peer(NamedTuple):
-    """A package in one configuration."""
+    """A peer: one configuration of another package."""
 
     name: str
-    families: tuple[str, ...]  # families of which it may have counterparts
+    families: tuple[str, ...]  # families whose ids may have a counterpart in it
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
     in_jax: bool = True  # whether it is written in JAX, so that `gpu_work` can compile it
@@ -68,10 +69,11 @@ def time_limit(env_id: str) -> int:
 
 
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return NAVIX's name of a level; its DoorKey always starts the agent in a corner.
+    """Return NAVIX's name of a level.
 
-    `renamed` maps MiniGrid's v1 names to NAVIX's, which end in v0. Version 0 of such a level has no
-    counterpart: the result is MiniGrid's name, which NAVIX does not have.
+    NAVIX's DoorKey always starts the agent in a corner. `renamed` maps MiniGrid's names that end
+    in v1 to NAVIX's, which end in v0. NAVIX has no counterpart of version 0 of such a
+    level, so MiniGrid's name is returned, which NAVIX does not have.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:
@@ -145,7 +147,11 @@ def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> 
 
 
 def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
-    """Return a batch of craftax; a step makes one new world for every `RATIO` environments."""
+    """Return a batch of craftax with optimistic reset.
+
+    A step generates one new world for every `RATIO` environments. The environments whose episode
+    ended share these worlds.
+    """
     plain = _craftax(name, env_id, num_envs)
     package = importlib.import_module("craftax.craftax_env")
     env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=False)
@@ -164,7 +170,10 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Assign new worlds in turn to done environments, which share worlds if there are too few."""
+    """Return the index of a new world for each environment.
+
+    Done environments take the worlds in turn, and share them if there are too few.
+    """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
 
@@ -219,8 +228,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # A representative sample needs 1,000 steps: random episodes last about 180 steps, and
-    # generating a world takes as long as 800 steps.
+    # A sample of 1,000 steps is representative: it contains several resets. Random episodes last
+    # about 180 steps, and generating a world takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

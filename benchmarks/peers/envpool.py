@@ -1,12 +1,13 @@
-"""EnvPool, a C++ engine of MiniGrid, BabyAI and Craftax, in one process that chooses its threads.
+"""EnvPool, a C++ engine of MiniGrid, BabyAI and Craftax, with its default number of threads.
 
 It runs as its authors ship it: one synchronous call steps all environments, with its own
-auto-reset. Its steps are not stored, to its advantage. Grids return a dict of image, direction and
-mission, the step after the end of an episode starts the next one, and BabyAI's missions set the
-time limit as here. Craftax (from envpool 1.2.7) returns craftax's float32 observation, symbolic or
-pixels, and reproduces craftax 1.6.1, random numbers included: a seed gives craftax's trajectory. Of
-its two ids `AutoReset` is measured. It resets in the step that ends an episode, as ours does, and
-generates a world only then, unlike craftax.
+auto-reset. Its observations are not stored, which is an advantage for it. Grids return a dict of
+image, direction and mission, and start the next episode in the step after the end of one; the time
+limit of BabyAI depends on the mission, as in this library. Craftax (from envpool 1.2.7) returns
+craftax's float32 observation, symbolic or pixels, and reproduces craftax 1.6.1, random numbers
+included: a seed gives craftax's trajectory. Of a game's two ids, the one with `AutoReset` is
+measured. Like this library it resets in the step that ends an episode; unlike craftax it generates
+a world only then.
 """
 
 import importlib

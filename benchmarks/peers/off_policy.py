@@ -1,13 +1,13 @@
 """Off-policy learners of this library, Stable-Baselines3 and SBX, in a separate process.
 
-    PYTHON benchmarks/peers/off_policy.py        # `off_policy` starts it, see `serve`
+    PYTHON benchmarks/peers/off_policy.py        # started by the command `off_policy`, see `serve`
 
-PYTHON is an interpreter that has the package; it needs this library only for this library's
-learners.
+PYTHON is an interpreter in which the learner's package is installed. This library is needed there
+only for its own learners.
 
-Policies are evaluated with their most probable actions in the same episodes of Gymnasium, as
-returns depend on the initial states. The peers run as their authors ship them, with `DummyVecEnv`
-around Gymnasium's environments. All learners bootstrap at truncated episodes.
+Policies are evaluated with their most probable actions, all in the same episodes of Gymnasium,
+because returns depend on the initial states. The peers run as their authors ship them, with
+`DummyVecEnv` around Gymnasium's environments. All learners bootstrap at truncated episodes.
 """
 
 import functools
@@ -23,14 +23,14 @@ import numpy as np
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
 FIRST = 10_000  # seeds of these environments count up from FIRST + the seed of the training
-LAST = 20  # number of last training episodes whose mean return is reported
-VALUES = ("dqn", "qr-dqn")  # learners of action values
+LAST = 20  # number of last training episodes that the reported mean return covers
+VALUES = ("dqn", "qr-dqn")  # learners of action values, for discrete actions
 LOG_ROUNDS = 100  # iterations per update of our learners with continuous actions
 Train = Callable[[int], dict[str, Any]]
 
 
 class Clock:
-    """Times a training, and its part after `mark` steps, when everything is compiled."""
+    """Timer of a training, and of its part after `mark` steps, when everything is compiled."""
 
     def __init__(self, mark: int) -> None:
         self._mark, self._marked = mark, (0, 0.0, 0.0)
@@ -41,7 +41,7 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Note the steps made so far."""
+        """Start timing the second part if `steps`, the steps made so far, have reached `mark`."""
         if steps >= self._mark and not self._marked[0]:
             self._marked = (steps, *self._now())
 
@@ -100,9 +100,10 @@ def ours(setting: dict[str, Any], library: str) -> Train:
 
 
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
-    """Return the mean return of the last `LAST` episodes or slightly more.
+    """Return the mean return of the last `LAST` episodes or slightly more; None without episodes.
 
-    `returns` are sums over finished episodes, `episodes` their numbers, both in order of time.
+    Entries are in order of time: `episodes` has how many episodes ended, `returns` the sum of their
+    returns.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -133,7 +134,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 
 
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
-    """Translate a setting into our settings; our other defaults agree with the peers'."""
+    """Translate a setting into this library's; defaults not set here agree with the peers'."""
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}
     given |= {"total_steps": setting["steps"], "hidden": tuple(setting["hidden"]), "anneal": False}
@@ -163,7 +164,7 @@ def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def theirs(setting: dict[str, Any], library: str) -> Train:
-    """Return Stable-Baselines3's learner with torch on the CPU, or SBX's."""
+    """Return Stable-Baselines3's learner (torch on one CPU thread), or SBX's."""
     kind, given = named(setting["algorithm"], library), their_settings(setting, library)
     if library == "sb3":
         importlib.import_module("torch").set_num_threads(1)
@@ -203,7 +204,7 @@ def named(algorithm: str, library: str) -> Any:
 
 
 def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dict[str, Any]]:
-    """Translate a setting into the peers' keywords, given their batch of environments."""
+    """Return a function from the peers' batch of environments to their keyword arguments."""
     algorithm = setting["algorithm"]
     policy: dict[str, Any] = {"net_arch": list(setting["hidden"])}
     given = {
@@ -247,11 +248,11 @@ TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
 
 
 def serve(build: Callable[[dict[str, Any]], Train]) -> None:
-    """Train on request: read JSON lines, answer with one line each.
+    """Train on request: read JSON lines from stdin, answer each with one line on stdout.
 
-    The first line describes a learner for `build`; the answer says why it is `missing`, or None.
-    Each further line is a seed; the answer has seconds and returns. What packages print goes to
-    stderr.
+    The first line describes a learner for `build`; in the answer, `missing` is None or the reason
+    why the learner is not available. Each further line is a seed to train with; the answer has
+    seconds and returns. Whatever packages print goes to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 
@@ -269,5 +270,5 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = []  # without this folder, whose modules have the names of packages
+    sys.path[:1] = []  # drop this folder: its modules are named like packages
     serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

@@ -1,6 +1,6 @@
-"""PPO on CartPole by this library and by others, each a `Trainer` in a separate process.
+"""PPO of this library and of its peers on CartPole, each as a `Trainer` in a separate process.
 
-    python benchmarks peers.ppo        # `learners` starts it, see `off_policy.serve`
+    python benchmarks peers.ppo        # started by the command `learners`, see `off_policy.serve`
 
 Timed trainings neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
 a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
@@ -30,7 +30,7 @@ EPISODES = 128  # number of episodes of an evaluation
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Settings that all compared learners share."""
+    """A setting of PPO that the compared learners have in common."""
 
     name: str
     num_envs: int
@@ -45,12 +45,12 @@ class Setting:
     entropy: float = 0.01
     value_weight: float = 0.5
     max_grad_norm: float = 0.5
-    # Clip range of the value; 0: none; PureJaxRL and rejax always use `clip`.
+    # Clip range of the value loss; 0: no clipping. PureJaxRL and rejax always use `clip` for it.
     value_clip: float = 0.2
 
     @property
     def batch(self) -> int:
-        """Environment steps of an update."""
+        """Number of environment steps in an update."""
         return self.num_envs * self.rollout_steps
 
     def lasting(self, steps: int) -> "Setting":
@@ -62,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's defaults, except that rejax uses tanh; EQUAL[0] has PureJaxRL's defaults.
-# For this library, the preset of CartPole.
+# Each library's own defaults: for this library the preset of CartPole; rejax's, except that it uses
+# tanh. PureJaxRL is missing because EQUAL[0] has its defaults.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -75,7 +75,7 @@ OWN = {
 }
 
 
-# Fields of `Setting` and their names in PureJaxRL, rejax and Stable-Baselines3.
+# Field of `Setting` -> its names in (PureJaxRL, rejax, Stable-Baselines3); None: set elsewhere.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),
@@ -93,7 +93,7 @@ NAMES: dict[str, tuple[str | None, ...]] = {
 
 
 def renamed(setting: Setting, library: int) -> dict[str, Any]:
-    """Return the values of a setting by their names in a library (its column in `NAMES`)."""
+    """Return a setting's values under the names of a library, given by its column in `NAMES`."""
     named = {names[library]: getattr(setting, field) for field, names in NAMES.items()}
     return {name: value for name, value in named.items() if name}
 
@@ -101,8 +101,7 @@ def renamed(setting: Setting, library: int) -> dict[str, Any]:
 class Trainer(NamedTuple):
     """A learner of one library with a setting."""
 
-    # Trains with a seed; returns the mean return of the last episodes (None if not recorded), and
-    # the weights.
+    # Function seed -> (mean return of the last training episodes or None if not recorded, weights).
     train: Callable[[int], tuple[float | None, Any]]
     # Function (weights, observations) -> logits; None: the policy is not evaluated.
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
@@ -111,8 +110,8 @@ class Trainer(NamedTuple):
 def ours(setting: Setting, apart: bool = True) -> Trainer:
     """Return this library's PPO, run in chunks of updates as by `jaxenvs train`.
 
-    With `apart`, actor and critic have separate networks, as in the other libraries; else they
-    share this library's default network.
+    With `apart`, actor and critic are separate networks, as in the other libraries; without it,
+    they share this library's default network.
     """
     import jaxenvs
     from jaxenvs.baselines import registry
@@ -147,14 +146,14 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 
 
 def chunk_of(setting: Setting) -> int:
-    """Return the updates per call: a divisor of all updates, with about 30,000 steps."""
+    """Return the number of updates per call: a divisor of the total, with about 30,000 steps."""
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
     return min(fitting, key=lambda n: abs(n * setting.batch - 30_000))
 
 
 def two_networks(env: Any) -> Any:
-    """Return an actor and a critic without shared weights."""
+    """Return a network that is an actor and a critic without shared weights."""
     import flax.linen as nn
 
     from jaxenvs.baselines.networks import layers, policies
@@ -174,10 +173,13 @@ def two_networks(env: Any) -> Any:
 
 
 def purejaxrl(setting: Setting, path: Path) -> Trainer:
-    """Return PureJaxRL's `ppo.py` from a clone; a gymnax in the clone takes precedence."""
+    """Return PureJaxRL's `ppo.py`, imported from a clone.
+
+    If the clone contains gymnax, that copy is used instead of an installed one.
+    """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    # Both, because different versions import from either.
+    # Both folders, because some versions of PureJaxRL import from one and some from the other.
     sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")
@@ -199,7 +201,10 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
 
 
 def stand_in(package: str, *modules: str) -> None:
-    """Make a missing package importable, for a library that never uses its contents."""
+    """Make a missing package importable, as empty modules.
+
+    PureJaxRL imports such packages but never uses them here.
+    """
     if importlib.util.find_spec(package) is None:
         for name in (package, *modules):
             empty: Any = types.ModuleType(name)
@@ -260,9 +265,10 @@ def sb3(setting: Setting) -> Trainer:
 
 @functools.cache
 def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, int], float]:
-    """Return the evaluation of a policy: (weights, seed) -> mean return over `EPISODES` episodes.
+    """Return a function that evaluates a policy: (weights, seed) -> mean return.
 
-    Actions are sampled; all policies play this library's CartPole.
+    The mean is over `EPISODES` episodes. Actions are sampled; every library's policy plays this
+    library's CartPole.
     """
     import jaxenvs
     from jaxenvs.baselines.core.episodes import first_episodes
@@ -297,7 +303,7 @@ TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
 
 
 def train(learner: Trainer, seed: int) -> dict[str, Any]:
-    """Train with a seed; return processor and wall seconds, and the returns."""
+    """Train with a seed; return CPU and wall seconds, and training and evaluation returns."""
     start, start_wall = time.process_time(), time.perf_counter()
     last, weights = learner.train(seed)
     spent = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
@@ -306,7 +312,10 @@ def train(learner: Trainer, seed: int) -> dict[str, Any]:
 
 
 def build(asked: dict[str, Any]) -> Callable[[int], dict[str, Any]]:
-    """Return the training of a learner, a setting and perhaps a clone, given as JSON."""
+    """Return a function that trains with a given seed.
+
+    `asked` (from JSON) names the learner, its setting and the path of PureJaxRL's clone or None.
+    """
     clone = asked["clone"] and Path(asked["clone"])
     return functools.partial(train, trainer(asked["learner"], Setting(**asked["setting"]), clone))
 

@@ -1,7 +1,8 @@
 """Puzzles of jumanji and pgx, batched as their authors recommend.
 
-jumanji's cubes also have half turns, the 2x2 cube on all faces; its levels of cubes and sliding
-tiles are random walks. In pgx's 2048 a move that changes nothing ends the game.
+Differences from this library: jumanji's cubes also have half turns, and its 2x2 cube turns all
+faces. jumanji makes levels of cubes and sliding tiles by random walks. In pgx's 2048, a move that
+changes nothing ends the game.
 """
 
 import importlib
@@ -17,18 +18,18 @@ import jaxenvs
 
 from ..harness.contestants import Contestant, foreign, one_of
 
-SCRAMBLES, WALK = 100, 200  # random turns and moves that make a level, as jumanji's authors chose
+SCRAMBLES, WALK = 100, 200  # random turns (cube) and moves (tiles) per level, as in jumanji
 PGX_IDS = {"Puzzle-2048-v0": "2048"}
 
 
 class Level(NamedTuple):
-    """A counterpart of an id in jumanji."""
+    """jumanji's counterpart of one of this library's ids."""
 
     module: str  # module below `jumanji.environments`
     env: str  # class in that module
-    # Class in the submodule `generator`, and its keywords.
+    # Class of levels in the submodule `generator`, and its keyword arguments.
     generator: tuple[str, dict[str, int]] | None = None
-    actions: tuple[int, ...] = (4,)  # number of values of each part of an action
+    actions: tuple[int, ...] = (4,)  # number of values that each part of an action has
     limited: bool = True  # whether it has a time limit
 
 
@@ -60,7 +61,7 @@ JUMANJI_IDS = {
 
 
 def jumanji(name: str, env_id: str, num_envs: int) -> Contestant:
-    """Return a batch of jumanji with its wrappers for batches and auto-reset."""
+    """Return a batch of jumanji, with jumanji's wrappers for batches and auto-reset."""
     level = JUMANJI_IDS[one_of(JUMANJI_IDS, name, env_id, env_id)]
     wrappers = importlib.import_module("jumanji.wrappers")
     env = wrappers.VmapWrapper(wrappers.AutoResetWrapper(_build(level, env_id)))
@@ -89,7 +90,7 @@ def _build(level: Level, env_id: str) -> Any:
 
 
 def parts(action: Array, counts: tuple[int, ...]) -> Array:
-    """Unravel a discrete action into its parts, the last changing fastest."""
+    """Unravel a discrete action into its parts; the last part changes fastest."""
     if len(counts) == 1:
         return action
     return jnp.stack(jnp.unravel_index(action, counts), axis=-1)

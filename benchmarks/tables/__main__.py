@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    """Return the pages that differ, each with its old and new text, and tables without a marker.
+    """Return the pages that would change, with (old, new) text, and the tables on no page.
 
     Raises `ValueError` with the name of the page if a marker has no table or no end.
     """

@@ -1,7 +1,7 @@
 """Tables of the results of `python -m jaxenvs.benchmarks.card`, for each device it ran on.
 
-A job writes `results/card/<device>-<job>.json`: a header and `rows`, flat dictionaries. Jobs differ
-in their columns, so a column without any value is left out.
+A job writes `results/card/<device>-<job>.json`: a header, and `rows`, a list of flat dictionaries.
+Not every job measures every figure, so a table leaves out the columns without any value.
 """
 
 import collections
@@ -14,17 +14,17 @@ from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabulated, whole
 from .turns import OWN
 
-SLOWEST = 4  # number of a step's slowest kernels that are named
+SLOWEST = 4  # number of kernels that a cell names, the slowest ones of a step
 COMMAND = "python -m jaxenvs.benchmarks.card"
-DONE = "done"  # state of a job that was not interrupted
-HEADER = ("driver", "jax", "commit", "date")  # entries of the header that are shown below a table
+DONE = "done"  # state of a job that ran to its end
+HEADER = ("driver", "jax", "commit", "date")  # header entries shown below a table
 
 Row = dict[str, Any]
-Documents = list[dict[str, Any]]  # results of one job, one for each device
+Documents = list[dict[str, Any]]  # contents of result files; a section has one per device
 
 
 class Section(NamedTuple):
-    """A titled table of one job."""
+    """The table of one job, with its title."""
 
     job: str
     title: str
@@ -33,7 +33,7 @@ class Section(NamedTuple):
 
 @table("card", f"{RESULTS}/card/*.json", command=COMMAND)
 def card(documents: Documents) -> str:
-    """Return a titled table for each job that was measured."""
+    """Return the Markdown of all tables: one with a title for each job that has results."""
     shown = []
     for section in SECTIONS:
         found = [document for document in documents if document["job"] == section.job]
@@ -43,14 +43,14 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row with the name of its device and figures from its raw times."""
+    """Yield every row, extended by the name of its device and the figures of `_derived`."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:
-    """Sort the rows of each id by batch size; ids stay in the order of the job."""
+    """Sort the rows of each device and id by batch size; ids keep the order of the job."""
     listed = list(rows)
     ids = list(dict.fromkeys((row["device"], row.get("id")) for row in listed))
     place = lambda row: (ids.index((row["device"], row.get("id"))), row.get("num_envs") or 0)  # noqa: E731
@@ -58,7 +58,7 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
 
 
 def _derived(row: Row) -> dict[str, float]:
-    """Return figures that the row lacks, from the median of its raw times."""
+    """Compute speed and microseconds from the median of a row's raw times, where it lacks them."""
     times, found = row.get("times_s"), {}
     if not times:
         return found
@@ -72,7 +72,7 @@ def _derived(row: Row) -> dict[str, float]:
 
 
 def notes(documents: Documents) -> str:
-    """Return one sentence for each device with the conditions of its figures."""
+    """Return one sentence for each device: versions, date, command, and gaps in the results."""
     sentences = []
     for document in documents:
         facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]
@@ -86,7 +86,7 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Count the rows that other commits measured."""
+    """Count, by commit, the rows that were measured by another commit than the document's."""
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -96,21 +96,21 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table without empty columns, with the notes of its documents."""
+    """Return a table without empty columns, with `notes` of its documents below it."""
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 
 def plain(
     columns: dict[str, Column], wanted: Callable[[Row], bool] = lambda row: True
 ) -> Callable[[Documents], Table]:
-    """Return a function that builds a table with a line for each wanted row."""
+    """Return a function that builds a table with a line for each row for which `wanted` is true."""
     return lambda documents: _noted(documents, filter(wanted, by_size(rows_of(documents))), columns)
 
 
 def beside(documents: Documents) -> Table:
-    """Make one line for each device, id and batch: steps per second of all contestants."""
+    """Compare contestants, each in its own columns; a line for each device, id and batch size."""
     lines: dict[tuple, dict[str, Row]] = {}
-    labels: dict[str, bool] = {}  # whether a contestant is ours
+    labels: dict[str, bool] = {}  # label of a contestant -> whether it is this library
     for row in by_size(rows_of(documents)):
         name = row.get("contestant") or OWN
         label = str(row.get("reset_source") or OWN) if name == OWN else name
@@ -131,12 +131,18 @@ def beside(documents: Documents) -> Table:
 
 
 def _of(label: str, cell: Column) -> Column:
-    """Return a column of one contestant, for lines that map contestants to rows."""
+    """Return a column that applies `cell` to the row of contestant `label`.
+
+    Each line maps the labels of contestants to their rows.
+    """
     return lambda line: cell(line.get(label, {}))
 
 
 def _kernels(row: Row) -> str:
-    """Return the launches of a step, and per trip of a loop with a varying number of trips."""
+    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per trip of a loop.
+
+    The number of trips of such a loop is known only at run time.
+    """
     trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
     return whole(row.get("kernels")) + trips
 
@@ -149,7 +155,10 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def faster(row: Row, other: Row) -> float | None:
-    """Return how many times faster a row is; from neighbouring turns if their number is equal."""
+    """Return how many times faster `row` is than `other`; None if it is unknown.
+
+    With equally many times, it is the median ratio of neighbouring turns, else the ratio of speeds.
+    """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")
@@ -181,7 +190,7 @@ def _slowest(line: list[Row]) -> str:
 
 
 def billion(documents: Documents) -> Table:
-    """Make a line for each slice of the long run, with the return at its end."""
+    """Make a line for each slice of the billion-step run, with the return at the slice's end."""
     rows = list(rows_of(documents))
 
     def parts(row: Row, name: str) -> list[Row]:

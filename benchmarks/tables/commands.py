@@ -3,7 +3,7 @@
 from .registry import table
 from .text import Table
 
-BENCH = "throughput"  # module of `jaxenvs bench`, which comes first
+BENCH = "throughput"  # module of the command `jaxenvs bench`, listed first
 
 
 @table("commands", "benchmarks/*.py", "benchmarks/*/__main__.py")

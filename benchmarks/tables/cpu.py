@@ -34,7 +34,7 @@ of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", {**_GRIDS, **_GRIDS_PER_COR
     "BabyAI-BossLevel-v0 --batches 1024 --obs image dict",
 )
 def envpool(bench: dict[str, Any]) -> Table:
-    """Compare two of our observations with EnvPool, a C++ engine that returns a dict."""
+    """Compare image and dict observations of this library with EnvPool (C++), which has dicts."""
 
     def ours(obs: str, column: Callable[[str], Column]) -> Column:
         def cell(group: Turns) -> str:

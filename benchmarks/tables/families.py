@@ -1,4 +1,4 @@
-"""Table of all environment classes: work on a GPU, cost of a world, speed on a CPU."""
+"""Table of all environment classes: work of a step, cost of a new world, speed on a CPU."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-# Files of speeds; the first one with an id counts.
+# Files `bench_families_*.json` of speeds. If several have an id, the first one is used.
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")
 
 
@@ -17,7 +17,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the work of `fresh` if it was counted, else of `pool`."""
+    """Return the work with reset source `fresh` or, if that was not counted, with `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -43,7 +43,7 @@ WORK: dict[str, Column] = {
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """Return the table that `families` prints."""
+    """Return the table that the command `families` prints: counted work only."""
     return tabulated(rows, WORK)
 
 
@@ -53,7 +53,10 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Combine work and speeds; an empty cell: not measured, or no counterpart in the peer."""
+    """Combine counted work and measured speeds.
+
+    A cell is empty if it was not measured or if the peer has no counterpart.
+    """
     speeds: dict[str, Turns] = {}
     for bench in benches:
         for group in turns(bench):

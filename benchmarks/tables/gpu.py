@@ -1,4 +1,4 @@
-"""GPU tables: older measurements on an H200, counted work of a step, and the kernel time model."""
+"""GPU tables: older measurements on an H200, work counted from HLO, and the kernel time model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,9 +21,9 @@ from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("empty", "fourrooms", "lavacrossing")
 FULL = 65_536  # number of environments that fill the GPU
-SLOWEST = 4  # number of a step's slowest kernels that are named
+SLOWEST = 4  # number of kernels that a cell names, the slowest ones of a step
 MIB = 1 << 20
-# Text for the part of a peer's name in brackets, or for a reset source.
+# Reset source, or bracketed part of a peer's name -> text of a cell.
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
@@ -50,7 +50,7 @@ def h200_speed(*benches: dict[str, Any]) -> Table:
     f"{RESULTS}/h200_resets_fourrooms_lavacrossing.json",
 )
 def h200_resets(*files: dict[str, Any]) -> Table:
-    """Compare microseconds of a step by reset source and time limit."""
+    """Compare the microseconds of a step between reset sources, for each time limit."""
     return resets([row for file in files for row in file["rows"]])
 
 
@@ -77,13 +77,13 @@ def resets(rows: list[dict[str, Any]]) -> Table:
 
 
 def _few(number: float | None) -> str:
-    """Format a number with one decimal if it is below ten, else with none."""
+    """Format a number with one decimal if it is below ten, else without decimals."""
     return fixed(1 if (number or 0) < 10 else 0)(number)
 
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step that fills the GPU, in microseconds."""
+    """List the slowest kernels, in microseconds, of a step of a batch that fills the GPU."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -102,7 +102,7 @@ def h200_kernels(profiles: dict[str, Any]) -> Table:
 
 @table("h200-learning", f"{RESULTS}/h200_ppo_doorkey.json")
 def h200_learning(found: dict[str, Any]) -> Table:
-    """Show PPO on DoorKey-8x8 by number of seeds."""
+    """Show PPO runs on DoorKey-8x8 with different numbers of seeds."""
     columns = {
         "command": lambda run: f"`{run['command']}`",
         "an update": lambda run: f"{1000 * run['seconds_per_update']:.0f} ms",
@@ -115,7 +115,7 @@ def h200_learning(found: dict[str, Any]) -> Table:
 
 
 def _evaluation(run: dict[str, Any]) -> str:
-    """List the returns of up to eight seeds; of more, count the seeds that reached a return."""
+    """List the returns of up to eight seeds; with more seeds, count those that reached a return."""
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
         return listed(found)
@@ -128,13 +128,16 @@ def _evaluation(run: dict[str, Any]) -> str:
 
 
 def kernels(row: Mapping[str, Any]) -> str:
-    """Return the kernel launches of a step, and per trip of loops with unknown trips."""
+    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per trip of a loop.
+
+    The number of trips of such a loop is unknown at compile time.
+    """
     trips = row["kernels_per_trip"]
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
 
 
 def model_time(row: Mapping[str, Any]) -> str:
-    """Return the predicted microseconds of a step, and per trip of loops with unknown trips."""
+    """Format a step's predicted microseconds in the same way as `kernels` formats launches."""
     if "model_us" not in row:
         return ""  # the row was counted before the time model existed
     trips = row["model_us_per_trip"]
@@ -142,7 +145,7 @@ def model_time(row: Mapping[str, Any]) -> str:
 
 
 def moved(row: Mapping[str, Any]) -> str:
-    """Return the bytes written + read per environment."""
+    """Format bytes per environment as `written + read`."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
     if row.get("kernels_per_trip"):
         text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"
@@ -150,12 +153,12 @@ def moved(row: Mapping[str, Any]) -> str:
 
 
 def state(row: Mapping[str, Any]) -> str:
-    """Return the bytes of state per environment, and of the pool."""
+    """Format the state's bytes per environment, and the level pool's bytes if there is a pool."""
     return whole(row["state"]) + (f" (pool {whole(row['pool'])})" if row["pool"] else "")
 
 
 def who(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of a contestant, and the source of its levels."""
+    """Return the name of a row's contestant, and the text for its reset source."""
     name, _, reset = row["name"].removesuffix(")").partition(" (")
     reset = str(reset or row["reset_source"])
     return str(name), RESETS.get(reset) or reset
@@ -182,7 +185,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
 
 
-UPDATES: dict[str, Column] = {  # columns for whole updates of PPO with `--preset gpu`
+UPDATES: dict[str, Column] = {  # columns of the table of whole PPO updates with `--preset gpu`
     "id": of("id"),
     "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
     "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
@@ -198,7 +201,7 @@ def _mebibytes(count: float) -> str:
     return whole(count / MIB)
 
 
-MEMORY: dict[str, Column] = {  # columns for the memory of a batch
+MEMORY: dict[str, Column] = {  # columns of the table of a batch's device memory
     **ENV_ID,
     "envs": of("num_envs", whole),
     "worlds from": of("reset_source"),
@@ -222,7 +225,10 @@ for _name, _file, _columns in (  # rows older than the time model have no predic
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Show the counted work of puzzles; in brackets the kernels outside the measuring loop."""
+    """Show the counted work of puzzles.
+
+    The number in brackets leaves out the kernels of the measuring loop (`loop_kernels`).
+    """
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
         pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row
@@ -249,7 +255,7 @@ def _step(name: str) -> Column:
     return lambda row: ratio(row[name] / row["busy"])
 
 
-ERRORS: dict[str, Column] = {  # columns with a line for each program; the last line sums all
+ERRORS: dict[str, Column] = {  # columns of the model's errors, by program and for all programs
     "program": lambda row: row["program"] or "all",
     "kernels": of("kernels", whole),
     "step, us": of("step", fixed(0)),
@@ -261,7 +267,7 @@ ERRORS: dict[str, Column] = {  # columns with a line for each program; the last 
     "without its environment, too": of("model_family_near", percent),
     "former": of("old_near", percent),
 }
-WORST: dict[str, Column] = {  # columns for the mispredicted kernels that take the most time
+WORST: dict[str, Column] = {  # columns of the mispredicted kernels that take the most time
     "program": of("program"),
     "kernel": of("kernel", "`{}`".format),
     "result": of("shape", "`{}`".format),

@@ -23,7 +23,7 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 class PageError(ValueError):
-    """A page has a marker of a table without its end marker."""
+    """A page has a table's start marker without an end marker."""
 
 
 def pages(root: Path) -> list[Path]:
@@ -57,7 +57,7 @@ def filled(text: str, render: Callable[[str], str]) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the first line of each table with figures that has neither markers nor a reason."""
+    """Yield the first line of each table with figures outside markers and without `typed: WHY`."""
     for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
         lines = match["lines"].splitlines()
         if not match["why"] and any(map(_has_figure, lines[2:])):

@@ -39,7 +39,10 @@ def _is_number(cell: str) -> bool:
 def _widths(
     columns: Sequence[Sequence[str]], numeric: Sequence[bool], room: int
 ) -> list[int] | None:
-    """Return the width of each column; None if the table does not fit. Room 0: unlimited."""
+    """Return the width of each column, or None if the table does not fit into `room` characters.
+
+    Room 0 is unlimited.
+    """
     widths = [max(map(len, column)) for column in columns]
     least = [  # least widths: a number and its unit stay on one line
         max(_longest_word(head), *map(len if number else _longest_word, cells), 0)
@@ -62,7 +65,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _blocks(lines: Sequence[Sequence[str]], room: int) -> Iterator[str]:
-    """Yield one line for each cell, after its heading."""
+    """Yield `heading: cell` for each cell, and an empty line after each row."""
     head, *rows = lines
     for row in rows:
         for name, cell in zip(head, row, strict=True):

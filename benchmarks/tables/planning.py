@@ -7,7 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-OWN = "{}_with_own_bound"  # name of a figure of the search with the puzzle's built-in lower bound
+# Key of a figure of the search that used the puzzle's built-in lower bound.
+OWN = "{}_with_own_bound"
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
@@ -37,7 +38,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-cube", f"{RUNS}/puzzles.json")
 def cube(rows: list[dict[str, Any]]) -> Table:
-    """Show the 2x2x2 cube solved with a learned heuristic, by seed."""
+    """Show how search with a learned heuristic solves the 2x2x2 cube, by seed."""
     found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
 
     def costs(row: dict[str, Any]) -> str:
@@ -95,7 +96,7 @@ def muzero(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-search", f"{RUNS}/search/*.json")
 def searches(runs: list[dict[str, Any]]) -> Table:
-    """Compare planners with and without search, from `jaxenvs eval --json`."""
+    """Compare evaluations (`jaxenvs eval --json`) of one trained run with and without search."""
     first = runs[0]  # all files belong to one trained run
     kept = sorted(runs, key=lambda run: (run["policy"]["simulations"], acted(run)), reverse=True)
 
@@ -114,7 +115,10 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 
 
 def acted(evaluation: dict[str, Any]) -> str:
-    """Return how a policy acted; early files lack this, and their searches were greedy."""
+    """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
+
+    Old files do not record it; in them, search was greedy and acting without search sampled.
+    """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
     policy = evaluation.get("policy", older)
@@ -123,7 +127,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Show plans made with learned world models, and their outcome in the true puzzles."""
+    """Show plans found in learned world models, and their outcome in the true puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":
@@ -156,12 +160,12 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _levels(row: dict[str, Any]) -> str:
-    """Return the puzzle, and its levels if they are not the default ones."""
+    """Return the puzzle's id, and its level settings (`--set`) if they are not the defaults."""
     *_, chosen = row["command"].partition("--set ")
     return row["id"] + (f", {chosen.split()[0]}" if chosen else "")
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Return the range of values, or the value if all are equal."""
+    """Format the range of values as `low to high`, or as one value if both look equal."""
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""README's figures: a short table of one GPU, a sentence on two CPU cores, a table of peers."""
+"""Figures of README: a table of speeds on a GPU, a sentence on CPU speed, a table of peers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,19 +10,19 @@ from .text import Table, ratio, short, whole
 from .turns import CORE, OWN, Turns, turns
 from .turns import faster as turns_faster
 
-# Reset sources that give each episode a separate level.
+# Reset sources with which no two episodes share a level.
 SOURCES = ("stock", "exact", "fresh", "auto")
 CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
 class Line(NamedTuple):
-    """A row of the short table: its label, and which measured rows it shows."""
+    """A row of README's GPU table: its label, and which measured rows it shows."""
 
     label: str
     job: str
-    where: Mapping[str, Any]  # values that select the measured row
+    where: Mapping[str, Any]  # entries that a measured row must have to be shown
     unit: str = "steps/s"
-    others: Mapping[str, str] = {}  # names in the table of other contestants, by contestant
+    others: Mapping[str, str] = {}  # other contestant -> its name in the table
 
 
 GRIDS = {"NAVIX": "NAVIX", "XLand-MiniGrid": "XLand-MiniGrid"}
@@ -49,7 +49,7 @@ LINES = (
 
 @table("readme-gpu", f"{RESULTS}/card/*.json", command=COMMAND)
 def gpu(documents: Documents) -> Table:
-    """Build a row for each case that was measured, from the newest file of its job."""
+    """Build a row for each of `LINES` that was measured, from the newest file of its job."""
     rows = [cells for line in LINES if (cells := _line(line, documents))]
     devices = list(dict.fromkeys(row[0] for row in rows))
     head = ["GPU", "", "environments", "levels", "per second", "others on the same GPU"]
@@ -59,7 +59,7 @@ def gpu(documents: Documents) -> Table:
 
 
 def _line(line: Line, documents: Documents) -> list[str]:
-    """Return the cells of a row; none if it was not measured."""
+    """Return the cells of a row; an empty list if it was not measured."""
     made = [document for document in documents if document["job"] == line.job]
     for document in sorted(made, key=lambda document: document["date"], reverse=True):
         rows = [r for r in rows_of([document]) if line.where.items() <= r.items()]
@@ -83,7 +83,7 @@ def _line(line: Line, documents: Documents) -> list[str]:
 
 
 def _ours(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return our fastest row with independent episodes."""
+    """Return this library's fastest row whose reset source is one of `SOURCES`; None if none is."""
     ours = [
         row
         for row in rows
@@ -107,7 +107,7 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
     doorkey, symbolic, pixels = (_at(turns(file), CPU_BATCH) for file in (grid, craft, pictures))
 
     def times(group: Turns, ours: str, other: str) -> str:
-        """Return the factor of our speed, to two digits, as times on a shared machine vary."""
+        """Return how many times faster this library is, to two digits: more would be noise."""
         found = turns_faster(group.rows[ours], group.rows[other])
         return "" if found is None else f"{float(f'{found:.2g}'):,.0f}"
 
@@ -123,12 +123,12 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
 
 
 class Peer(NamedTuple):
-    """A library of environments, as its documentation and sources describe it."""
+    """A library of environments: a row of the table of peers, from its documentation and source."""
 
-    name: str  # name with its address, and its version if it was not measured
+    name: str  # name as a link; also the version if it was not measured
     worlds: str
-    rules: str  # origin of its rules, and how they are checked against it
-    reset: str  # description of the levels that a step of a batch generates
+    rules: str  # where its rules come from, and how they were checked
+    reset: str  # which levels one step of a batch generates
     viewer: str
 
 
@@ -195,7 +195,7 @@ PEERS = (
     f"{RESULTS}/bench_envpool.json",
 )
 def peers(*benches: dict[str, Any]) -> Table:
-    """Compare the libraries, one row for each."""
+    """Compare this library with its peers, one row for each library."""
     craft, _, doorkey, _, puzzles, envpool = (bench["versions"] for bench in benches)
     of_jax = craft["craftax"], doorkey["navix"], doorkey["xminigrid"], puzzles["jumanji"]
     versions = (*of_jax, "", envpool["envpool"])
@@ -210,10 +210,10 @@ def peers(*benches: dict[str, Any]) -> Table:
 
 
 def _factors(*benches: dict[str, Any]) -> list[str]:
-    """Return the cells `jaxenvs is faster by` of `PEERS`."""
+    """Return the cell of column `jaxenvs is faster by` for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    games = {  # group of rows, and our row with the observation that all contestants have
+    games = {  # (rows that took turns, our row with the peers' observation)
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),
     }
@@ -243,7 +243,10 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
 
 
 def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
-    """Return the factor per core if CPU time was measured, which load affects least."""
+    """Return how many times faster row `ours` is: per core if CPU time was measured.
+
+    CPU time depends less on the load of the machine than wall time.
+    """
     rows = group.rows.get(ours, {}), group.rows.get(other, {})
     per_core = turns_faster(*rows, CORE)
     return f"{ratio(per_core)} per core" if per_core else ratio(turns_faster(*rows, spent))
@@ -260,7 +263,7 @@ def _jumanji(group: Turns) -> float | None:
 
 
 def _per_core(group: Turns) -> float | None:
-    """Return our factor per core over EnvPool, with its observation, a dict."""
+    """Return the speed-up per core over EnvPool, both with EnvPool's dict observation."""
     ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
     return turns_faster(group.rows[ours], group.rows["EnvPool"], CORE)
 

@@ -1,4 +1,4 @@
-"""Registry of tables: for each, its source files and the function that builds it.
+"""Registry of tables: the source files of each table and the function that builds it.
 
 A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
 markers in a page.
@@ -26,10 +26,10 @@ Build = Callable[..., Table | str]  # function of the contents of files; a strin
 class Source(NamedTuple):
     """How to build a table from files."""
 
-    # Paths relative to the checkout; a path with `*` gives a list of contents.
+    # Paths relative to the checkout; one with `*` becomes a list of the matching files' contents.
     files: tuple[str, ...]
     build: Build
-    command: str  # command that writes the files; empty if they are in the repository
+    command: str  # command that writes the files; empty: they are committed
 
 
 TABLES: dict[str, Source] = {}
@@ -51,7 +51,7 @@ def table(name: str, *files: str, command: str = "") -> Callable:
 
 
 def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = True) -> None:
-    """Register a table of the rows of a file, which is a list or has the list under `rows`.
+    """Register a table of a file's rows; the file is a list, or has the list under `rows`.
 
     Without `full`, columns whose cells are all empty are left out.
     """
@@ -105,7 +105,7 @@ def _read(root: Path, file: str) -> Any:
 
 @functools.cache
 def _parsed(path: Path) -> Any:
-    """Return the content of a JSON file, or name, source and docstring's first line of a module."""
+    """Return the content of a JSON file, or a module's name, source and first docstring line."""
     text = path.read_text("utf-8")
     if path.suffix == ".json":
         return json.loads(text)

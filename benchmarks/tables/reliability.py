@@ -6,7 +6,7 @@ from typing import Any
 from .registry import RESULTS, table
 from .text import Table, whole
 
-WORDS = {  # texts for the phases in which a training was killed
+WORDS = {  # phase in which a training was killed -> its text
     "compiling": "while compiling",
     "training": "while training",
     "saving": "within a save",

@@ -7,11 +7,12 @@ from typing import Any
 from .registry import REFERENCE, RUNS, of_rows, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-MANY = 10  # number of seeds from which returns are no longer listed one by one
-# Index of an episode within a trial, by heading.
+# With this many seeds or more, returns are summarised instead of listed one by one.
+MANY = 10
+# Column heading -> index of the episode within an RL^2 trial.
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
 GOOD = 0.9  # return that counts as good when there are many seeds
-NONE = "none exists"  # text in place of a recorded run
+NONE = "none exists"  # text of a cell if no run has been recorded
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
@@ -22,14 +23,14 @@ def _flags(row: dict[str, Any]) -> str:
 
 
 def returns_of(row: dict[str, Any]) -> list[float]:
-    """Return each seed's return in the evaluation, else in the last training episodes."""
+    """Return each seed's evaluation return or, without an evaluation, its last training return."""
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
     return row["last_returns"]
 
 
 def shown_returns(decimals: int = 3) -> Column:
-    """Return a column of each seed's return."""
+    """Return a column whose cells list the returns of a run's seeds."""
     return lambda row: listed(returns_of(row), decimals)
 
 
@@ -65,7 +66,7 @@ def _returns(row: dict[str, Any]) -> str:
 
 
 def _steps(row: dict[str, Any]) -> str:
-    """Return the steps of a seed, and the planned number if the run ended early."""
+    """Format the steps per seed: `2.00 M`, or `1.50 M of 2 M` if the run ended early."""
     made, asked = row["steps"], row["steps_asked"]
     text = f"{made / 1e6:.2f} M"
     return text if made >= asked else f"{text} of {asked / 1e6:g} M"
@@ -91,7 +92,11 @@ of_rows(
 
 
 def _mean_return(row: dict[str, Any]) -> str:
-    """Return the mean return over seeds; empty for a learned heuristic, judged by its plans."""
+    """Format the mean return over seeds.
+
+    The cell is empty without a recorded run. For learners that are judged by their plans and so
+    have no return, it points to a later table.
+    """
     if not row["ids"]:
         return ""
     return "see below" if row["return"] is None else fixed(3)(row["return"])
@@ -113,7 +118,10 @@ table("runs-learners", REFERENCE)(lambda found: tabulated(found["learners"], LEA
 
 @table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """List the second attempts that have learned; the note counts all."""
+    """List the second attempts (`reference --retry`) that have learned.
+
+    The note below the table counts all second attempts.
+    """
     learned = [row for row in rows if _has_learned(row, reference)]
     learned.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
     columns: dict[str, Column] = {
@@ -130,19 +138,19 @@ def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
 
 @table("runs-short", f"{RUNS}/short.json", REFERENCE)
 def short_runs(rows: list[dict[str, Any]], reference: dict[str, Any]) -> str:
-    """Count the short runs that have learned."""
+    """Return a sentence that counts the short runs (`reference --train`) that have learned."""
     learned = [row for row in rows if _has_learned(row, reference)]
     return f"In so few steps PPO has learned {len(learned)} of {len(rows)} ids."
 
 
 def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
-    """Return whether a recorded run has learned, as stored in `reference.json`."""
+    """Look up in `reference.json` whether a recorded run has learned."""
     known = reference["trained"][row["id"]]
     return next(run["learned"] for run in known if run["command"] == row["command"])
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
-    """Return steps and returns of the curve's point that is nearest to a number of steps."""
+    """Return the point (steps, returns) of the learning curve that is nearest to `steps`."""
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     return min(points, key=lambda point: abs(point[0] - steps))
 
@@ -152,9 +160,10 @@ def _mean(numbers: Iterable[float | None]) -> float:
 
 
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
-    """Return columns of mean returns at numbers of steps; empty if a run ended over 1 % earlier.
+    """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    `most` is the highest possible return.
+    Such a column has the mean return over seeds at that number of steps. Its cell is empty if the
+    run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:
@@ -222,7 +231,7 @@ def _seeds(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _at_episode(episode: int, what: str, text: Column) -> Column:
-    """Return a column of a mean over seeds in one episode of a trial."""
+    """Return a column of the mean over seeds of figure `what` in one episode of a trial."""
     return lambda row: text(
         statistics.fmean(seed["by_episode"][what][episode] for seed in _seeds(row))
     )
@@ -263,7 +272,10 @@ def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
 
 
 def _all_passed(row: dict[str, Any]) -> int | None:
-    """Return the steps at which the last seed has reached 0.95; None if one never did."""
+    """Return the steps after which every seed's return has once reached 0.95.
+
+    None if a seed never reached it.
+    """
     found = [passes(row, 0.95, seed) for seed in range(row["seeds"])]
     return None if None in found else max(steps for steps in found if steps is not None)
 
@@ -316,7 +328,10 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
 def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
-    """Compare value-based learners with PPO's curve on Craft, by mean returns over seeds."""
+    """Compare value-based learners on Craft with PPO by the mean return over seeds.
+
+    PPO trained longer, so its cells about the end of a run are empty.
+    """
 
     def training(row: dict[str, Any]) -> str:
         found = [near(row, steps)[1] for steps in (100_000, 250_000, 500_000)]
@@ -324,7 +339,7 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
     known = [row for row in rows if "Craft" in row["id"]]
     ours = [{**ppo[0], "algorithm": "ppo"}]
-    ends: Callable[[Column], Column] = lambda cell: (  # noqa: E731 - PPO's run went on
+    ends: Callable[[Column], Column] = lambda cell: (  # noqa: E731 - empty for PPO, whose run is longer
         lambda row: "" if row["algorithm"] == "ppo" else cell(row)
     )
     columns = {
@@ -339,7 +354,10 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
 
 def _first_at(row: dict[str, Any]) -> str:
-    """Return the steps at which the first and the last seed reach -200, and how many seeds do."""
+    """Format when seeds first reach a return of -200: `FIRST to LAST (N seeds)`.
+
+    FIRST and LAST are the steps of the earliest and the latest of the N seeds that reach it.
+    """
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)
     return f"{whole(known[0])} to {whole(known[-1])} ({len(known)} seeds)" if known else ""
@@ -361,7 +379,7 @@ of_rows(
 
 @table("runs-classic", f"{RUNS}/classic.json")
 def classic(rows: list[dict[str, Any]]) -> Table:
-    """Show the runs on CartPole, by seed."""
+    """Show the run on CartPole, one row for each seed."""
     (row,) = rows
     columns = {
         "seed": str,
@@ -377,7 +395,7 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
-    """Compare trained policies in this library and in the packages that it reproduces."""
+    """Compare the returns of trained policies here and in the packages reproduced here."""
 
     def returns(name: str) -> Column:
         return lambda line: f"{line[1][name]['mean_return']:.3f} ± {line[1][name]['error']:.3f}"

@@ -29,12 +29,12 @@ class Table(NamedTuple):
 
 
 def line(cells: Sequence[str]) -> str:
-    """Return one line of a Markdown table."""
+    """Return the cells as one line of a Markdown table."""
     return "| " + " | ".join(cells) + " |"
 
 
 def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
-    """Build a table from rows and columns, a mapping from heading to cell function."""
+    """Build a table; `columns` map headings to functions from a row to its cell."""
     return Table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 

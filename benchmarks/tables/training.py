@@ -1,4 +1,4 @@
-"""Training tables: compared with other libraries' learners, and on several devices."""
+"""Training tables: our learners compared with other libraries' learners; several devices."""
 
 import json
 import statistics
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """Return a column of one value of the learner's setting."""
+    """Return a column of entry `name` of the row's setting."""
     return lambda row: shown(row["setting"][name])
 
 
@@ -25,7 +25,10 @@ def faster(row: Row, other: Row) -> float | None:
 
 
 def factor(rows: list[Row]) -> Column:
-    """Return a column of how many times faster our first row with the same setting trains."""
+    """Return a column of how many times faster this library trains than the row's learner.
+
+    It compares with this library's first row that has the same setting.
+    """
 
     def cell(row: Row) -> str:
         group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]
@@ -40,7 +43,7 @@ LEARNER: dict[str, Column] = {"learner": of("learner")}
 
 
 def compared(rows: list[Row]) -> Table:
-    """Compare the learners of each setting, as `learners` prints them."""
+    """Compare the speed of the learners of each setting; the command `learners` prints this."""
 
     def returns(row: Row) -> str:
         return ", ".join(f"{found:.0f}" for found in row["last_returns"] if found is not None)
@@ -68,12 +71,12 @@ def evaluations(row: Row) -> list[float]:
 def statistic(
     reduce: Callable[[list[float]], float], returns: Callable[[Row], list[float]] = evaluations
 ) -> Column:
-    """Return a column of a statistic of the returns over the seeds."""
+    """Return a column of a statistic over the seeds' returns, such as their mean."""
     return lambda row: fixed(1)(reduce(returns(row)))
 
 
 def margin(returns: list[float]) -> str:
-    """Return half the width of the 95 % interval of the mean, by normal approximation."""
+    """Format half the width of the mean's 95 % confidence interval (normal approximation)."""
     if len(returns) == 1:
         return ""
     deviations = statistics.NormalDist().inv_cdf(0.975)
@@ -86,7 +89,7 @@ ENDS: dict[str, Column] = {"median": statistic(statistics.median), "worst": stat
 
 
 def summed(rows: list[Row]) -> Table:
-    """Show speed and evaluations of each learner in one line."""
+    """Make one line for each learner with its speed and a summary of its evaluations."""
 
     def median(name: str) -> Column:
         return lambda row: fixed(1)(statistics.median(row[name]))
@@ -109,14 +112,14 @@ def summed(rows: list[Row]) -> Table:
 
 @table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
 def beside(*files: dict[str, Any]) -> Table:
-    """Compare PPO on CartPole by learner: training time and evaluations of all seeds."""
-    # Summed by file, as ratios compare rows of one file.
+    """Compare PPO on CartPole between libraries: training time, evaluations over all seeds."""
+    # Summarised file by file, because the column of ratios compares rows of one file.
     parts = [summed(found["rows"]) for found in files]
     return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def scores(rows: list[Row], more: dict[str, Column] = SETTING) -> Table:
-    """Show the evaluations of every seed, as `learners` prints them, of rows that have any."""
+    """Show every seed's evaluation, for rows that have any; the command `learners` prints this."""
     columns = {
         **LEARNER,
         **more,
@@ -133,7 +136,7 @@ table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
     lambda found: scores(found["rows"], {"variant": of("variant")})
 )
 
-PEERS = {"sb3": "SB3", "sbx": "SBX"}  # names of the peers in the tables
+PEERS = {"sb3": "SB3", "sbx": "SBX"}  # library in the file -> its name in the tables
 COMPARED = {
     "learner and task": _of_setting("name"),
     "environments": _of_setting("num_envs"),
@@ -149,7 +152,7 @@ OFF_POLICY = "python -m jaxenvs.benchmarks.off_policy --sbx-python PATH"
     command=f"{OFF_POLICY} --json {RESULTS}/off_policy.json",
 )
 def off_policy(found: dict[str, Any]) -> Table:
-    """Compare off-policy learners with Stable-Baselines3 and SBX, as `off_policy` prints them."""
+    """Compare off-policy learners with Stable-Baselines3 and SBX; `off_policy` prints this."""
     rows = found["rows"]
 
     def returns(row: Row) -> list[float]:
@@ -221,7 +224,7 @@ DEVICES = {
 
 
 def exchanged(rows: list[Row]) -> Table:
-    """Show kernels and collectives of an update, as `scaling --described` prints them."""
+    """Show the kernels and collectives of an update; `scaling --described` prints this."""
 
     def count(part: str, kind: str) -> Column:
         return lambda row: str(row[part].get(kind, 0))
@@ -237,7 +240,7 @@ def exchanged(rows: list[Row]) -> Table:
 
 
 def scaled(rows: list[Row]) -> Table:
-    """Show steps per second for each number of devices, as `scaling` prints them."""
+    """Show steps per second for each number of devices; `scaling` prints this."""
     one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
 
     def relative(row: Row) -> str:

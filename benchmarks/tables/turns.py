@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
-CORE = "processor_seconds"  # entry with times whose ratio is per core
-# Contestants that step one environment at any batch size.
+CORE = "processor_seconds"  # entry with CPU times; their ratio is a speed-up per core
+# Contestants that always step a single environment, whatever the batch size.
 SINGLE = ("minigrid", "crafter", "gymnasium")
 PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
@@ -16,8 +16,8 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 class Turns(NamedTuple):
     """Rows of one id at one batch size, by name.
 
-    The name of our row is its reset source, and also its observation if the first row has another
-    observation.
+    A peer's row has the peer's name. This library's rows are named by reset source, followed by the
+    observation if it differs from the first row's.
     """
 
     id: str
@@ -25,12 +25,12 @@ class Turns(NamedTuple):
     rows: dict[str, dict[str, Any]]
 
     def ours(self) -> list[str]:
-        """Return the names of our rows."""
+        """Return the names of this library's rows."""
         return [name for name, row in self.rows.items() if row["contestant"] == OWN]
 
 
 def turns(bench: dict[str, Any]) -> list[Turns]:
-    """Group the rows of a file; ids keep their order, batch sizes ascend."""
+    """Group the rows of a file by id, in the file's order, and by batch size, ascending."""
     found: list[Turns] = []
     for row in bench["rows"]:
         name, key = row["contestant"], (row["id"], row["num_envs"])
@@ -50,9 +50,9 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
-    """Return how many times faster a row is: the median of the ratios of neighbouring turns.
+    """Return how many times faster `row` is than `other`: the median ratio of neighbouring turns.
 
-    `spent` is the entry with the times; the result is None if a row has no such times.
+    `spent` is the entry with the times. The result is None if one of the rows has no such times.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -83,12 +83,15 @@ def speed(name: str) -> Column:
 
 
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
-    """Return a column of how many times faster `ours` is; per core if `spent` is `CORE`."""
+    """Return a column of how many times faster row `ours` is than row `other`.
+
+    `spent` is the entry with the times; with `CORE` the ratio is per core.
+    """
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
-    """Return how many times faster our row `name` is than the fastest of `others` present."""
+    """Return how many times faster row `name` is than the fastest of the `others` in the group."""
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
     return min((times for times in known if times is not None), default=None)
