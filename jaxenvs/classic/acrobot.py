@@ -34,7 +34,7 @@ Motion = Float32[Array, "4"]  # angles and angular velocities of both links, or 
 class AcrobotParams(Params):
     """Physical constants, float32; both links are equal."""
 
-    gravity: Number  # acceleration by gravity, m/s2
+    gravity: Number  # gravitational acceleration, m/s2
     length: Number  # length of a link, m
     centre: Number  # distance from the upper end of a link to its centre of mass, m
     mass: Number  # mass of a link, kg

@@ -30,7 +30,7 @@ START = 0.05  # initial positions and velocities are uniform in [-START, START)
 class CartPoleParams(Params):
     """Physical constants, float32."""
 
-    gravity: Number  # acceleration by gravity, m/s2
+    gravity: Number  # gravitational acceleration, m/s2
     cart_mass: Number  # mass of the cart, kg
     pole_mass: Number  # mass of the pole, kg
     half_length: Number  # distance from the axle to the middle of the pole, m

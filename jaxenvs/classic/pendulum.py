@@ -33,7 +33,7 @@ WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # largest cost of a step
 class PendulumParams(Params):
     """Physical constants, float32."""
 
-    gravity: Number  # acceleration by gravity, m/s2
+    gravity: Number  # gravitational acceleration, m/s2
     mass: Number  # mass of the rod, kg
     length: Number  # length of the rod, m
     seconds: Number  # duration of a step, s

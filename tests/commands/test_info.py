@@ -125,7 +125,7 @@ def test_fields_and_params_have_values_and_comments():
     fields = {row[0]: row[1:] for row in rows("Grid-DoorKey-8x8-v0", "Constructor fields")}
     assert fields["`size`"] == ("`8`", "cells on a side, walls included")
     params = {row[0]: row[1:] for row in rows("Classic-CartPole-v0", "Params")}
-    assert params["`gravity`"] == ("`9.8`", "m/s2")
+    assert params["`gravity`"] == ("`9.8`", "gravitational acceleration, m/s2")
     assert params["`max_steps_in_episode`"][1].startswith("Time limit, steps;")
     assert comments(int) == {}
 
