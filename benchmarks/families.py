@@ -43,7 +43,7 @@ def sources(env_id: str) -> tuple[str, ...]:
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Count kernels and bytes of a step for each reset source."""
+    """Count the kernels of a step, and the bytes they move, for each reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)

@@ -25,7 +25,7 @@ STEPS = 8  # number of steps of the scan
 
 
 def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
-    """Compile both programs and return their bytes for the whole batch."""
+    """Compile both programs; return their peak memory and the sizes of state and pool, in bytes."""
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)

@@ -80,7 +80,7 @@ def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, e
 
 
 def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
-    """Repeat the last row or column of an odd size: the codecs need even sizes."""
+    """Repeat the last row of an odd height and the last column of an odd width, for the codecs."""
     height, width, _ = picture.shape
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 

@@ -1,4 +1,4 @@
-"""Write a column of the panel from top to bottom."""
+"""Lay out a side panel's labels, rows, text and bars from top to bottom."""
 
 from .canvas import INK, MUTED, RGB, TEXT, Canvas
 
@@ -6,7 +6,7 @@ MARGIN = 14  # points around the content of a panel
 
 
 class Pen:
-    """Writes a column on a canvas, from top to bottom; lengths are points."""
+    """Writes a column of text on a canvas from top to bottom; lengths are in points."""
 
     def __init__(self, canvas: Canvas, width: float, left: float = 0, top: float = 0) -> None:
         self.canvas = canvas

@@ -56,7 +56,7 @@ class Bonus:
     space: spaces.Space  # space of the networks' input
     read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
     embed: int = 8  # features per cell of a map; 0: one-hot vectors
-    conv: tuple[int, ...] = ()  # convolutions of a map, see `encoders.Encoder`
+    conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # weight of the bonus in the reward
     gamma: float = 0.99  # discount factor of the bonus
     minibatches: int = 8  # gradient steps per rollout

@@ -139,7 +139,7 @@ class Devices:
         mean = self.mean(here)
         return mean, self.mean(variance + jnp.square(here - mean))
 
-    # Methods for use around the compiled program.
+    # Methods to call on the host, outside the compiled program.
 
     @property
     def mesh(self) -> Mesh:

@@ -93,7 +93,7 @@ def with_step_count(optimiser: Any, count: Array) -> Any:
 
 
 def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Return a batch (steps, envs, ...) as items for minibatches: single steps."""
+    """Flatten a batch (steps, envs, ...) into single steps, the items of minibatches."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 

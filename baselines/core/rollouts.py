@@ -87,7 +87,7 @@ class Rollout(NamedTuple):
 # before the step.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # arguments: learner, runner, key, mask of legal actions
-# Function (learner, runner, mask, action, step, env states before any reset) -> runner.
+# Stores a step: (learner, runner, mask, action, step, env states before auto-reset) -> runner.
 Record = Callable[..., Any]
 
 

@@ -33,7 +33,7 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Settings without a flag that record changes of a run's planned end."""
+    """Settings that have no flag; they record changes to a run's planned end."""
 
     # Pairs: update at which a run was resumed with other `total_steps`, last update planned before.
     plans: tuple[tuple[int, int], ...] = ()

@@ -37,7 +37,7 @@ class Prediction(NamedTuple):
     cells: Float32[Array, "*steps cells channels categories"]  # logits of the next map cells
     rest: Float32[Array, "*steps numbers categories"]  # logits of the next numbers
     end: Float32[Array, "*steps"]  # logit of termination
-    token: Float[Array, "*steps width"]  # input of `reward`
+    token: Float[Array, "*steps width"]  # token from which `reward` predicts the reward
 
 
 class History(NamedTuple):

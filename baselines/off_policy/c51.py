@@ -163,5 +163,6 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}
     found |= {"v_max": high} if high > settings.v_max else {}
-    # If the bounds already contain all observed returns, the network overestimates: double them.
+    # If targets were clipped although the bounds contain all observed returns, the predicted
+    # returns are too large in magnitude: double the bounds.
     return found or {"v_min": 2.0 * settings.v_min, "v_max": 2.0 * settings.v_max}

@@ -51,7 +51,7 @@ class Settings(Memory, QLearning):
     importance: float = 0.6  # initial exponent of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
     burn_in: int = 8  # steps of a sequence that only refresh the recurrent state
-    sequence: Count = 16  # steps of a sequence, after the burn-in, that have a loss
+    sequence: Count = 16  # steps per sequence that contribute to the loss, after the burn-in
     period: Count = 8  # steps between the starts of sequences; below `sequence` they overlap
     largest_share: Share = 0.9  # eta: priority = eta * largest TD error + (1 - eta) * mean TD error
     squeeze: bool = True  # whether the network outputs h(value), roughly a signed square root

@@ -29,7 +29,7 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # largest number of kinds of cells that get embeddings
+LARGEST = 4096  # cells are embedded only if they have at most this many kinds
 LONGEST = 256.0  # longest initial time scale of the GRU, in steps
 PLACES = 4  # number of weighted sums over the view
 GOAL_KINDS = 15  # number of kinds of goals, see `jaxenvs.xland.Goal`

@@ -1,4 +1,4 @@
-"""Results of a job of `card`: records, saved after each case; time left; missing packages.
+"""Results of a job of `card`: its records, the time left and missing packages.
 
 A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
 which are flat dictionaries with raw times under `times_s`. It is written after every case, so an

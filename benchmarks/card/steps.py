@@ -26,7 +26,7 @@ MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # task set of the rule worlds
-TOP = 16  # number of kernels of a step that get a record: the longest ones
+TOP = 16  # number of a step's longest-running kernels to record
 
 GRADUAL = "pool, a 16th anew"  # a pool of which each rollout renews a 16th; `pool` renews all
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate

@@ -64,7 +64,7 @@ def install(name: str) -> str:
 
 
 def time_limit(env_id: str) -> int:
-    """Return the steps after which an episode of an id is truncated."""
+    """Return the number of steps after which an episode of `env_id` is truncated."""
     return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)
 
 

@@ -28,7 +28,7 @@ def level(env_id: str) -> str:
 
 
 def build(name: str, env_id: str, num_envs: int) -> Game:
-    """Return EnvPool's batch of the same level.
+    """Return EnvPool's vectorised environment for the level of `env_id`.
 
     Raises `ImportError` if the package is missing, `LookupError` if it has no such level.
     """

@@ -99,7 +99,7 @@ def renamed(setting: Setting, library: int) -> dict[str, Any]:
 
 
 class Trainer(NamedTuple):
-    """A learner of one library with a setting."""
+    """PPO of one library, configured by a `Setting`."""
 
     # Function seed -> (mean return of the last training episodes or None if not recorded, weights).
     train: Callable[[int], tuple[float | None, Any]]

@@ -16,7 +16,7 @@ WORDS = {  # phase in which a training was killed -> its text
 
 @table("reliability", f"{RESULTS}/fuzzing.json", f"{RESULTS}/kills.json")
 def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
-    """Show the results of fuzzing every id, and of killed trainings."""
+    """Tabulate the results of fuzzing every id, and of resuming training runs that were killed."""
     played = (
         f"{whole(fuzzing['steps'])} steps of {len(fuzzing['ids'])} ids, {fuzzing['broken']} break "
         "one of the nine rules ([figures](../benchmarks/results/fuzzing.json))"

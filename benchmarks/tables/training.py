@@ -27,7 +27,7 @@ def faster(row: Row, other: Row) -> float | None:
 def factor(rows: list[Row]) -> Column:
     """Return a column of how many times faster this library trains than the row's learner.
 
-    It compares with this library's first row that has the same setting.
+    Each row is compared with this library's first row of the same setting.
     """
 
     def cell(row: Row) -> str:

@@ -70,7 +70,7 @@ class KeyInBox(BabyEnv):
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
     def contents(self, state: Any) -> UInt8[Array, ""]:
-        """Return the tile of the key, which is in every box."""
+        """Return the tile inside a box: the key."""
         return m.contents(state.task)
 
 

@@ -126,7 +126,7 @@ def _string(text: str) -> str:
     whole = _PIECE.fullmatch(text)
     try:
         value = ast.literal_eval(text) if whole and len(text) > 1 else None
-    except (ValueError, SyntaxError):  # such as an unknown escape sequence
+    except (ValueError, SyntaxError):  # such as a truncated escape like `\x`
         value = None
     if not isinstance(value, str):
         raise ValueError(

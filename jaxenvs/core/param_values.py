@@ -45,7 +45,7 @@ def names(env: Any) -> tuple[str, ...]:
 
 
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
-    """Return `env` with named numbers in place of its default params.
+    """Return `env` with the default params named in `given` set to these values.
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
     value of another kind, and `ValueError` for a time limit below 1; messages begin with `owner`.

@@ -17,8 +17,8 @@ from .platforms import by_platform
 from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
-# Size of a batch's states, in bytes, up to which a GPU makes a new state for every row and selects
-# faster than it lists the done rows: a list costs six small kernels and a wait for the host.
+# Up to this size of a batch's states, in bytes, a GPU is faster if it makes a new state for every
+# row and selects than if it lists the done rows, which costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # The limit for `auto`, where a level is also generated for each row. At 65,536 rows on an H200,
 # `fresh` is as fast as `exact` for DoorKey (states of 5 MB), and half as fast for rule worlds of

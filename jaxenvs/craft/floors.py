@@ -37,7 +37,7 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Row and column of each floor's ladders, drawn even for floors without this ladder.
+    # Row and column of the ladder down and up on each floor; sampled even where it has none.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each potion colour

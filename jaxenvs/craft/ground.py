@@ -19,7 +19,7 @@ BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
 DARKEST = 0.05  # a cell is visible if its light exceeds this
 
-_BITS = 31  # number of blocks whose bits fit in an int32 without its sign bit
+_BITS = 31  # blocks per word of a bit set of blocks: an int32 without its sign bit
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))

@@ -42,7 +42,7 @@ def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Arra
 
 
 def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:
-    """Return the `Item` on a cell: a ladder where the floor has one, else a torch."""
+    """Return the `Item` on a cell: none, a ladder at a ladder's position, or else a torch."""
     stairs, last = world.stairs, rules.last_floor
     is_up = (row == stairs["up_row"]) & (column == stairs["up_column"]) & (world.floor < last)
     is_down = (row == stairs["down_row"]) & (column == stairs["down_column"])

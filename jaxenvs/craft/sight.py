@@ -17,7 +17,7 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # number of values after the counts in the symbolic observation
+NUMBERS = 6  # values after items and vitals in the symbolic observation: facing (4), light, sleep
 FACINGS = 5  # number of values of `facing`: 1 to 4, and 0, which occurs in no state
 BYTE = 256  # number of values of a byte
 _WORD = 31  # number of flags in a word: an int32 without its sign bit

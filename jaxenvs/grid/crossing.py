@@ -37,7 +37,7 @@ class Crossing(SquareGridEnv):
     obstacle: str = "lava"  # what rivers consist of: "lava" or "wall"
 
     min_size: ClassVar[int] = 5
-    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
+    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
 
     def __post_init__(self) -> None:
         """Check the fields."""

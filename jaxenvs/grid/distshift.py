@@ -28,7 +28,7 @@ class DistShift(FixedGridEnv):
     shape: ClassVar[tuple[int, int]] = (HEIGHT, WIDTH)
     limit: ClassVar[int] = 4 * HEIGHT * WIDTH
     mission: ClassVar[str] = "get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
+    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
 
     def generate(self, key: Key) -> Level:
         """Return the only level."""

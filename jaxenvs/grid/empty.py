@@ -28,7 +28,7 @@ class Empty(SquareGridEnv):
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
+    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
 
     def generate(self, key: Key) -> Level:
         """Place the agent; everything else is fixed."""

@@ -25,7 +25,7 @@ class FourRooms(FixedGridEnv):
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
     limit: ClassVar[int] = 100
     mission: ClassVar[str] = "reach the goal"
-    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
+    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
 
     def generate(self, key: Key) -> Level:
         """Draw gaps, agent and goal."""

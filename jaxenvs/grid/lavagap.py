@@ -15,7 +15,7 @@ from .state import Level
 @register_level("LavaGapS6-v0", size=6)
 @register_level("LavaGapS7-v0", size=7)
 class LavaGap(SquareGridEnv):
-    """Pass the gap in a column of deadly lava to the goal in the opposite corner.
+    """Go through the gap in a column of deadly lava and reach the goal in the opposite corner.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, on lava, or after
     4 * size**2 steps.
@@ -24,7 +24,7 @@ class LavaGap(SquareGridEnv):
     size: int = 7
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
+    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
 
     def generate(self, key: Key) -> Level:
         """Draw the column of lava and its gap."""

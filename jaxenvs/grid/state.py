@@ -49,7 +49,9 @@ class Level(AgentLevel):
 class GridState(AgentState):
     """Map, agent and task; the third bit of the direction's byte is the flag `REJECTED`."""
 
-    task: PyTree[Array] = None  # data of the mission, from the level
+    task: PyTree[Array] = (
+        None  # mission data, copied from the level; structured as the level class needs
+    )
 
     @property
     def rejected(self) -> Bool[Array, "*batch"]:

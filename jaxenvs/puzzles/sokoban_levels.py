@@ -204,7 +204,7 @@ def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
 
 
 def _deltas(cells: Array) -> list[int]:
-    """Return the change of the cell index by a step up, right, down and left."""
+    """Return the changes in cell index for a step up, right, down and left."""
     size = math.isqrt(cells.size)
     return [-size, 1, size, -1]
 

@@ -97,7 +97,7 @@ class Sudoku(Puzzle):
         return pointed(self.action_names, cells)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a full grid and erase a uniform set of `blanks` cells."""
+        """Draw a full grid and erase `blanks` cells chosen uniformly at random."""
         drawn = words(key, CELLS + 9 + 2 * 12 + 1)
         cells, digits, rows, columns, last = jnp.split(drawn, (81, 90, 102, 114))
         rows, columns = _shuffled_lines(rows), _shuffled_lines(columns)

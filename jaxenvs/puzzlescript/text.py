@@ -98,7 +98,10 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is decoration: it starts with `=`, and in levels has nothing else."""
+    """Return whether a line is a ruler of `=`; in levels, one with nothing else.
+
+    Elsewhere, other text after the `=` is recorded as an error.
+    """
     is_plain = set(text) == {"="}
     if section == "levels" or not text.startswith("="):
         return is_plain

@@ -1,4 +1,4 @@
-"""Result of every search."""
+"""The result type of all search algorithms."""
 
 import dataclasses
 from typing import Any

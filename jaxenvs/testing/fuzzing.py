@@ -180,7 +180,7 @@ class Fuzzer:
 
 
 def limited(params: Any, limit: Any) -> Any:
-    """Return params with another time limit, even if they are nested in a wrapper's."""
+    """Return params with the time limit replaced, also where a wrapper's params contain them."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: limit if _is_limit(path) else leaf, params
     )
