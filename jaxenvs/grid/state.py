@@ -49,9 +49,8 @@ class Level(AgentLevel):
 class GridState(AgentState):
     """Map, agent and task; the third bit of the direction's byte is the flag `REJECTED`."""
 
-    task: PyTree[Array] = (
-        None  # mission data, copied from the level; structured as the level class needs
-    )
+    # Mission data of the level, structured as its class needs.
+    task: PyTree[Array] = None
 
     @property
     def rejected(self) -> Bool[Array, "*batch"]:
