@@ -24,8 +24,8 @@ from .tiles import Kind
 NUM_RULES = 18  # number of rules to which rulesets are padded; most then share a compiled program
 LEVELS_OF_RULES = 4  # depth of the trees of rules that the heuristic takes into account
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
-# Numbers of steps that the heuristic adds: for a rule on two tiles if one or both are missing, for a
-# rule on one missing tile, and for carrying an object to another one.
+# Steps that the heuristic adds: for a rule on two tiles if one or both are missing, for a rule on
+# one missing tile, and for carrying an object to another one.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
 _WON = 1 << 18  # flag in `_Board.agent`: a bit that `XLandState.agent` does not use
 
