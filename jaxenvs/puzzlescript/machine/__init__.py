@@ -1,0 +1,7 @@
+"""The interpreter: one compiled program that plays every game of a size, alone or in a batch."""
+
+from .sizes import Packer, Size, Tables
+from .state import Board
+from .turns import START, TICK, Machine
+
+__all__ = ["START", "TICK", "Board", "Machine", "Packer", "Size", "Tables"]

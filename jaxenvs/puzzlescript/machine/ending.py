@@ -1,0 +1,69 @@
+"""The end of a turn: commands, win conditions, and `again` turns."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, UInt32
+
+from . import matches, planes, sizes
+from .state import DONE, RULES, Program, Turn, next_turn
+
+
+def step(p: Program, turn: Turn) -> Turn:
+    """Carry out the queued commands, check the win conditions, and start the next turn if any.
+
+    A game with draws tries an `again` turn first, because the engine's trial uses draws, too.
+    """
+    queue, board = turn.commands, turn.board
+    is_real = ~turn.is_trial
+    cancelled = (p.tables.must_move.all & _no_player_moved(p, turn)) | (queue & sizes.CANCEL > 0)
+    restarted = ~cancelled & (queue & sizes.RESTART > 0) & ~turn.is_start & is_real
+    objects = jnp.where(cancelled, turn.before, turn.objects)
+    objects = jnp.where(restarted, board.start, objects)
+    queue = jnp.where(restarted, 0, queue)
+    modified = (objects != turn.before).any()
+    restarts = restarted & p.tables.at_start.all  # run_rules_on_level_start: another turn follows
+    holds = wins(p, turn._replace(objects=objects))
+    won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
+    won = (won | (turn.is_restart & holds)) & is_real & ~restarts
+    goes_on = ~cancelled & ~won & ~restarts
+    again = goes_on & is_real & (queue & sizes.AGAIN > 0) & modified
+    others = queue & ~jnp.uint8(sizes.CANCEL) > 0
+    ends = queue & (sizes.WIN | sizes.RESTART) > 0
+    confirmed = turn.is_trial & jnp.where(cancelled, others, modified | ends)
+    checkpoint = goes_on & (queue & sizes.CHECKPOINT > 0) & ~confirmed
+    is_last = turn.agains >= p.again_limit
+    after = board._replace(
+        start=jnp.where(checkpoint, objects, board.start),
+        won=board.won | won,
+        stuck=board.stuck | (again & is_last),
+    )
+    more = restarts | confirmed | (again & ~is_last)
+    objects = jnp.where(turn.is_trial, turn.before, objects)
+    return next_turn(turn._replace(board=after), objects)._replace(
+        is_start=restarts,
+        is_restart=restarts,
+        is_trial=again if p.size.draws else jnp.bool_(False),
+        agains=turn.agains + again,
+        phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
+    )
+
+
+def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
+    """Return whether the turn has an input, and all cells that had a player still have one."""
+    players = players_of(p, turn)
+    return planes.some(turn.players) & ~planes.some(turn.players & ~players)
+
+
+def players_of(p: Program, turn: Turn) -> UInt32[Array, "side words"]:
+    """Return the cells with a player."""
+    return matches.matching(p, matches.literals(p, turn), p.tables.player.all.astype(jnp.int32))
+
+
+def wins(p: Program, turn: Turn) -> Bool[Array, ""]:
+    """Return whether there are win conditions, and all of them hold."""
+    found = matches.literals(p, turn)
+    x = matches.matching(p, found, p.tables.win_x.all)
+    y = matches.matching(p, found, p.tables.win_y.all)
+    kind = p.tables.win_kind.all
+    are_some, are_all = planes.some(x & y), ~planes.some(x & ~y)
+    each = jnp.where(kind == 0, are_all, jnp.where(kind == 1, are_some, ~are_some))
+    return (each | (kind < 0)).all() & (kind >= 0).any()

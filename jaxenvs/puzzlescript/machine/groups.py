@@ -1,0 +1,203 @@
+"""The rules of a turn: one micro-step tests some rules and applies the first that has an effect.
+
+A rule without effect changes nothing, so skipping it equals the engine's one-by-one execution.
+Groups repeat until a pass changes nothing, loops jump back, and a random group applies one tuple.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from . import matches, planes, replacements, sizes
+from .matches import Tested
+from .replacements import Draw
+from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
+
+MOST_PASSES = 200  # of a group, as in the engine
+MOST_LOOPS = 200  # loop jumps, after which the engine leaves the whole list of rules
+
+
+def step(p: Program, turn: Turn, draw: Draw) -> Turn:
+    """Test the next rules; apply the first that has an effect, or go on behind them."""
+    size, tables = p.size, p.tables
+    end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
+    window = jnp.minimum(turn.rule + jnp.arange(size.window), size.rules - 1)
+    is_valid, barrier = _window(p, turn, window, end)
+    tests = matches.tested(p, matches.literals(p, turn), window)
+    has_match, has_change = matches.row_results(p, tests, window)
+    news = queued(turn.commands, tables.commands[window]) != turn.commands
+    active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
+    active &= is_valid & ~tables.random[window]
+    place = jnp.where(turn.applying, 0, jnp.argmax(active))
+    one = jax.tree.map(lambda leaf: leaf[place], tests)
+    applied = _apply(p, turn, one, window[place], has_change[place].any(), draw)
+    passed = _go_on(p, turn, turn.rule + is_valid.sum() - 1, barrier)
+    after = select(active.any() | turn.applying, applied, passed)
+    if size.draws:
+        one = jax.tree.map(lambda leaf: leaf[0], tests)
+        in_random = tables.random[window[0]] & (turn.rule < end)
+        after = select(in_random, _random_group(p, turn, one, window[0], draw), after)
+    after = select(turn.rule >= end, turn, after)
+    over = fresh(after)._replace(
+        phase=jnp.where(turn.phase == RULES, MOVES, ENDS).astype(jnp.int32),
+        vacated=jnp.zeros_like(turn.vacated),
+        place=jnp.int32(-2),
+    )
+    return select((after.rule >= end) & ~after.applying, over, after)
+
+
+def _window(
+    p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
+) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
+    """Return which rules can be tested together, and whether the last of them ends a group.
+
+    The window stops behind the last rule of a group that repeats or of a loop that jumps, before a
+    random group, and at the end of the list.
+    """
+    tables = p.tables
+    repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
+    jumps = (tables.loop[window] >= 0) & turn.any_changed
+    barrier = tables.last[window] & (repeats | jumps)
+    number = turn.rule + jnp.arange(len(window))
+    stop = (number >= end) | (tables.random[window] & (number > turn.rule))
+    before = jnp.cumsum(jnp.concatenate([jnp.zeros(1, jnp.int32), barrier[:-1]])) == 0
+    is_valid = before & (jnp.cumsum(stop) == 0)
+    return is_valid, (barrier & is_valid).any()
+
+
+def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
+    """Continue behind rule `last`, or at the first rule of its group or loop if it repeats."""
+    tables = p.tables
+    at = jnp.minimum(last, p.size.rules - 1)
+    is_same = tables.first[at] == tables.first[turn.rule]
+    repeats = barrier & is_same & turn.changed & (turn.passes < MOST_PASSES - 1)
+    jumps = barrier & ~repeats & (tables.loop[at] >= 0) & turn.any_changed
+    is_lost = jumps & (turn.loops >= MOST_LOOPS)
+    target = jnp.where(jumps, tables.loop[at].astype(jnp.int32), last + 1)
+    target = jnp.where(repeats, tables.first[at].astype(jnp.int32), target)
+    stays = is_same & ~tables.last[at]
+    return turn._replace(
+        rule=jnp.where(is_lost, p.size.rules, target),
+        changed=turn.changed & stays,
+        passes=jnp.where(repeats, turn.passes + 1, jnp.where(stays, turn.passes, 0)),
+        any_changed=turn.any_changed & ~jumps,
+        loops=turn.loops + jumps,
+    )
+
+
+def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
+    """Return the queue with a rule's commands: nothing follows `cancel`, only that `restart`."""
+    closed = queue & sizes.CANCEL > 0
+    closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
+    kept = jnp.where(added & (sizes.CANCEL | sizes.RESTART) > 0, 0, queue)
+    return jnp.where(closed | (added == 0), queue, (kept | added).astype(jnp.uint8))
+
+
+def _apply(
+    p: Program,
+    turn: Turn,
+    tests: Tested,
+    rule: Int32[Array, ""],
+    changes: Bool[Array, ""],
+    draw: Draw,
+) -> Turn:
+    """Apply a rule, or as much of it as one micro-step can.
+
+    A rule with one row, without ellipsis and draws: all matches that no earlier one overlaps. Any
+    other rule: the next tuple that still matches and has an effect.
+    """
+    size, tables = p.size, p.tables
+    found, changing = matches.of_rule(p, tests, rule)
+    waiting = jnp.where(turn.applying, turn.waiting, found)
+    pointer = jnp.where(turn.applying, turn.pointer, -1)
+    able, simple = waiting & found, tables.simple[rule]
+    is_idle = ~turn.applying & ~changes  # only its commands have an effect
+    starts, left = replacements.at_once(p, waiting, found, rule)
+    starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
+    counts = able & changing
+    if size.draws:  # whether a draw has an effect is not known in advance
+        counts = jnp.where(tables.draws[rule], able, counts)
+    counts &= (tables.length[rule] > 0)[:, None]
+    is_found, at = matches.next_tuple(able, counts, pointer)
+    where = replacements.targets(p, rule, at, is_found & ~simple, starts)
+    after, altered = replacements.replaced(p, turn, *where, draw)
+    sure = jnp.where(simple, planes.some(starts & tests.head_changes[0]), is_found)
+    altered = jnp.where(tables.draws[rule], altered, sure) if size.draws else sure
+    is_same = tables.first[rule] == tables.first[turn.rule]
+    after = after._replace(
+        waiting=jnp.where(simple, waiting.at[0].set(left), waiting),
+        pointer=jnp.where(simple, pointer, at),
+        applying=jnp.where(simple, left.any() & ~is_idle, is_found),
+        changed=(is_same & turn.changed) | altered,
+        passes=jnp.where(is_same, turn.passes, 0),
+        any_changed=turn.any_changed | altered,
+        rule=rule.astype(jnp.int32),
+    )
+    return select(after.applying, after, _finished(p, after, rule))
+
+
+def _finished(p: Program, turn: Turn, rule: Int32[Array, ""]) -> Turn:
+    """Queue the commands of a rule that was applied, and go on."""
+    tables = p.tables
+    turn = turn._replace(
+        commands=queued(turn.commands, tables.commands[rule]), applying=jnp.bool_(False)
+    )
+    jumps = (tables.loop[rule] >= 0) & turn.any_changed
+    return _go_on(p, turn, turn.rule, tables.last[rule] & (turn.changed | jumps))
+
+
+def _random_group(
+    p: Program, turn: Turn, tests: Tested, rule: Int32[Array, ""], draw: Draw
+) -> Turn:
+    """Go on in a random group: count its tuples, draw the index of one, find it and apply it.
+
+    Each micro-step handles the tuples of one rule. The group is scanned twice.
+    """
+    tables = p.tables
+    found, _ = matches.of_rule(p, tests, rule)
+    numbers = found.sum(axis=1)
+    before = jnp.maximum(turn.counted, 0)
+    total = before + jnp.prod(numbers)
+    after = turn._replace(counted=total, rule=turn.rule + 1)
+    # First scan: count. At its end, draw, or leave a group without tuples.
+    chosen = turn._replace(
+        counted=jnp.int32(0),
+        rule=tables.first[rule].astype(jnp.int32),
+        target=jnp.floor(draw(turn.drawn) * total).astype(jnp.int32),
+        drawn=turn.drawn + 1,
+    )
+    none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
+    counting = select(tables.last[rule], select(total > 0, chosen, none), after)
+    # Second scan: find the tuple and apply it.
+    at = _tuple(found, numbers, turn.target - before)
+    where = replacements.targets(p, rule, at, jnp.bool_(True))
+    applied, altered = replacements.replaced(p, turn, *where, draw)
+    applied = applied._replace(
+        commands=queued(turn.commands, tables.commands[rule]),
+        counted=jnp.int32(-1),
+        target=jnp.int32(-1),
+    )
+    seeking = select(turn.target < total, _left(p, applied, altered), after)
+    return select(turn.target < 0, counting, seeking)
+
+
+def _tuple(
+    found: Bool[Array, "rows matches"], numbers: Int32[Array, " rows"], index: Int32[Array, ""]
+) -> Int32[Array, " rows"]:
+    """Return the matches of the tuple with an index; row 0 varies fastest."""
+    ranks = []
+    for row in range(found.shape[0]):
+        ranks.append(index % jnp.maximum(numbers[row], 1))
+        index = index // jnp.maximum(numbers[row], 1)
+    order = jnp.cumsum(found, axis=1) - 1
+    return jnp.argmax(found & (order == jnp.stack(ranks)[:, None]), axis=1)
+
+
+def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
+    """Leave a random group from any of its rules; it is not repeated."""
+    tables = p.tables
+    last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)].astype(jnp.int32)
+    turn = turn._replace(
+        rule=last, changed=jnp.bool_(False), any_changed=turn.any_changed | altered
+    )
+    return _go_on(p, turn, last, (tables.loop[last] >= 0) & turn.any_changed)

@@ -1,0 +1,104 @@
+"""Bit planes: one bit for each cell of a level, in uint32 arrays [..., lines, words].
+
+Bit x % 32 of word x // 32 of line y is the cell in column x and line y. One word operation then
+handles 32 cells. Shifts fill with zeros.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from .sizes import WORD
+
+Plane = UInt32[Array, "*batch side words"]
+RIGHT, DOWN, LEFT, UP = range(4)
+OPPOSITE = (LEFT, UP, RIGHT, DOWN)
+ALL = np.uint32(0xFFFFFFFF)
+
+
+def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
+    """Move every bit by `by` cells in a direction."""
+    if by == 0:
+        return plane
+    if direction in (DOWN, UP):
+        return _shifted(plane, -2, by if direction == DOWN else -by)
+    words, rest = divmod(by, WORD)
+    if direction == RIGHT:
+        plane = _shifted(plane, -1, words)
+        return plane if not rest else plane << rest | _shifted(plane, -1, 1) >> WORD - rest
+    plane = _shifted(plane, -1, -words)
+    return plane if not rest else plane >> rest | _shifted(plane, -1, -1) << WORD - rest
+
+
+def _shifted(plane: Plane, axis: int, by: int) -> Plane:
+    """Shift whole entries along an axis; zeros follow."""
+    size = plane.shape[axis]
+    if by == 0:
+        return plane
+    if abs(by) >= size:
+        return jnp.zeros_like(plane)
+    pad = [(0, 0)] * plane.ndim
+    pad[axis] = (by, 0) if by > 0 else (0, -by)
+    index = [slice(None)] * plane.ndim
+    index[axis] = slice(None, size - by) if by > 0 else slice(-by, None)
+    return jnp.pad(plane[tuple(index)], pad)
+
+
+def forth(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+    """Move every bit by `by` cells in the direction of its plane, an array."""
+    return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
+
+
+def back(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+    """Move every bit by `by` cells against the direction of its plane, an array."""
+    return _selected(plane, direction, by, OPPOSITE)
+
+
+def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
+    """Move a plane in the direction `order[direction]`."""
+    if by == 0:
+        return plane
+    chosen = direction[..., None, None]
+    result = moved(plane, order[3], by)
+    for i in (2, 1, 0):
+        result = jnp.where(chosen == i, moved(plane, order[i], by), result)
+    return result
+
+
+def some(plane: Plane) -> Bool[Array, "*batch"]:
+    """Return whether a plane has a bit."""
+    return (plane != 0).any(axis=(-2, -1))
+
+
+def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*batch count"]:
+    """Unpack the first `count` bits of words."""
+    places = jnp.arange(count)
+    found = jnp.take(words, places // WORD, axis=-1)
+    return (found >> (places % WORD).astype(jnp.uint32) & 1).astype(jnp.bool_)
+
+
+def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
+    """Unpack a plane into flags [..., line, column]."""
+    return flags(plane, plane.shape[-2])
+
+
+def packed(found: Bool[Array, "*batch side side"], words: int) -> Plane:
+    """Pack flags [..., line, column] into a plane."""
+    pad = [(0, 0)] * (found.ndim - 1) + [(0, words * WORD - found.shape[-1])]
+    bits = jnp.pad(found, pad).reshape(*found.shape[:-1], words, WORD).astype(jnp.uint32)
+    return (bits << jnp.arange(WORD, dtype=jnp.uint32)).sum(-1, dtype=jnp.uint32)
+
+
+def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
+    """Return the plane with the bit of one cell; it is empty for a cell outside."""
+    line = jnp.arange(side)[:, None] == y[..., None, None]
+    column = x[..., None, None] - WORD * jnp.arange(words)
+    bit = jnp.uint32(1) << (column & WORD - 1).astype(jnp.uint32)
+    return jnp.where(line & (column >= 0) & (column < WORD), bit, jnp.uint32(0))
+
+
+def level(width: Int32[Array, ""], height: Int32[Array, ""], side: int, words: int) -> Plane:
+    """Return the plane of all cells of a level."""
+    count = jnp.clip(width - WORD * jnp.arange(words), 0, WORD)
+    full = jnp.where(count == WORD, ALL, (jnp.uint32(1) << count.astype(jnp.uint32)) - 1)
+    return jnp.where(jnp.arange(side)[:, None] < height, full, jnp.uint32(0))

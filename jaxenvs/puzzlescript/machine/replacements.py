@@ -1,0 +1,126 @@
+"""Application of a rule: replace objects and movements in the cells of its matches."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
+
+from . import matches, planes
+from .sizes import BITS
+from .state import Program, Turn
+
+Draw = Callable[[Int32[Array, ""]], Float32[Array, ""]]  # i -> random number i, in [0, 1)
+
+
+def replaced(
+    p: Program,
+    turn: Turn,
+    patterns: Int32[Array, " n"],
+    where: UInt32[Array, "n side words"],
+    draw: Draw,
+) -> tuple[Turn, Bool[Array, ""]]:
+    """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
+
+    Also return whether a cell changed; it is always False in a size without draws.
+    """
+    size = p.size
+    clear = planes.flags(p.tables.clear[patterns], size.planes)
+    new = planes.flags(p.tables.set[patterns], size.planes)
+    if size.draws:
+        more_clear, more_new, drawn = _random(p, patterns, where, draw, turn.drawn)
+        clear, new = clear | more_clear, new | more_new
+        turn = turn._replace(drawn=drawn)
+    base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *turn.objects.shape[1:])])
+    altered = jnp.bool_(False)
+    for i in range(len(patterns)):
+        after = base & ~jnp.where(clear[i, :, None, None], where[i], jnp.uint32(0))
+        after |= jnp.where(new[i, :, None, None], where[i], jnp.uint32(0))
+        altered |= (after != base).any() if size.draws else False
+        base = after
+    objects, moves = base[: size.objects], base[size.objects :].reshape(turn.moves.shape)
+    return turn._replace(objects=objects, moves=moves), altered
+
+
+def _random(
+    p: Program,
+    patterns: Int32[Array, " n"],
+    where: UInt32[Array, "n side words"],
+    draw: Draw,
+    drawn: Int32[Array, ""],
+) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
+    """Draw the random objects and directions of patterns, each for one cell.
+
+    Returns flags of the planes to clear and to set, and how many numbers were drawn so far.
+    """
+    size, layers = p.size, p.tables.layer.all.astype(jnp.int32)
+    choices = planes.flags(p.tables.chosen[patterns], size.objects)
+    turned = p.tables.turned[patterns]
+    asks = jnp.concatenate([choices.any(axis=1)[:, None], turned], 1)
+    asks &= planes.some(where)[:, None]
+    order = drawn + jnp.cumsum(asks.reshape(-1)).reshape(asks.shape) - asks
+    numbers = jax.vmap(draw)(order.reshape(-1)).reshape(asks.shape)
+    rank = jnp.floor(numbers[:, 0] * choices.sum(axis=1)).astype(jnp.int32)
+    chosen = choices & (jnp.cumsum(choices, axis=1) - 1 == rank[:, None])
+    layer = jnp.where(chosen, layers, -1).max(axis=1)[:, None]
+    clear = [layers == layer, jnp.arange(size.layers * BITS) // BITS == layer]
+    direction = jnp.floor(numbers[:, 1:] * 4).astype(jnp.int32)
+    directions = turned[:, :, None] & (jnp.arange(BITS) == direction[:, :, None])
+    new = [chosen, directions.reshape(len(patterns), -1)]
+    drawn += asks.sum(dtype=jnp.int32)
+    return jnp.concatenate(clear, 1), jnp.concatenate(new, 1), drawn
+
+
+def at_once(
+    p: Program,
+    waiting: Bool[Array, "rows matches"],
+    able: Bool[Array, "rows matches"],
+    rule: Int32[Array, ""],
+) -> tuple[UInt32[Array, "side words"], Bool[Array, " matches"]]:
+    """Return the starts at which a rule of one row can be applied now, and the matches that wait.
+
+    A match waits if an earlier waiting match overlaps it. One that is not `able` is dropped.
+    """
+    size = p.size
+    starts, now = (part[0].reshape(-1, size.gaps)[:, 0] for part in (waiting, able))
+    lines = starts.reshape(size.side, size.side)  # the last axis is along the rule
+    blocked = jnp.zeros_like(lines)
+    for by in range(1, size.cells):
+        shifted = jnp.pad(lines, ((0, 0), (by, 0)))[:, : size.side]
+        blocked |= shifted & (by < p.tables.length[rule, 0])
+    free = lines & ~blocked
+    applied = free & now.reshape(lines.shape)
+    applied = jnp.where(matches.is_vertical(p, rule), applied.T, applied)
+    left = jnp.pad((lines & ~free).reshape(-1, 1), ((0, 0), (0, size.gaps - 1)))
+    return planes.packed(applied, size.words), left.reshape(-1)
+
+
+def targets(
+    p: Program,
+    rule: Int32[Array, ""],
+    at: Int32[Array, " rows"],
+    is_found: Bool[Array, ""],
+    starts: UInt32[Array, "side words"] | None = None,
+) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
+    """Return the patterns of a rule, and the cells in which each is to be replaced.
+
+    These are the cells of the tuple `at` if `is_found`, and those of row 0 from all `starts`.
+    """
+    size, tables = p.size, p.tables
+    x, y, gap = matches.cell_of(p, at, rule)
+    direction, length = tables.direction[rule], tables.length[rule].astype(jnp.int32)[:, None]
+    offset = jnp.broadcast_to(jnp.arange(size.cells), (size.rows, size.cells))
+    used, patterns = offset < length, tables.cells[rule]
+    if size.tail:
+        behind = jnp.arange(size.tail)
+        offset = jnp.concatenate([offset, length + gap[:, None] + behind], 1)
+        used = jnp.concatenate([used, behind < tables.tail_length[rule][:, None]], 1)
+        patterns = jnp.concatenate([patterns, tables.tail[rule]], 1)
+    dx, dy = (jnp.array(step, jnp.int32)[direction] for step in ((1, 0, -1, 0), (0, 1, 0, -1)))
+    one = planes.cell(x[:, None] + dx * offset, y[:, None] + dy * offset, size.side, size.words)
+    cells = jnp.where((used & is_found)[..., None, None], one, jnp.uint32(0))
+    if starts is not None:
+        rows = jnp.stack([planes.forth(starts, direction, c) for c in range(size.cells)])
+        rows = jnp.where(used[0, : size.cells, None, None], rows, jnp.uint32(0))
+        cells = cells.at[0, : size.cells].set(cells[0, : size.cells] | rows)
+    return patterns.reshape(-1).astype(jnp.int32), cells.reshape(-1, *cells.shape[2:])

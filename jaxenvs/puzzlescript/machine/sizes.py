@@ -1,0 +1,376 @@
+"""Shapes of the compiled interpreter, and the game's tables as arrays of such a shape."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int8, Int16, Int32, UInt8, UInt32
+
+from ..game import Game
+from ..tables import BITS, Groups, Level, Pattern, TableRule, Win
+from ..text import GameError
+
+WORD = 32  # bits
+TRUE = 1  # literal of every cell inside the level; -TRUE is no cell
+FIRST = 2  # literal of the first plane
+DIRECTIONS = ("right", "down", "left", "up")
+CANCEL, RESTART, CHECKPOINT, WIN, AGAIN, OTHER = (1 << i for i in range(6))
+COMMANDS = {
+    "cancel": CANCEL,
+    "restart": RESTART,
+    "checkpoint": CHECKPOINT,
+    "win": WIN,
+    "again": AGAIN,
+}  # all others are OTHER
+KINDS = ("all", "some", "no")
+
+
+class Size(NamedTuple):
+    """Static shape of a compiled interpreter: each number is an upper bound."""
+
+    side: int  # width and height of a level
+    objects: int
+    layers: int
+    rules: int
+    rows: int  # of a rule
+    cells: int  # of a row, up to its ellipsis
+    tail: int  # of a row, behind its ellipsis; 0: no rule has one
+    tests: int  # literals of a pattern
+    changes: int  # literals that tell whether a replacement changes a cell
+    sets: int  # masks of several planes
+    patterns: int
+    wins: int
+    draws: bool  # whether a rule is random
+    window: int = 8  # rules tested at once
+
+    @property
+    def words(self) -> int:
+        """Words of a line of cells."""
+        return -(-self.side // WORD)
+
+    @property
+    def planes(self) -> int:
+        """Bit planes: one for each object, five for each layer."""
+        return self.objects + BITS * self.layers
+
+    @property
+    def gaps(self) -> int:
+        """Cells that an ellipsis may stand for, and one."""
+        return self.side if self.tail else 1
+
+    def holds(self, other: "Size") -> bool:
+        """Whether tables of another size fit into this one."""
+        return all(mine >= theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True))
+
+
+class Tables(NamedTuple):
+    """A game for an interpreter of some `Size`.
+
+    Planes are numbered from 0, objects first, then movement m of layer l as objects + 5 l + m. A
+    literal is `TRUE`, a plane (FIRST + number) or a set (FIRST + planes + number); a negative one
+    stands for the cells that are not in it.
+    """
+
+    sets: UInt32[np.ndarray, "sets plane_words"]  # a set is the union of these planes
+    test: Int16[np.ndarray, "patterns tests"]  # all of these literals: the pattern matches
+    change: Int16[np.ndarray, "patterns changes"]  # any of these: its replacement changes the cell
+    clear: UInt32[np.ndarray, "patterns plane_words"]
+    set: UInt32[np.ndarray, "patterns plane_words"]
+    chosen: UInt32[np.ndarray, "patterns object_words"]  # one object of these is set at random
+    turned: Bool[np.ndarray, "patterns layers"]  # layers that get a random direction
+    cells: Int16[np.ndarray, "rules rows cells"]  # patterns
+    tail: Int16[np.ndarray, "rules rows tail"]
+    length: Int8[np.ndarray, "rules rows"]  # of `cells`; 0: there is no such row
+    tail_length: Int8[np.ndarray, "rules rows"]  # 0: no ellipsis
+    direction: Int8[np.ndarray, " rules"]  # place in DIRECTIONS
+    simple: Bool[np.ndarray, " rules"]  # one row, no ellipsis, no draw
+    draws: Bool[np.ndarray, " rules"]  # whether applying it draws
+    commands: UInt8[np.ndarray, " rules"]
+    first: Int16[np.ndarray, " rules"]  # first rule of its group
+    final: Int16[np.ndarray, " rules"]  # last rule of its group
+    last: Bool[np.ndarray, " rules"]  # whether it is the last one of its group
+    loop: Int16[np.ndarray, " rules"]  # of a last rule: first rule of the loop it closes, or -1
+    random: Bool[np.ndarray, " rules"]  # whether its group is random
+    late: Int32[np.ndarray, ""]  # number of main rules
+    end: Int32[np.ndarray, ""]  # number of rules
+    layer: Int8[np.ndarray, " objects"]
+    win_kind: Int8[np.ndarray, " wins"]  # place in KINDS, or -1
+    win_x: Int16[np.ndarray, " wins"]  # patterns
+    win_y: Int16[np.ndarray, " wins"]
+    player: Int16[np.ndarray, ""]  # pattern of a cell with a player
+    movers: Bool[np.ndarray, " objects"]  # objects of the player's mask
+    must_move: Bool[np.ndarray, ""]  # require_player_movement
+    at_start: Bool[np.ndarray, ""]  # run_rules_on_level_start
+
+
+def bits(mask: int) -> list[int]:
+    """Return the numbers of the bits of a mask."""
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+class Packer:
+    """Tables of a game before they have a size."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.objects = len(game.objects)
+        self.masks: dict[int, int] = {}  # planes of a set: its number
+        self.patterns: dict[Pattern, int] = {Pattern(): 0}
+        self.rules: list[TableRule] = []
+        self.groups: list[tuple[int, int, int, bool]] = []  # first, last, loop, random
+        self.late = 0
+        self._check()
+        for groups in (game.main, game.late):
+            self._add(groups)
+            self.late = self.late if groups is game.late else len(self.rules)
+        self.player = self._pattern(game.player, game.player_is_aggregate)
+        self.wins = [self._win(each) for each in game.wins]
+        self.literals = {each: self._literals(each) for each in self.patterns}
+
+    def _check(self) -> None:
+        """Raise `GameError` for what the interpreter does not have."""
+        for group in (*self.game.main.rules, *self.game.late.rules):
+            for rule in group:
+                what = ""
+                if rule.rigid:
+                    what = "a rigid rule"
+                if any(row.count(None) > 1 for row in rule.rows):
+                    what = "a row with two ellipses"
+                if what:
+                    raise GameError(f"{self.game.name}:{rule.line}: {what} is not supported yet")
+
+    def _add(self, groups: Groups) -> None:
+        """Append the rules of a list of groups."""
+        firsts = []
+        loops = dict(groups.loops)
+        for number, group in enumerate(groups.rules):
+            firsts.append(len(self.rules))
+            self.rules += group
+            loop = firsts[loops[number]] if number in loops else -1
+            self.groups.append((firsts[-1], len(self.rules) - 1, loop, group[0].random))
+            for rule in group:
+                for row in rule.rows:
+                    for cell in row:
+                        if cell is not None:
+                            self.patterns.setdefault(cell, len(self.patterns))
+
+    def _pattern(self, mask: int, is_aggregate: bool) -> int:
+        """The number of a pattern for cells with any or all of some objects."""
+        mask &= (1 << self.objects) - 1
+        made = Pattern(op=mask) if is_aggregate else Pattern(any=(mask,))
+        return self.patterns.setdefault(made, len(self.patterns))
+
+    def _win(self, win: Win) -> tuple[int, int, int]:
+        x, y = self._pattern(win.x, win.all_of_x), self._pattern(win.y, win.all_of_y)
+        return KINDS.index(win.kind), x, y
+
+    def planes(self, objects: int, movements: int) -> int:
+        """Planes of a mask of objects and one of movements, with exact numbers of both."""
+        return objects | movements << self.objects
+
+    def _set(self, planes: int) -> tuple[int, int] | None:
+        """A literal for any of some planes, as (0, plane) or (1, set); None for no planes."""
+        if not planes:
+            return None
+        if planes & (planes - 1) == 0:
+            return 0, planes.bit_length() - 1
+        return 1, self.masks.setdefault(planes, len(self.masks))
+
+    def _literals(self, pattern: Pattern) -> tuple[list, list]:
+        """Literals that must all hold, and literals of which one says that the cell changes.
+
+        A literal is ((kind, number), sign); None stands for a pattern that always changes.
+        """
+        present = [(0, plane) for plane in bits(self.planes(pattern.op, pattern.mp))]
+        test = [(each, 1) for each in present]
+        test += [(self._set(mask), 1) for mask in pattern.any]
+        test += [(self._set(self.planes(pattern.om, pattern.mm)), -1)]
+        change: list = []
+        new = pattern.replacement
+        if new is not None:
+            moved = (new.mc | new.ml) & ~new.ms
+            change.append((self._set(self.planes(new.oc & ~new.os, moved)), 1))
+            missing = bits(self.planes(new.os & ~pattern.op, new.ms & ~pattern.mp))
+            change += [((0, plane), -1) for plane in missing]
+            if new.re or new.rd:
+                change = [None]
+        return [each for each in test if each[0]], [each for each in change if not each or each[0]]
+
+    @property
+    def size(self) -> Size:
+        """The least size for the game, without its levels."""
+        rows = [row for rule in self.rules for row in rule.rows]
+        split = [row.index(None) if None in row else len(row) for row in rows]
+        tails = [
+            len(row) - at - 1 if None in row else 0 for row, at in zip(rows, split, strict=True)
+        ]
+        return Size(
+            side=1,
+            objects=self.objects,
+            layers=self.game.layers,
+            rules=max(len(self.rules), 1),
+            rows=max([len(rule.rows) for rule in self.rules], default=1),
+            cells=max(split, default=1),
+            tail=max(tails, default=0),
+            tests=max([len(test) for test, _ in self.literals.values()] + [1]),
+            changes=max([len(change) for _, change in self.literals.values()] + [1]),
+            sets=max(len(self.masks), 1),
+            patterns=len(self.patterns),
+            wins=max(len(self.wins), 1),
+            draws=any(map(draws, self.rules)) or any(group[3] for group in self.groups),
+        )
+
+    def level_size(self, level: Level) -> Size:
+        """The least size for the game and a level."""
+        return self.size._replace(side=max(level.width, level.height))
+
+    def tables(self, size: Size) -> Tables:
+        """The tables for an interpreter that holds the game."""
+        return _Filled(self, size).tables()
+
+    def board(self, level: Level, size: Size) -> UInt32[np.ndarray, "objects side words"]:
+        """A level's objects as planes: bit x of line y of an object's plane."""
+        planes = np.zeros((size.objects, size.side, size.words), np.uint32)
+        for place, cell in enumerate(level.cells):
+            x, y = divmod(place, level.height)
+            for each in bits(cell):
+                planes[each, y, x // WORD] |= np.uint32(1 << x % WORD)
+        return planes
+
+
+def draws(rule: TableRule) -> bool:
+    """Whether applying a rule draws random numbers."""
+    cells = [cell for row in rule.rows for cell in row if cell is not None]
+    return any(cell.replacement and (cell.replacement.re or cell.replacement.rd) for cell in cells)
+
+
+class _Filled:
+    """Tables of one size, being filled."""
+
+    def __init__(self, packer: Packer, size: Size) -> None:
+        self.packer, self.size = packer, size
+
+    def _plane(self, plane: int) -> int:
+        """Number of a plane in this size."""
+        exact = self.packer.objects
+        return plane if plane < exact else plane - exact + self.size.objects
+
+    def _words(self, mask: int, count: int) -> np.ndarray:
+        """A mask of planes as words."""
+        found = 0
+        for plane in bits(mask):
+            found |= 1 << self._plane(plane)
+        words = [found >> WORD * i & 0xFFFFFFFF for i in range(-(-count // WORD))]
+        return np.array(words, np.uint32)
+
+    def _literal(self, literal: tuple | None) -> int:
+        if literal is None:
+            return TRUE
+        (kind, number), sign = literal
+        place = self._plane(number) if kind == 0 else self.size.planes + number
+        return sign * (FIRST + place)
+
+    def _padded(self, rows: list[list], width: int, fill: int, length: int) -> np.ndarray:
+        made = np.full((length, width), fill, np.int16)
+        for i, row in enumerate(rows):
+            made[i, : len(row)] = row
+        return made
+
+    def tables(self) -> Tables:
+        """All tables."""
+        packer, size = self.packer, self.size
+        game = packer.game
+        layer = np.zeros(size.objects, np.int8)
+        layer[: packer.objects] = game.layer_of
+        movers = np.zeros(size.objects, np.bool_)
+        movers[bits(game.player)] = True
+        sets = np.zeros((size.sets, -(-size.planes // WORD)), np.uint32)
+        for mask, number in packer.masks.items():
+            sets[number] = self._words(mask, size.planes)
+        wins = np.zeros((3, size.wins), np.int16)
+        wins[0] = -1
+        for i, win in enumerate(packer.wins):
+            wins[:, i] = win
+        return Tables(
+            sets=sets,
+            **self._patterns(),
+            **self._rules(),
+            **self._groups(),
+            late=np.int32(packer.late),
+            end=np.int32(len(packer.rules)),
+            layer=layer,
+            win_kind=wins[0].astype(np.int8),
+            win_x=wins[1],
+            win_y=wins[2],
+            player=np.int16(packer.player),
+            movers=movers,
+            must_move=np.bool_("require_player_movement" in game.prelude),
+            at_start=np.bool_("run_rules_on_level_start" in game.prelude),
+        )
+
+    def _patterns(self) -> dict[str, np.ndarray]:
+        packer, size = self.packer, self.size
+        literals = [
+            [*map(self._literal, part)] for each in packer.literals.values() for part in each
+        ]
+        words = -(-size.planes // WORD)
+        clear, new = (np.zeros((size.patterns, words), np.uint32) for _ in range(2))
+        chosen = np.zeros((size.patterns, -(-size.objects // WORD)), np.uint32)
+        turned = np.zeros((size.patterns, size.layers), np.bool_)
+        for pattern, i in packer.patterns.items():
+            if (r := pattern.replacement) is None:
+                continue
+            clear[i] = self._words(packer.planes(r.oc, r.mc | r.ml), size.planes)
+            new[i] = self._words(packer.planes(r.os, r.ms), size.planes)
+            chosen[i] = self._words(r.re, size.objects)
+            turned[i, [each // BITS for each in bits(r.rd)[::BITS]]] = True
+        return {
+            "test": self._padded(literals[::2], size.tests, TRUE, size.patterns),
+            "change": self._padded(literals[1::2], size.changes, -TRUE, size.patterns),
+            "clear": clear,
+            "set": new,
+            "chosen": chosen,
+            "turned": turned,
+        }
+
+    def _rules(self) -> dict[str, np.ndarray]:
+        packer, size = self.packer, self.size
+        n, r = size.rules, size.rows
+        cells = np.zeros((n, r, size.cells), np.int16)
+        tail = np.zeros((n, r, size.tail), np.int16)
+        length, tail_length = np.zeros((2, n, r), np.int8)
+        direction, commands = np.zeros(n, np.int8), np.zeros(n, np.uint8)
+        simple, drawing = np.zeros((2, n), np.bool_)
+        for i, rule in enumerate(packer.rules):
+            direction[i] = DIRECTIONS.index(rule.direction)
+            drawing[i] = draws(rule)
+            simple[i] = len(rule.rows) == 1 and None not in rule.rows[0] and not drawing[i]
+            for command in rule.commands:
+                commands[i] |= COMMANDS.get(command, OTHER)
+            for j, row in enumerate(rule.rows):
+                at = row.index(None) if None in row else len(row)
+                before, after = (
+                    [packer.patterns[c] for c in part if c is not None]
+                    for part in (row[:at], row[at:])
+                )
+                length[i, j], tail_length[i, j] = len(before), len(after)
+                cells[i, j, : len(before)], tail[i, j, : len(after)] = before, after
+        return {
+            "cells": cells,
+            "tail": tail,
+            "length": length,
+            "tail_length": tail_length,
+            "direction": direction,
+            "simple": simple,
+            "draws": drawing,
+            "commands": commands,
+        }
+
+    def _groups(self) -> dict[str, np.ndarray]:
+        n = self.size.rules
+        first, final, loop = np.zeros(n, np.int16), np.zeros(n, np.int16), np.full(n, -1, np.int16)
+        last, random = np.zeros((2, n), np.bool_)
+        for start, end, back, is_random in self.packer.groups:
+            span = slice(start, end + 1)
+            first[span], final[span], random[span] = start, end, is_random
+            last[end], loop[end] = True, back
+        return {"first": first, "final": final, "last": last, "loop": loop, "random": random}

@@ -1,0 +1,143 @@
+"""State of the interpreter: a level in play, and a turn between two micro-steps."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from .sizes import BITS, Size, Tables
+
+RULES, MOVES, LATE, ENDS, DONE = range(5)  # phases of a turn
+
+
+class Board(NamedTuple):
+    """A level in play. Planes of cells are described in `planes.py`."""
+
+    objects: UInt32[Array, "objects side words"]  # cells that have each object
+    start: UInt32[Array, "objects side words"]  # objects that the command `restart` restores
+    width: Int32[Array, ""]
+    height: Int32[Array, ""]
+    won: Bool[Array, ""]
+    stuck: Bool[Array, ""]  # whether the limit of `again` turns stopped a turn
+
+
+class Turn(NamedTuple):
+    """A turn between two micro-steps."""
+
+    objects: UInt32[Array, "objects side words"]
+    moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
+    before: UInt32[Array, "objects side words"]  # objects at the start of the turn
+    players: UInt32[Array, "side words"]  # cells with a player then; none in a turn without input
+    board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
+    phase: Int32[Array, ""]
+    rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
+    changed: Bool[Array, ""]  # whether this pass over the group of rules has changed something
+    passes: Int32[Array, ""]  # number of repeated passes over the group
+    any_changed: Bool[Array, ""]  # whether any group changed something since the last loop jump
+    loops: Int32[Array, ""]  # number of loop jumps
+    commands: UInt8[Array, ""]  # queued commands, one bit each
+    applying: Bool[Array, ""]  # whether `rule` still has matches to apply
+    waiting: Bool[Array, "rows matches"]  # matches of the rule's rows when it was found, in order
+    pointer: Int32[Array, " rows"]  # match of each row that was applied last; -1: none yet
+    vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
+    place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
+    is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
+    is_restart: Bool[Array, ""]  # whether that turn follows `restart`: a win is checked
+    is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
+    agains: Int32[Array, ""]  # number of `again` turns
+    drawn: Int32[Array, ""]  # number of random numbers used
+    counted: Int32[Array, ""]  # matches of a random group counted so far; -1: outside of one
+    target: Int32[Array, ""]  # index of the match of a random group to apply; -1: not drawn yet
+
+
+class Row:
+    """The row of one game in a stacked table; only the elements that are read are gathered."""
+
+    def __init__(self, table: Any, game: Array) -> None:
+        self.table, self.game = jnp.asarray(table), game
+
+    def __getitem__(self, index: Any) -> Array:
+        index = index if isinstance(index, tuple) else (index,)
+        return self.table[(self.game, *index)]
+
+    @property
+    def all(self) -> Array:
+        """The whole row."""
+        return self.table[self.game]
+
+
+class Program(NamedTuple):
+    """What a micro-step interprets: the tables of one game, and the static size."""
+
+    size: Size
+    tables: Tables  # its leaves are of class `Row`
+    again_limit: int = 200  # maximum number of `again` turns after an input
+
+    @classmethod
+    def of(cls, size: Size, tables: Tables, game: Array, again_limit: int) -> "Program":
+        """Select a game of stacked tables, whose leaves have the games as their first axis."""
+        return cls(size, jax.tree.map(lambda table: Row(table, game), tables), again_limit)
+
+
+def empty_turn(size: Size, board: Board) -> Turn:
+    """Return a turn on `board` in which nothing has happened yet."""
+    zero, false = jnp.int32(0), jnp.bool_(False)
+    shape = (size.side, size.words)
+    return Turn(
+        objects=board.objects,
+        moves=jnp.zeros((size.layers, BITS, *shape), jnp.uint32),
+        before=board.objects,
+        players=jnp.zeros(shape, jnp.uint32),
+        board=board,
+        phase=jnp.int32(RULES),
+        rule=zero,
+        changed=false,
+        passes=zero,
+        any_changed=false,
+        loops=zero,
+        commands=jnp.uint8(0),
+        applying=false,
+        waiting=jnp.zeros((size.rows, size.side**2 * size.gaps), jnp.bool_),
+        pointer=jnp.full(size.rows, -1, jnp.int32),
+        vacated=jnp.zeros((size.layers, *shape), jnp.uint32),
+        place=jnp.int32(-2),
+        is_start=false,
+        is_restart=false,
+        is_trial=false,
+        agains=zero,
+        drawn=zero,
+        counted=jnp.int32(-1),
+        target=jnp.int32(-1),
+    )
+
+
+def next_turn(turn: Turn, objects: Array) -> Turn:
+    """Return the start of a turn without input from `objects`."""
+    return fresh(turn)._replace(
+        objects=objects,
+        before=objects,
+        moves=jnp.zeros_like(turn.moves),
+        players=jnp.zeros_like(turn.players),
+        phase=jnp.int32(RULES),
+        rule=jnp.int32(0),
+        commands=jnp.uint8(0),
+        applying=jnp.bool_(False),
+        counted=jnp.int32(-1),
+        target=jnp.int32(-1),
+    )
+
+
+def fresh(turn: Turn) -> Turn:
+    """Forget the changes, passes and loop jumps of the previous list of groups."""
+    return turn._replace(
+        changed=jnp.bool_(False),
+        passes=jnp.int32(0),
+        any_changed=jnp.bool_(False),
+        loops=jnp.int32(0),
+    )
+
+
+def select(condition: Array, one: Any, other: Any) -> Any:
+    """Select one of two pytrees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

@@ -1,0 +1,95 @@
+"""The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
+
+`play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
+that a batch may contain different games. The results are those of the engine increpare/PuzzleScript
+(4db08ebe, 2026-08-15) with its quirks.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+from . import ending, groups, movement
+from .replacements import Draw
+from .sizes import BITS, Size, Tables
+from .state import (
+    DONE,
+    ENDS,
+    LATE,
+    MOVES,
+    RULES,
+    Board,
+    Program,
+    Turn,
+    empty_turn,
+    select,
+)
+
+INPUTS = (0, 3, 1, 2, 4)  # movement bits of the actions up, right, down, left, action
+TICK, START = 5, -1  # actions without a movement: let time pass; the start of a level
+
+
+class Machine(NamedTuple):
+    """An interpreter for all games that fit into `size`."""
+
+    size: Size
+    again_limit: int = 200  # maximum number of `again` turns after an input
+    most_steps: int = 1_000_000  # maximum number of micro-steps of an input, then it is cut short
+
+    def play(
+        self,
+        tables: Tables,
+        game: Int32[Array, ""],
+        board: Board,
+        action: Int32[Array, ""],
+        draw: Draw | None = None,
+    ) -> tuple[Board, Int32[Array, ""]]:
+        """Play an action and its `again` turns; also return the number of micro-steps.
+
+        The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
+        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, and `START`, after which rules run only
+        with `run_rules_on_level_start`. `draw(i)` is random number i of this action, in [0, 1);
+        a size with `draws` needs it.
+        """
+        program = Program.of(self.size, tables, game, self.again_limit)
+        is_start = action == START
+        turn = _pushed(program, empty_turn(self.size, board), action)
+        runs = ~is_start | program.tables.at_start.all
+        phase = jnp.where(runs, RULES, DONE).astype(jnp.int32)
+        turn = turn._replace(is_start=is_start, phase=phase)
+
+        def goes_on(carry: tuple[Turn, Array]) -> Array:
+            return (carry[0].phase != DONE) & (carry[1] < self.most_steps)
+
+        def body(carry: tuple[Turn, Array]) -> tuple[Turn, Array]:
+            return micro_step(program, carry[0], draw), carry[1] + 1
+
+        turn, count = jax.lax.while_loop(goes_on, body, (turn, jnp.int32(0)))
+        stuck = turn.board.stuck | (turn.phase != DONE)
+        return turn.board._replace(objects=turn.objects, stuck=stuck), count
+
+
+def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
+    """Go on in a turn by one step of its phase; a turn that is over stays as it is."""
+    in_rules = (turn.phase == RULES) | (turn.phase == LATE)
+    after = select(in_rules, groups.step(p, turn, draw), turn)
+    after = select(turn.phase == MOVES, movement.step(p, turn), after)
+    return select(turn.phase == ENDS, ending.step(p, turn), after)
+
+
+def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
+    """Give the objects of the players the movement of an action."""
+    players = ending.players_of(p, turn)
+    on_layer = p.tables.layer.all == jnp.arange(p.size.layers)[:, None]
+    mine = (on_layer & p.tables.movers.all)[..., None, None]
+    there = jnp.where(mine, turn.objects & players, jnp.uint32(0))
+    pushed = jax.lax.reduce(there, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    is_input = (action >= 0) & (action < len(INPUTS))
+    bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
+    given = ((jnp.arange(BITS) == bit) & is_input)[:, None, None]
+    return turn._replace(
+        moves=jnp.where(given, pushed[:, None], jnp.uint32(0)),
+        players=jnp.where(is_input, players, jnp.uint32(0)),
+    )
