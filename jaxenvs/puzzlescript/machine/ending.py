@@ -42,7 +42,7 @@ def step(p: Program, turn: Turn) -> Turn:
         is_start=restarts,
         is_restart=restarts,
         is_trial=again if p.size.draws else jnp.bool_(False),
-        agains=turn.agains + again,
+        agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
 
@@ -55,7 +55,7 @@ def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
 
 def players_of(p: Program, turn: Turn) -> UInt32[Array, "side words"]:
     """Return the cells with a player."""
-    return matches.matching(p, matches.literals(p, turn), p.tables.player.all.astype(jnp.int32))
+    return matches.matching(p, matches.literals(p, turn), p.tables.player.all)
 
 
 def wins(p: Program, turn: Turn) -> Bool[Array, ""]:

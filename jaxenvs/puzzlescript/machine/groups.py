@@ -21,17 +21,17 @@ def step(p: Program, turn: Turn, draw: Draw) -> Turn:
     """Test the next rules; apply the first that has an effect, or go on behind them."""
     size, tables = p.size, p.tables
     end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
-    window = jnp.minimum(turn.rule + jnp.arange(size.window), size.rules - 1)
+    window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
     is_valid, barrier = _window(p, turn, window, end)
     tests = matches.tested(p, matches.literals(p, turn), window)
     has_match, has_change = matches.row_results(p, tests, window)
     news = queued(turn.commands, tables.commands[window]) != turn.commands
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
     active &= is_valid & ~tables.random[window]
-    place = jnp.where(turn.applying, 0, jnp.argmax(active))
+    place = jnp.where(turn.applying, jnp.int32(0), planes.first(active))
     one = jax.tree.map(lambda leaf: leaf[place], tests)
     applied = _apply(p, turn, one, window[place], has_change[place].any(), draw)
-    passed = _go_on(p, turn, turn.rule + is_valid.sum() - 1, barrier)
+    passed = _go_on(p, turn, turn.rule + is_valid.sum(dtype=jnp.int32) - 1, barrier)
     after = select(active.any() | turn.applying, applied, passed)
     if size.draws:
         one = jax.tree.map(lambda leaf: leaf[0], tests)
@@ -58,10 +58,9 @@ def _window(
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
     jumps = (tables.loop[window] >= 0) & turn.any_changed
     barrier = tables.last[window] & (repeats | jumps)
-    number = turn.rule + jnp.arange(len(window))
+    number = turn.rule + planes.index(len(window))
     stop = (number >= end) | (tables.random[window] & (number > turn.rule))
-    before = jnp.cumsum(jnp.concatenate([jnp.zeros(1, jnp.int32), barrier[:-1]])) == 0
-    is_valid = before & (jnp.cumsum(stop) == 0)
+    is_valid = (planes.rank(barrier) == 0) & (planes.rank(stop) == 0) & ~stop
     return is_valid, (barrier & is_valid).any()
 
 
@@ -73,15 +72,15 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
     repeats = barrier & is_same & turn.changed & (turn.passes < MOST_PASSES - 1)
     jumps = barrier & ~repeats & (tables.loop[at] >= 0) & turn.any_changed
     is_lost = jumps & (turn.loops >= MOST_LOOPS)
-    target = jnp.where(jumps, tables.loop[at].astype(jnp.int32), last + 1)
-    target = jnp.where(repeats, tables.first[at].astype(jnp.int32), target)
+    target = jnp.where(jumps, tables.loop[at], last + 1)
+    target = jnp.where(repeats, tables.first[at], target)
     stays = is_same & ~tables.last[at]
     return turn._replace(
         rule=jnp.where(is_lost, p.size.rules, target),
         changed=turn.changed & stays,
         passes=jnp.where(repeats, turn.passes + 1, jnp.where(stays, turn.passes, 0)),
         any_changed=turn.any_changed & ~jumps,
-        loops=turn.loops + jumps,
+        loops=turn.loops + jumps.astype(jnp.int32),
     )
 
 
@@ -155,15 +154,15 @@ def _random_group(
     """
     tables = p.tables
     found, _ = matches.of_rule(p, tests, rule)
-    numbers = found.sum(axis=1)
+    numbers = found.sum(axis=1, dtype=jnp.int32)
     before = jnp.maximum(turn.counted, 0)
-    total = before + jnp.prod(numbers)
+    total = before + jnp.prod(numbers, dtype=jnp.int32)
     after = turn._replace(counted=total, rule=turn.rule + 1)
     # First scan: count. At its end, draw, or leave a group without tuples.
     chosen = turn._replace(
         counted=jnp.int32(0),
-        rule=tables.first[rule].astype(jnp.int32),
-        target=jnp.floor(draw(turn.drawn) * total).astype(jnp.int32),
+        rule=tables.first[rule],
+        target=jnp.floor(draw(turn.drawn) * total.astype(jnp.float32)).astype(jnp.int32),
         drawn=turn.drawn + 1,
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
@@ -189,14 +188,13 @@ def _tuple(
     for row in range(found.shape[0]):
         ranks.append(index % jnp.maximum(numbers[row], 1))
         index = index // jnp.maximum(numbers[row], 1)
-    order = jnp.cumsum(found, axis=1) - 1
-    return jnp.argmax(found & (order == jnp.stack(ranks)[:, None]), axis=1)
+    return planes.first(found & (planes.rank(found) == jnp.stack(ranks)[:, None]))
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
     """Leave a random group from any of its rules; it is not repeated."""
     tables = p.tables
-    last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)].astype(jnp.int32)
+    last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]
     turn = turn._replace(
         rule=last, changed=jnp.bool_(False), any_changed=turn.any_changed | altered
     )

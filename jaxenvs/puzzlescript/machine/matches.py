@@ -144,12 +144,12 @@ def of_rule(
         tail = _behind(p, tests.tail, rule)
         tail_change = _behind(p, tests.tail_changes, rule)
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
-        no_gap = jnp.arange(size.gaps) == 0
+        no_gap = planes.index(size.gaps) == 0
         change = jnp.where(has_tail, change & tail | head & tail_change, change & no_gap)
         head = jnp.where(has_tail, head & tail, head & no_gap)
     found, change = (part.reshape(size.rows, -1) for part in (head, change))
     absent = (length == 0)[:, None]  # the rule has fewer rows: count one match without effect
-    first = jnp.arange(found.shape[1])[None] == 0
+    first = planes.index(found.shape[1])[None] == 0
     return jnp.where(absent, first, found), jnp.where(absent, False, change)
 
 
@@ -157,8 +157,8 @@ def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Int32[Array, ""]
 ) -> Bool[Array, "rows outer inner gaps"]:
     """Return whether the part behind an ellipsis matches, for each start of a row and each gap."""
-    size, length = p.size, p.tables.length[rule].astype(jnp.int32)
-    place, gap = jnp.arange(size.side), jnp.arange(size.gaps)
+    size, length = p.size, p.tables.length[rule]
+    place, gap = planes.index(size.side), planes.index(size.gaps)
     sign = jnp.where(p.tables.direction[rule] < LEFT, 1, -1)
     begins = place[:, None] + sign * (length[:, None, None] + gap)
     is_inside = ((begins >= 0) & (begins < size.side))[:, None]
@@ -181,9 +181,9 @@ def next_tuple(
     at = jnp.clip(pointer, 0)
     able_at = jnp.take_along_axis(able, at[:, None], 1)[:, 0]
     counts_at = jnp.take_along_axis(counts, at[:, None], 1)[:, 0]
-    zero = jnp.zeros(1, jnp.int32)
-    lower = jnp.cumsum(jnp.concatenate([zero, counts.any(axis=1)])) > 0  # a row below counts
-    whole = jnp.cumsum(jnp.concatenate([zero, ~able.any(axis=1)])) == 0  # all rows below are able
+    end = jnp.zeros(1, jnp.bool_)  # so that index `rows` is about all rows
+    lower = planes.rank(jnp.concatenate([counts.any(axis=1), end])) > 0  # a row below counts
+    whole = planes.rank(jnp.concatenate([~able.any(axis=1), end])) == 0  # all rows below match
     is_found, best = jnp.bool_(False), jnp.zeros(rows, jnp.int32)
     # A tuple with the matches of `pointer` in the rows above `turned`, and a later match there.
     # The lowest such row gives the first tuple. Without a pointer, all rows start anew.
@@ -195,9 +195,9 @@ def next_tuple(
         for row in range(min(turned, rows - 1), -1, -1):
             allowed = jnp.where(counted | lower[row], able[row], counts[row])
             if row == turned:
-                allowed &= jnp.arange(able.shape[1]) > pointer[row]
+                allowed &= planes.index(able.shape[1]) > pointer[row]
                 fine &= allowed.any()
-            first = jnp.argmax(allowed)
+            first = planes.first(allowed)
             picked = picked.at[row].set(first)
             counted |= counts[row, first]
         best = jnp.where(fine, picked, best)

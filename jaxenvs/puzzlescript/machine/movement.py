@@ -16,14 +16,14 @@ from .state import LATE, Program, Turn
 BY_DIRECTION = (3, 1, 2, 0)
 
 
-def _or(planes: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
-    return jax.lax.reduce(planes, jnp.uint32(0), jax.lax.bitwise_or, axes)
+def _or(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
+    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
 
 
 def step(p: Program, turn: Turn) -> Turn:
     """Move objects; when none moves any more, clear all movements and go on to the late rules."""
     size = p.size
-    on_layer = (p.tables.layer.all == jnp.arange(size.layers)[:, None])[..., None, None]
+    on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
     # A movement on a layer without an object is inherited by an object that arrives there first:
@@ -84,20 +84,20 @@ def _next_cell(
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
     ordered = planes.cells(_or(able, 0, 1)).T.reshape(-1)
-    ordered &= jnp.arange(len(ordered)) > turn.place
-    x, y = jnp.divmod(jnp.argmax(ordered), size.side)
+    ordered &= planes.index(len(ordered)) > turn.place
+    x, y = jnp.divmod(planes.first(ordered), size.side)
     one = planes.cell(x, y, size.side, size.words)
     return able & jnp.where(ordered.any(), one, jnp.uint32(0))
 
 
 def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
     """Return the place of the only cell that moves, counted column by column."""
-    return jnp.argmax(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
+    return planes.first(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
     """Return the objects after those in the cells of `movers` of their layer have moved."""
-    mine = movers[p.tables.layer.all.astype(jnp.int32)]
+    mine = movers[p.tables.layer.all]
     after = objects & ~_or(mine, 1)
     for d in range(4):
         after |= planes.moved(objects & mine[:, d], d)

@@ -4,6 +4,7 @@ Bit x % 32 of word x // 32 of line y is the cell in column x and line y. One wor
 handles 32 cells. Shifts fill with zeros.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
@@ -14,6 +15,21 @@ Plane = UInt32[Array, "*batch side words"]
 RIGHT, DOWN, LEFT, UP = range(4)
 OPPOSITE = (LEFT, UP, RIGHT, DOWN)
 ALL = np.uint32(0xFFFFFFFF)
+
+
+def index(count: int) -> np.ndarray:
+    """Return 0, 1 ... count - 1, int32."""
+    return np.arange(count, dtype=np.int32)
+
+
+def first(found: Bool[Array, "*batch n"]) -> Int32[Array, "*batch"]:
+    """Return the index of the first true flag on the last axis; 0 if there is none."""
+    return jax.lax.argmax(found, found.ndim - 1, np.int32)
+
+
+def rank(found: Bool[Array, "*batch n"]) -> Int32[Array, "*batch n"]:
+    """Return the number of true flags before each entry of the last axis."""
+    return jnp.cumsum(found, axis=-1, dtype=jnp.int32) - found.astype(jnp.int32)
 
 
 def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
@@ -72,7 +88,7 @@ def some(plane: Plane) -> Bool[Array, "*batch"]:
 
 def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*batch count"]:
     """Unpack the first `count` bits of words."""
-    places = jnp.arange(count)
+    places = index(count)
     found = jnp.take(words, places // WORD, axis=-1)
     return (found >> (places % WORD).astype(jnp.uint32) & 1).astype(jnp.bool_)
 
@@ -91,14 +107,14 @@ def packed(found: Bool[Array, "*batch side side"], words: int) -> Plane:
 
 def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
     """Return the plane with the bit of one cell; it is empty for a cell outside."""
-    line = jnp.arange(side)[:, None] == y[..., None, None]
-    column = x[..., None, None] - WORD * jnp.arange(words)
+    line = index(side)[:, None] == y[..., None, None]
+    column = x[..., None, None] - np.int32(WORD) * index(words)
     bit = jnp.uint32(1) << (column & WORD - 1).astype(jnp.uint32)
     return jnp.where(line & (column >= 0) & (column < WORD), bit, jnp.uint32(0))
 
 
 def level(width: Int32[Array, ""], height: Int32[Array, ""], side: int, words: int) -> Plane:
     """Return the plane of all cells of a level."""
-    count = jnp.clip(width - WORD * jnp.arange(words), 0, WORD)
+    count = jnp.clip(width - np.int32(WORD) * index(words), 0, WORD)
     full = jnp.where(count == WORD, ALL, (jnp.uint32(1) << count.astype(jnp.uint32)) - 1)
-    return jnp.where(jnp.arange(side)[:, None] < height, full, jnp.uint32(0))
+    return jnp.where(index(side)[:, None] < height, full, jnp.uint32(0))

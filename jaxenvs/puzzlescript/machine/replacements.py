@@ -53,19 +53,21 @@ def _random(
 
     Returns flags of the planes to clear and to set, and how many numbers were drawn so far.
     """
-    size, layers = p.size, p.tables.layer.all.astype(jnp.int32)
+    size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
     turned = p.tables.turned[patterns]
     asks = jnp.concatenate([choices.any(axis=1)[:, None], turned], 1)
     asks &= planes.some(where)[:, None]
-    order = drawn + jnp.cumsum(asks.reshape(-1)).reshape(asks.shape) - asks
+    order = drawn + planes.rank(asks.reshape(-1)).reshape(asks.shape)
     numbers = jax.vmap(draw)(order.reshape(-1)).reshape(asks.shape)
-    rank = jnp.floor(numbers[:, 0] * choices.sum(axis=1)).astype(jnp.int32)
-    chosen = choices & (jnp.cumsum(choices, axis=1) - 1 == rank[:, None])
+    rank = jnp.floor(
+        numbers[:, 0] * choices.sum(axis=1, dtype=jnp.int32).astype(jnp.float32)
+    ).astype(jnp.int32)
+    chosen = choices & (planes.rank(choices) == rank[:, None])
     layer = jnp.where(chosen, layers, -1).max(axis=1)[:, None]
-    clear = [layers == layer, jnp.arange(size.layers * BITS) // BITS == layer]
+    clear = [layers == layer, planes.index(size.layers * BITS) // BITS == layer]
     direction = jnp.floor(numbers[:, 1:] * 4).astype(jnp.int32)
-    directions = turned[:, :, None] & (jnp.arange(BITS) == direction[:, :, None])
+    directions = turned[:, :, None] & (planes.index(BITS) == direction[:, :, None])
     new = [chosen, directions.reshape(len(patterns), -1)]
     drawn += asks.sum(dtype=jnp.int32)
     return jnp.concatenate(clear, 1), jnp.concatenate(new, 1), drawn
@@ -108,11 +110,11 @@ def targets(
     """
     size, tables = p.size, p.tables
     x, y, gap = matches.cell_of(p, at, rule)
-    direction, length = tables.direction[rule], tables.length[rule].astype(jnp.int32)[:, None]
-    offset = jnp.broadcast_to(jnp.arange(size.cells), (size.rows, size.cells))
+    direction, length = tables.direction[rule], tables.length[rule][:, None]
+    offset = jnp.broadcast_to(planes.index(size.cells), (size.rows, size.cells))
     used, patterns = offset < length, tables.cells[rule]
     if size.tail:
-        behind = jnp.arange(size.tail)
+        behind = planes.index(size.tail)
         offset = jnp.concatenate([offset, length + gap[:, None] + behind], 1)
         used = jnp.concatenate([used, behind < tables.tail_length[rule][:, None]], 1)
         patterns = jnp.concatenate([patterns, tables.tail[rule]], 1)

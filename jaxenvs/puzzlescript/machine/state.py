@@ -59,12 +59,17 @@ class Row:
 
     def __getitem__(self, index: Any) -> Array:
         index = index if isinstance(index, tuple) else (index,)
-        return self.table[(self.game, *index)]
+        return _wide(self.table[(self.game, *index)])
 
     @property
     def all(self) -> Array:
         """The whole row."""
-        return self.table[self.game]
+        return _wide(self.table[self.game])
+
+
+def _wide(read: Array) -> Array:
+    """Return small integers of a table as int32, because JAX does not mix them in strict mode."""
+    return read.astype(jnp.int32) if read.dtype in (jnp.int8, jnp.int16) else read
 
 
 class Program(NamedTuple):

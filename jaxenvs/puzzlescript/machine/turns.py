@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
-from . import ending, groups, movement
+from . import ending, groups, movement, planes
 from .replacements import Draw
 from .sizes import BITS, Size, Tables
 from .state import (
@@ -82,13 +82,13 @@ def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     """Give the objects of the players the movement of an action."""
     players = ending.players_of(p, turn)
-    on_layer = p.tables.layer.all == jnp.arange(p.size.layers)[:, None]
+    on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
     mine = (on_layer & p.tables.movers.all)[..., None, None]
     there = jnp.where(mine, turn.objects & players, jnp.uint32(0))
     pushed = jax.lax.reduce(there, jnp.uint32(0), jax.lax.bitwise_or, (1,))
     is_input = (action >= 0) & (action < len(INPUTS))
     bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
-    given = ((jnp.arange(BITS) == bit) & is_input)[:, None, None]
+    given = ((planes.index(BITS) == bit) & is_input)[:, None, None]
     return turn._replace(
         moves=jnp.where(given, pushed[:, None], jnp.uint32(0)),
         players=jnp.where(is_input, players, jnp.uint32(0)),
