@@ -30,9 +30,9 @@ def program() -> int:
         try:
             code = main()
         finally:
-            # Write buffered output, so that errors are raised here and not when Python exits
+            # Write buffered output, so that errors are raised here and not when Python exits.
             print(end="", flush=True)
-        # The user closed a window while XLA still compiles in a thread: do not wait for it
+        # The user closed a window while XLA still compiles in a thread: do not wait for it.
         if background.is_busy():
             os._exit(code)
         return code
@@ -43,9 +43,9 @@ def program() -> int:
     except OSError as error:
         if _can_print():
             raise
-        # Discard buffered output, which cannot be written
+        # Discard buffered output, which cannot be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # The program that reads the pipe, such as `head`, has exited
+        # The program that reads the pipe, such as `head`, has exited.
         if isinstance(error, BrokenPipeError):
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)

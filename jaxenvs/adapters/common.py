@@ -60,7 +60,7 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
     """
     params = env.default_params if params is None else params
     ends = [params]
-    # Check only the smallest and largest value of each leaf: if they are valid, all are
+    # Check only the smallest and largest value of each leaf: if they are valid, all are.
     if batch is not None:
         axes = batch.param_axes(batch.checked_params(params, where))
 
@@ -103,7 +103,7 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
         given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    # Elements of Gymnasium's `MultiBinary` are int8
+    # Elements of Gymnasium's `MultiBinary` are int8.
     kinds = "biu" if space.dtype == np.bool_ else kinds
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():

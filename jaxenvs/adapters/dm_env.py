@@ -26,11 +26,12 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
-        # Number of calls of reset and step so far; it is folded into the key of each call
+        # Number of calls of reset and step so far; it is folded into the key of each call.
         self._number = 0
-        # State of the current episode; None if the next step must begin one
+        # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Last state before a reset, from which statistics are carried over; else None
+        # Latest state, from which the next reset carries over statistics; None if nothing is
+        # carried over.
         self._ended: Any = None
         self._compile()
 

@@ -66,7 +66,8 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        # Number of the step since the key was set; it is folded into the key of the step
+        # Counter of steps (and of resets without a step) since the key was set; it is folded into
+        # the key.
         self._number = 0
         self._fresh = True  # whether a reset, and no step yet, has used the current `_number`
         self._state: Any = None

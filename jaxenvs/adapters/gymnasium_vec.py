@@ -42,7 +42,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-# Entries of `make_vec`'s info that Gymnasium has in another form
+# Entries of `make_vec`'s info that Gymnasium has in another form.
 FINAL = ("final_obs", "final_mask")
 Mask = Bool[np.ndarray, " num_envs"]
 
@@ -82,7 +82,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # As `_number`, `_fresh` and `_over` of `GymnasiumEnv`, per environment
+        # As `_number`, `_fresh` and `_over` of `GymnasiumEnv`, per environment.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
@@ -118,7 +118,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
         """Advance every environment by its action; raises `InvalidAction` for an invalid one."""
-        # Mask of environments that only restart in this step
+        # Mask of environments that only restart in this step.
         begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)
         seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))

@@ -28,7 +28,7 @@ from . import common
 from .spaces import as_box, ends
 
 
-# Not frozen, because gymnax's wrappers copy it and write attributes to the copy
+# Not frozen, because gymnax's wrappers copy it and write attributes to the copy.
 @dataclasses.dataclass(unsafe_hash=True)
 class GymnaxEnv(environment.Environment):
     """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""

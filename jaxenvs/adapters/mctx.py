@@ -29,7 +29,7 @@ class Node(NamedTuple):
     """The embedding that mctx stores for each node of the search tree."""
 
     state: Any
-    # Whether the episode has terminated, so that the state repeats forever
+    # Whether the episode has terminated, so that the state repeats forever.
     ended: Bool[Array, " nodes"]
 
 

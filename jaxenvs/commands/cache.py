@@ -19,7 +19,7 @@ SUFFIX = "-cache"  # suffix of the names of JAX's cache files
 MAX_BYTES = 512 * 2**20
 TRIMMED = 0.75  # `trim` removes programs until this fraction of MAX_BYTES is left
 MIN_COMPILE_SECONDS = 0.05  # programs that compile in less time are not cached
-# Text in JAX's warnings about entries that it cannot read or write
+# Text in JAX's warnings about entries that it cannot read or write.
 WARNING = "persistent compilation cache entry"
 
 
@@ -33,7 +33,7 @@ def start() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    # If others can write to the folder, they could put their programs there
+    # If others can write to the folder, they could put their programs there.
     if path is None or not is_private(path):
         return
     trim(path)

@@ -25,14 +25,15 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-# Kinds of words in the cache file, which has one line for each kind
+# Kinds of words in the cache file, which has one line for each kind.
 KINDS = ("ids", "families", "puzzles")
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Options at the start of a line of help, which may be drawn in a box. The help texts of options are
-# indented further, so options that they mention do not match.
+# Matches options at the start of a line of help, which may be drawn in a box. The help texts of
+# options are indented further, so options that they mention do not match.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
-_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option that takes a value, as `--help` shows it
+# Matches an option that takes a value, as `--help` shows it.
+_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")
 _CHOICES = re.compile(rf"({_NAME})(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{{([\w.,\s-]+)\}}(?!\|)")
 
 
@@ -40,7 +41,7 @@ class Words(NamedTuple):
     """Words that can complete the arguments of a command."""
 
     summary: str
-    # Position of an argument -> words; positions are explained in `Command.takes`
+    # Position of an argument -> words; positions are explained in `Command.takes`.
     places: dict[str, tuple[str, ...]]
     folders: frozenset[str]  # positions at which a folder is allowed too
     options: dict[str, bool]  # option -> whether a value follows it
@@ -56,7 +57,10 @@ def words() -> dict[str, Words]:
 
 
 def _choices(text: str) -> dict[str, tuple[str, ...]]:
-    """Return option -> allowed values, from a help text, in which they may span several lines."""
+    """Return the allowed values of each option that a help text lists: option -> values.
+
+    The values of an option may span several lines of the text.
+    """
     found = _CHOICES.findall(text)
     return {option: tuple(map(str.strip, given.split(","))) for option, given in found}
 
@@ -224,7 +228,7 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return a pattern for `case` in `sh`: the words before an argument at `place` of a command."""
+    """Return a pattern for `case` in `sh` that matches the words before an argument at `place`."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 

@@ -11,10 +11,10 @@ from .parser import Parser, guarded
 
 SUMMARY = "Print the page of an id: rules, arrays, settings and reference returns."
 EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1")
-# Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST
+# Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
 WIDTH = 100
 LEAST = 60
-# Maximum width of a column of a table, and minimum width of a long last column
+# Maximum width of a column of a table, and minimum width of a long last column.
 COLUMN, LAST = 36, 32
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-# Value of the option --novelty -> name of the exploration bonus
+# Value of the option --novelty -> name of the exploration bonus.
 BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}
 SCALED = "scaled rewards"
 ADDED = {*BONUSES.values(), SCALED}  # additions to a learner that do not change the task
-# Minimum difference between the run's mean return and random play's, in units of the return
+# Minimum difference between the run's mean return and random play's, in units of the return.
 LEAST = 0.05
-# Level of significance of the test of successes: the one-sided p-value must be lower
+# Level of significance of the test of successes: the one-sided p-value must be lower.
 CHANCE = 0.001
 # Minimum difference of mean returns, in standard errors of the difference (3: one-sided p = 0.001)
 MARGIN = 3
-# With fewer than FEW successes, but at least one, the mean return is too uncertain to test
+# With fewer than FEW successes, but at least one, the mean return is too uncertain to test.
 FEW = 10
 UNLEARNED = (
     "Not learned: the mean return is less than 0.05 above random play's, or the difference may be "

@@ -97,7 +97,7 @@ def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
 
 def _labelled(kind: type) -> Iterator[tuple[str, str]]:
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or "")):
-        # A label stands at the start of a line or after a sentence
+        # A label stands at the start of a line or after a sentence.
         for part in _NEXT.split(paragraph):
             line = " ".join(part.split())
             found = list(_LABEL.finditer(line))

@@ -1,6 +1,6 @@
 """Table of the commands of `jaxenvs`, with the module that runs each command.
 
-`load` imports this module when the command is called.
+`load` imports a command's module when the command is called.
 """
 
 import importlib

@@ -133,7 +133,7 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        # A Python int has 64 bits only if x64 is enabled
+        # A Python int has 64 bits only if x64 is enabled.
         dtype = jax.dtypes.canonicalize_dtype(like.dtype)
         array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
@@ -205,7 +205,7 @@ def level_is_drawn() -> Iterator[None]:
 
 
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
-    """Raise `TypeError` unless the arrays of `level` have the shapes that `env` would draw.
+    """Raise `TypeError` unless the arrays of `level` have the shapes that the environment draws.
 
     `wanted` returns a level that the environment drew, or its shapes. Arrays are compared by name,
     and missing ones are allowed, because an environment may complete a level that a user wrote.

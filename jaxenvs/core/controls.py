@@ -18,7 +18,7 @@ class ActionKeys(NamedTuple):
 
     name: str
     keys: tuple[str, ...] = ()
-    does: str = ""  # description for the help, if the name is not enough
+    does: str = ""  # description of the action for the help; "" if the name is enough
 
 
 class Pointing(NamedTuple):
@@ -34,14 +34,14 @@ class Pointing(NamedTuple):
     # is set, it is called with (state, first place, second place); if `writes` is set, with (state,
     # place, digit).
     action: Callable[..., int | None]
-    does: str  # description in the help
+    does: str  # description of this kind of action, for the help
     pair: bool = False  # whether an action is chosen by two places, such as from and to
     writes: bool = False  # whether keys 1 to 9 act on the place at the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
         """Return the place that lies `down` rows below and `right` columns to the right of `place`.
 
-        Beyond an edge, it continues at the opposite edge.
+        Movement beyond an edge continues at the opposite edge.
         """
         return (place[0] + down) % self.rows, (place[1] + right) % self.columns
 

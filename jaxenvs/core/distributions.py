@@ -39,7 +39,7 @@ class Categorical:
         return jax.random.categorical(key, outputs).astype(jnp.int32)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Return the most likely actions."""
+        """Return the most likely action for each observation."""
         return outputs.argmax(axis=-1).astype(jnp.int32)
 
     def action(self, drawn: Array) -> Array:
@@ -49,7 +49,7 @@ class Categorical:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-probability of each action."""
+        """Return the log-probability of each sampled action."""
         actions = jnp.arange(outputs.shape[-1], dtype=drawn.dtype)
         # A masked sum over the actions replaces a gather, because the gradient of a gather is a
         # scatter, for which XLA launches a separate kernel.
@@ -57,7 +57,7 @@ class Categorical:
         return known.sum(axis=-1)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """Return the entropy in nats."""
+        """Return the entropy of the distribution for each observation, in nats."""
         log_probs = jax.nn.log_softmax(outputs)
         return -(jnp.exp(log_probs) * log_probs).sum(axis=-1)
 

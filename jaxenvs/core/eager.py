@@ -1,4 +1,4 @@
-"""Eager calls run as compiled programs: `compiled` decorates the methods for which they do.
+"""`compiled`, a decorator: eager calls of the decorated method run as one compiled program.
 
 A decorated method that is called outside any JAX trace is compiled as one program, which later
 calls reuse. Otherwise JAX would run one operation at a time and recompile loops at each call; a
@@ -137,10 +137,10 @@ def _is_eager() -> bool:
 
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
-    """Return a function that identifies the current trace, and its value outside any trace."""
+    """Return a function that returns the current trace's token, and the token outside any trace."""
     try:  # imported here, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # before jax 0.10
+    except ImportError:  # where the function was before jax 0.10
         from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]
     current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
     with jax.core.eval_context():

@@ -36,7 +36,7 @@ class Fact(NamedTuple):
 class Effects(NamedTuple):
     """Side effects of an action, which players highlight."""
 
-    # Indices of the facts to highlight, in `Env.facts` of the state after the action
+    # Indices of the facts to highlight, in `Env.facts` of the state after the action.
     facts: tuple[int, ...] = ()
     cells: tuple[tuple[int, int], ...] = ()  # cells to highlight: (row, column) in `Env.tiles`
 
@@ -45,7 +45,7 @@ class Features(NamedTuple):
     """Network inputs: their space, and the function that computes them."""
 
     space: Space
-    # Traceable function from one observation to its network inputs
+    # Traceable function from one observation to its network inputs.
     of: Callable[[Any], PyTree[Array]]
 
 

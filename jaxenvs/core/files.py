@@ -21,7 +21,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
         return None
-    # Raised if there is no home folder or no current folder
+    # Raised if there is no home folder or no current folder.
     with contextlib.suppress(RuntimeError, OSError):
         if given:
             return Path(given).expanduser().absolute()

@@ -32,7 +32,7 @@ Start = TypeVar("Start", bound="AgentLevel")
 class AgentLevel(Struct):
     """A level: the map and the agent's pose at the start of an episode."""
 
-    grid: UInt8[Array, "height width"]  # tile bytes
+    grid: UInt8[Array, "height width"]  # tile byte of each cell
     pose: Int8[Array, "3"]  # row, column and direction of the agent
 
     @classmethod
@@ -57,7 +57,7 @@ class AgentState(State):
     step of a scan rewrites.
     """
 
-    # One tile byte per cell; `tiles.py` of the family explains them
+    # One tile byte per cell; `tiles.py` of the family explains them.
     grid: UInt8[Array, "height width"]
     # Four bytes, from the lowest: row; column; direction in the low 2 bits, and flags such as
     # `REJECTED` of `grid` in the others; tile byte of the carried object (0: none).
@@ -156,14 +156,14 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # Levels are cheap: generating one takes a little integer arithmetic
+    # Levels are cheap: generating one takes a little integer arithmetic.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    # Names and keys of the actions, in order; `action_space` may have fewer actions
+    # Names and keys of the actions, in order; `action_space` may have fewer actions.
     keys: ClassVar[tuple[ActionKeys, ...]]
     sprites: ClassVar[Sprites]
     outside: ClassVar[int]  # tile byte that the agent sees beyond the edge of the grid
-    # Integer field -> (smallest, largest) allowed value
+    # Integer field -> (smallest, largest) allowed value.
     bounds: ClassVar[dict[str, tuple[int, int]]] = {}
 
     def __post_init__(self) -> None:

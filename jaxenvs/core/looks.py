@@ -29,7 +29,7 @@ from .paint import (
     union,
 )
 
-# Number of variants of a sprite: without an agent, or with one facing right, down, left or up
+# Number of variants of a sprite: without an agent, or with one facing right, down, left or up.
 NUM_AGENTS = 5
 
 
@@ -38,7 +38,7 @@ class Look(NamedTuple):
 
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
-    ground: bool = True  # whether the floor shows around the layers
+    ground: bool = True  # whether the floor is painted below the layers
     # Where the sprite with an agent shows it: "on": the agent stands on the tile; "hands": the tile
     # is an object that the agent carries; "": an agent cannot be on such a tile.
     agent: str = ""

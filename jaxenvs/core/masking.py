@@ -12,7 +12,7 @@ from .env import Env
 from .spaces import Discrete
 
 NEVER = -1e9  # logit or value of an illegal action: far below all others, but finite, to avoid NaN
-# True where the action is legal; None if all actions are legal in every state
+# True where the action is legal; None if all actions are legal in every state.
 Mask = Bool[Array, "*batch actions"] | None
 
 
@@ -51,8 +51,8 @@ def has_illegal(env: Env) -> bool:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # The mask is a constant. It is compiled ahead of time, because such a program computes a value
-    # even if this function is called inside another trace.
+    # The mask is the same in all states. It is compiled ahead of time, because such a program
+    # computes values even if this function is called inside another trace.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

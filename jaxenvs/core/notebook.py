@@ -18,9 +18,9 @@ from . import drawing, png
 from .env import Env
 
 SIDE, LARGEST = 192, 512  # target size of the picture's side, and upper limit of a side, in pixels
-# Seconds to wait for the picture; after that, a thread finishes drawing it for the next time
+# Seconds to wait for the picture; after that, a thread finishes drawing it for the next time.
 PATIENCE = 5.0
-# Maximum number of characters of a value, and maximum number of rows of the table
+# Maximum number of characters of a value, and maximum number of rows of the table.
 LETTERS, ROWS = 200, 24
 WAITING = "The level is still being compiled: show this again in a few seconds."
 
@@ -84,7 +84,10 @@ def _picture(env: Env) -> str:
 
 @functools.lru_cache(maxsize=32)
 def _drawn(env: Env) -> Future[bytes]:
-    """Start to draw a level in a thread and return its future; once per environment."""
+    """Start to draw a level in a separate thread; return the future of a PNG file.
+
+    The result is cached, so each environment is drawn only once.
+    """
     pool = ThreadPoolExecutor(1, "picture of a level")
     future = pool.submit(_level, env)
     pool.shutdown(wait=False)

@@ -31,7 +31,7 @@ def block(left: Length, top: Length, right: Length, bottom: Length, radius: Leng
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
         over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        # For radius 0 both give the same shape, and `maximum` is ten times faster
+        # For radius 0 both give the same shape, and `maximum` is ten times faster.
         away = np.hypot if radius else np.maximum
         return away(over_x.clip(0), over_y.clip(0)) <= radius
 

@@ -95,8 +95,9 @@ def apply_to_defaults(cls: type) -> None:
     def default_params(env: Any) -> Any:
         params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
-        # The wrapped property may be a superclass's, whose params lack the ones that a subclass
-        # adds to `super().default_params`; these are applied by the subclass's property.
+        # A subclass may call `super().default_params` and add params to the result. The
+        # superclass's property therefore skips given params that its own params lack. The
+        # subclass's property applies them.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 

@@ -1,9 +1,9 @@
 """Random numbers in few GPU kernels.
 
-A level or step draws all its random 32-bit integers ("words") at once; integer arithmetic turns
-each of them into the numbers needed. Where cryptographic independence is not needed, `hashed`
-replaces JAX's threefry by a short hash of the key and a counter. The hash uses the finaliser
-`lowbias32` of C. Wellons, "Prospecting for hash functions".
+Code that draws a level or makes a step draws all its random 32-bit integers ("words") at once, and
+integer arithmetic turns each of them into the numbers needed. Where cryptographic independence is
+not needed, `hashed` replaces JAX's threefry by a short hash of the key and a counter. The hash uses
+the finaliser `lowbias32` of C. Wellons, "Prospecting for hash functions".
 """
 
 import functools
@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
 
 Key = PRNGKeyArray  # one key, typed or raw
-# One key, or an array of keys, one per environment
+# One key, or an array of keys, one per environment.
 Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]
 
 
@@ -34,7 +34,7 @@ def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*bat
     return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
 
 
-# JAX traces the function once per shape and inlines it into its caller
+# JAX traces the function once per shape and inlines it into its caller.
 @functools.partial(jax.jit, inline=True)
 def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
     """Return the high 32 bits of the 64-bit product of two uint32 arrays.
@@ -69,9 +69,9 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
     """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    `word` holds one random uint32 per index, and the allowed index with the largest one wins. The
-    low bits of each are replaced by its index, so that a single maximum yields the index. The
-    relative error of a probability is about n / 2**(32 - log2(n)).
+    `word` holds one random uint32 per entry, and the allowed entry with the largest one wins. The
+    low bits of each uint32 are replaced by its index, so that a single maximum yields the index.
+    The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
     ticket = (word & ~low) | np.arange(word.shape[0], dtype=np.uint32)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int32
 
 _WORD = 32  # number of rows in a 32-bit integer ("word"), and number of words in a block
 _PLACE = np.arange(_WORD, dtype=np.int32)
-# Entry i has the bits below bit i set
+# Entry i is a bit mask of the bits below bit i.
 _LOWER = np.array([(1 << i) - 1 for i in range(_WORD)], np.int32)
 
 
@@ -26,7 +26,7 @@ class Ranks(NamedTuple):
 
     size: int  # number of entries of the mask
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
-    before: Int32[Array, "blocks 32"]  # number of selected rows before each word
+    before: Int32[Array, "blocks 32"]  # number of selected rows before the first row of each word
     total: Int32[Array, ""]  # number of selected rows
 
     @classmethod
@@ -39,8 +39,8 @@ class Ranks(NamedTuple):
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # This index is computed in the program. For many blocks, a NumPy table would become a large
-        # constant in it. The entry after the last block yields the total.
+        # XLA computes this index at run time, because a NumPy table for many blocks would become a
+        # large constant in the program. The entry after the last block yields the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)

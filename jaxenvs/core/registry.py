@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 from . import checks, param_values
 from .env import Env
 
-# Entry point group: other packages name modules in it that register their ids
+# Entry point group: other packages name modules in it that register their ids.
 ENTRY_POINTS = "jaxenvs.envs"
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-# Ids of other packages may lack a version
+# Ids of other packages may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
 # A sentence ends at a full stop that follows two letters or closing marks, so that "..." and "e.g."
 # do not end it.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
-# Id of another package's environment that jaxenvs does not reproduce -> reason
+# Id of another package's environment that jaxenvs does not reproduce -> reason.
 _absent: dict[str, str] = {}
 _modules: dict[str, str] = {}  # first word of ids, such as "Grid" -> module that registers them
 _plugins_loaded = False
@@ -56,7 +56,7 @@ class EnvSpec:
     env_class: type[Env]
     fields: dict[str, Any]  # values of constructor fields that the id stands for
     aliases: tuple[str, ...] = ()  # ids that this environment has in the package that it reproduces
-    # Whether benchmarks and pictures use this id for its class, see `representatives`
+    # Whether benchmarks and pictures use this id for its class, see `representatives`.
     representative: bool = False
 
     @property
@@ -255,7 +255,7 @@ def representatives(family: str | None = None) -> list[str]:
     return sorted(found, key=_natural)
 
 
-# Shadows the builtin, because callers write `registry.list`
+# Shadows the builtin, because callers write `registry.list`.
 def list(family: str | None = None) -> list[str]:
     """Return the registered ids of one family, or of all families, sorted.
 

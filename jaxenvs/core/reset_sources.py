@@ -153,9 +153,9 @@ def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
 def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Generate levels that may be rejected, trying several candidates per done row at once.
 
-    `lanes` candidates are drawn per iteration. Lane l draws for the done row of rank l // each,
-    where `each` is the number of lanes per done row. Each row takes its first accepted candidate,
-    so the result is the same as if candidates were drawn one after another.
+    Each iteration draws `lanes` candidates, one per lane. Lane l draws for the done row of rank l
+    // each, where `each` is the number of lanes per done row. Each row takes its first accepted
+    candidate, so the result is the same as if candidates were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -186,9 +186,9 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Generate levels for the done rows, `lanes` at a time, and write only these rows.
 
-    Lane i serves the rows i, i + lanes, i + 2 * lanes and so on. In each iteration, every lane
-    finds its first row that is still pending by a maximum over the groups, which is cheaper than a
-    sort or a prefix sum over the batch.
+    The rows are divided into groups of `lanes` rows, and lane i serves row i of each group. In each
+    iteration, every lane finds its first pending row by a maximum over the groups, which is cheaper
+    than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)

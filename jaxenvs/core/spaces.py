@@ -91,7 +91,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        # NumPy compares 64-bit values without rounding them to 32 bits as JAX would
+        # NumPy compares 64-bit values without rounding them to 32 bits as JAX would.
         if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
@@ -105,7 +105,7 @@ class Box(Space):
         if np.issubdtype(self.dtype, np.floating):
             value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)  # NaN counts as 0
         low, high, _ = self._bounds_as(value.dtype)
-        # Clip before the cast, which would wrap integers that are too large
+        # Clip before the cast, which would wrap integers that are too large.
         nearest = jnp.clip(value, low, high).astype(self.dtype)
         return jnp.clip(nearest, self.low, self.high), ~valid
 

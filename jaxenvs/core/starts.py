@@ -75,7 +75,7 @@ class Starts(NamedTuple):
         )
 
     def begin(self, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
-        """Start an episode in each of `rows`, in the level at the same index of `levels`."""
+        """Start an episode for each of `rows`, in the level at the same index of `levels`."""
         return self.begin_with(self.keys(RESET, rows), levels, params)
 
     def begin_with(self, keys: Keys, levels: Any, params: Any) -> Reset:
@@ -84,7 +84,7 @@ class Starts(NamedTuple):
             return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
     def states(self, rows: Int32[Array, " rows"], levels: Any) -> Any:
-        """Return the first state of each of `rows` in the level at the same index of `levels`."""
+        """Return the first state for each of `rows`, in the level at the same index of `levels`."""
         return self.begin(rows, levels, self.params_of(rows)).state
 
     def candidates(

@@ -146,17 +146,17 @@ class Ring(NamedTuple):
         return trip.counters[1] + self.chunk <= self.size
 
     def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-        """Give a state to every done row, as far as the ring has states.
+        """Give a state to each done row, as long as the ring has unused states.
 
-        Every row of the batch is rewritten: a selection takes its new state if it is done, else its
-        old.
+        Every row of the batch is rewritten: a selection takes the new state of a done row, and the
+        old state of any other.
         """
         rank, ready = ranks.of_rows(), trip.counters[1]
         rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Give a state to at most `slots` further done rows, as far as the ring has states.
+        """Give a state to at most `slots` done rows that have none yet, while the ring has states.
 
         Only these rows of the batch are written, by a scatter.
         """
@@ -211,7 +211,8 @@ class Ring(NamedTuple):
             place = jnp.where(accepted & self._has_room(trip), place, dropped)
             states = written(trip.states, place, made)
         ready = jnp.where(self._has_room(trip), ready + count, ready)
-        # level numbers have PURPOSE_SHIFT = 28 bits
+        # The number of a level must fit into PURPOSE_SHIFT bits, so the count of chunks wraps
+        # around.
         chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)
         counters = _counters(first, ready, chunks, served, rejected)
         return trip._replace(states=states, counters=counters)

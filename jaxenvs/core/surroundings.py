@@ -19,9 +19,9 @@ AGENT = ">v<^"  # character that stands for the agent, by `facing`
 class Scene(NamedTuple):
     """The parts of a state that its text needs, as NumPy arrays and Python integers."""
 
-    # Tile bytes of the agent's view, far row first; 0 for cells that it does not see
+    # Tile bytes of the agent's view, far row first; 0 for cells that it does not see.
     view: np.ndarray
-    grid: np.ndarray  # tile bytes
+    grid: np.ndarray  # tile byte of each cell of the whole grid
     row: int  # the agent's row
     column: int
     facing: int  # the agent's direction in MiniGrid's encoding, see `gridworld`

@@ -19,7 +19,7 @@ class Step(NamedTuple):
     obs: PyTree[Array]
     state: Any
     reward: Float32[Array, "*batch"]
-    # Whether the task ended, so that no further reward can follow
+    # Whether the task ended, so that no further reward can follow.
     terminated: Bool[Array, "*batch"]
     truncated: Bool[Array, "*batch"]  # whether the time limit ended the episode before the task did
     info: dict[str, Any]

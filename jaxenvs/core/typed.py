@@ -13,7 +13,7 @@ import urllib.parse
 from pathlib import Path
 
 PROGRAM = "jaxenvs"
-# The repository's folder, or site-packages if jaxenvs is installed
+# The repository's folder, or site-packages if jaxenvs is installed.
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -47,11 +47,11 @@ def _requirement(extra: str) -> str:
 
     It is a plain package name only if jaxenvs was installed from a package index.
     """
-    # Often two results: a build leaves an egg-info folder in the repository
+    # Often two results: a build leaves an egg-info folder in the repository.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
-        # Whether jaxenvs is imported from a repository without being installed
+        # Whether jaxenvs is imported from a repository without being installed.
         is_checkout = (ROOT / "pyproject.toml").exists()
         return f'-e "{_here(ROOT)}[{extra}]"' if is_checkout else f'"{PROGRAM}[{extra}]"'
     found = json.loads(origin)

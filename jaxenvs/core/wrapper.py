@@ -230,8 +230,9 @@ def _needs_names(cls: type) -> bool:
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
     """Adapt a member of the wrapped environment to the wrapper's states and params.
 
-    A method with parameters such as `state`, `step` or `params` is returned as a function that
-    takes the wrapper's and converts them first. Any other member is returned unchanged.
+    If it is a method with parameters such as `state`, `step` or `params`, return a function that
+    takes the wrapper's states, steps or params, converts them and calls the method. Any other
+    member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

@@ -72,7 +72,7 @@ def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
 
 
 def check_value(subject: Subject) -> None:
-    """Check that the environment is frozen, and that it and its params are hashable by value."""
+    """Check that the environment is frozen, and that it and its params are hashed by value."""
     env = subject.env
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"

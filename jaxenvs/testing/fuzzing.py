@@ -20,9 +20,9 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-# Time limits in steps that are drawn in addition to the default limit
+# Time limits in steps that are drawn in addition to the default limit.
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
-# Weight of the default limit in the random draw, where each of LIMITS has weight 1
+# Weight of the default limit in the random draw, where each of LIMITS has weight 1.
 USUAL = 7 * len(LIMITS)
 # Values of `variation` for `Fuzzer.play`, which the calls use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
@@ -87,7 +87,7 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            # A pool needs equal params, but they differ here
+            # A pool needs equal params, but they differ here.
             reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state

@@ -12,13 +12,13 @@ ROWS_PER_LANE = 64
 class BatchPart(Part):
     """Members about resets: the source of new levels, and statistics that outlive an episode."""
 
-    # Default reset source of `make_vec`, explained in `VectorEnv`
+    # Default reset source of `make_vec`, explained in `VectorEnv`.
     reset_source: ClassVar[str] = "exact"
     # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    # Maximum number of levels generated together (for large levels); 0: no limit
+    # Maximum number of levels generated together (for large levels); 0: no limit.
     levels_at_once: ClassVar[int] = 0
-    # Whether `carry_over` copies anything into the next episode
+    # Whether `carry_over` copies anything into the next episode.
     carries_over: ClassVar[bool] = False
     resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode when one is done
 

@@ -14,17 +14,17 @@ from .part import Part
 class LearnerPart(Part):
     """Network inputs, observability, success and task sets of an environment."""
 
-    # Allowed values of the constructor field `obs`; empty if there is no such field
+    # Allowed values of the constructor field `obs`; empty if there is no such field.
     observations: ClassVar[tuple[str, ...]] = ()
     # Whether one observation determines the state, except for `time`. If so, a planner that
     # searches from the true state uses nothing that the agent cannot observe.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
-    # Names of the entries of info["achievements"], in order
+    # Names of the entries of info["achievements"], in order.
     achievements: ClassVar[tuple[str, ...]] = ()
-    # Name in result tables for the event that `succeeded` reports
+    # Name in result tables for the event that `succeeded` reports.
     success_is: ClassVar[str] = "success"
-    # Names of the sets of tasks that `trials` can draw from
+    # Names of the sets of tasks that `trials` can draw from.
     task_sets: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -18,7 +18,7 @@ class Ending(NamedTuple):
     """A level from which a few known actions end the task, for `jaxenvs check`."""
 
     level: PyTree[Array]
-    # Actions from the level's start; only the last one terminates the episode
+    # Actions from the level's start; only the last one terminates the episode.
     actions: Sequence[ArrayLike]
 
 

@@ -19,7 +19,7 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class EpisodeTotals(Struct):
-    """Return and length of an episode so far."""
+    """Sum of rewards and number of steps of an episode so far."""
 
     total: Float32[Array, ""]  # sum of the rewards so far
     length: Int32[Array, ""]  # number of steps so far
@@ -34,7 +34,7 @@ class EpisodeStatistics(StatefulWrapper):
     """
 
     def begin(self, obs: PyTree[Array], ended: EpisodeTotals | None) -> EpisodeTotals:
-        """Return a return and a length of zero."""
+        """Return totals of zero for the new episode."""
         return EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
 
     def after(self, memory: EpisodeTotals, action: Any, step: Step) -> tuple[EpisodeTotals, Step]:
@@ -65,8 +65,8 @@ def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
 class Log(Struct):
     """State of `LogWrapper`."""
 
-    running: EpisodeTotals  # return and length of the current episode so far
-    # Return and length of the latest finished episode; zeros before the first
+    running: EpisodeTotals  # totals of the current episode so far
+    # Totals of the latest finished episode; zeros before the first.
     returned: EpisodeTotals
     timestep: Int32[Array, ""]  # number of steps since the first reset, over all episodes
 
@@ -83,7 +83,10 @@ class LogWrapper(StatefulWrapper):
     remembers_episodes = True
 
     def begin(self, obs: PyTree[Array], ended: Log | None) -> Log:
-        """Begin a new return and length; keep the latest finished episode's and the step count."""
+        """Set the totals of the current episode to zero.
+
+        The totals of the latest finished episode and the number of steps are kept.
+        """
         zero = EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
         first = Log(running=zero, returned=zero, timestep=jnp.int32(0))
         return first if ended is None else ended.replace(running=zero)

@@ -184,7 +184,7 @@ def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
     It is called where only some environments of a batch make a step. Statistics over the whole
-    batch would then include environments that do not.
+    batch would then include environments that make no step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

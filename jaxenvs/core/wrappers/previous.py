@@ -88,7 +88,7 @@ class _Beside:
     """
 
     read: Callable[[Any], Any]
-    # Whether features that are a dict are merged into one dict with action and reward
+    # Whether features that are a dict are merged into one dict with action and reward.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
