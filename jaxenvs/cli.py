@@ -37,8 +37,7 @@ def program() -> int:
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # Exit without Python's shutdown, during which XLA's compilation threads can crash the
-        # process.
+        # Skip Python's shutdown, during which XLA's compilation threads can crash the process.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():

@@ -30,8 +30,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._number = 0
         # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Latest state, from which the next reset carries over statistics; None if nothing is
-        # carried over.
+        # Latest state, whose statistics the next reset carries over; None if `env` keeps none.
         self._ended: Any = None
         self._compile()
 

@@ -66,8 +66,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        # Counter of steps (and of resets without a step) since the key was set; it is folded into
-        # the key.
+        # Counter of steps, and of resets without a step; it is folded into the key of each.
         self._number = 0
         self._fresh = True  # whether a reset, and no step yet, has used the current `_number`
         self._state: Any = None

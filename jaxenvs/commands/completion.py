@@ -142,8 +142,7 @@ case "$line" in
 {words}
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
-# Bash splits `--algo=ppo` into three words. If the script leaves COMPREPLY empty, bash completes
-# file names.
+# Bash splits `--algo=ppo` into three words. An empty COMPREPLY makes bash complete file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=

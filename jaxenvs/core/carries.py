@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def as_carry(key: Key, tree: T) -> T:
-    """Make the leaves of a pytree strongly typed, and varying over devices if the key is."""
+    """Make leaves strongly typed and, under `shard_map`, varying over the devices as the key is."""
     return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), tree)
 
 

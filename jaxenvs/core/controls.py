@@ -52,8 +52,7 @@ class Controls(NamedTuple):
     # Name and keys of each action, in order; empty if keys cannot select actions.
     actions: tuple[ActionKeys, ...] = ()
     pointing: Pointing | None = None
-    # Element of the action space that each entry of `actions` selects; () if it is the index of the
-    # entry.
+    # Element of the action space for each entry of `actions`; () if it is the entry's index.
     values: tuple[Any, ...] = ()
 
     @property

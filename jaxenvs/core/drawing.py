@@ -50,8 +50,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
     Params of None are the default params. With `batched`, states have a leading axis, params may
     have one, and so has the result.
     """
-    # The atlas is passed as an argument; as a constant, XLA would copy it into the compiled
-    # program.
+    # The atlas is an argument, because XLA would copy a constant into the compiled program.
     sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
 
     def draw(sheet: Array | None, state: Any, params: Any) -> Array:

@@ -68,8 +68,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     # Maximum number of candidate levels that a reset draws; more than 1 if `accepts` may reject one
     level_budget: ClassVar[int] = 1
-    # Action that is taken in place of an illegal one. None: a step with an illegal action changes
-    # nothing but `time`.
+    # Action taken in place of an illegal one; None: an illegal action changes only `time`.
     idle_action: ClassVar[int | None] = None
     # Params whose values were given to `make` or `with_params`, as sorted pairs (name, value).
     given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)

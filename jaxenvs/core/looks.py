@@ -39,8 +39,8 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
     ground: bool = True  # whether the floor is painted below the layers
-    # Where the sprite with an agent shows it: "on": the agent stands on the tile; "hands": the tile
-    # is an object that the agent carries; "": an agent cannot be on such a tile.
+    # Tiles with an agent: "on": the agent stands on the tile; "hands": it carries the object that
+    # the tile shows; "": an agent cannot be on such a tile.
     agent: str = ""
 
 

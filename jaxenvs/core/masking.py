@@ -45,8 +45,7 @@ def has_illegal(env: Env) -> bool:
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), (env.state_shape, params)
     )
-    # `vmap` with `out_axes=None` raises ValueError if the mask depends on the batched state or
-    # params.
+    # With `out_axes=None`, `vmap` raises ValueError if the mask depends on the batched arguments.
     try:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:

@@ -81,10 +81,10 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
-    Value i is first drawn as its rank among the count - i integers that are not yet taken (a Lehmer
-    code). A rank becomes a value by adding 1 for each earlier value that it passes, latest first.
-    In this order, each comparison needs only the rank of the earlier value, not the value itself,
-    so all values are computed in parallel.
+    Value i is first drawn as a rank among the count - i integers that are not yet taken (a Lehmer
+    code). To turn this rank into an integer, it is compared with the earlier ranks, from the latest
+    to the first, and 1 is added whenever it is at least as large. In this order the comparisons
+    need only the earlier ranks, not the earlier integers, so all values are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32

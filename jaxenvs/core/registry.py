@@ -22,8 +22,7 @@ ENTRY_POINTS = "jaxenvs.envs"
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 # Ids of other packages may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
-# A sentence ends at a full stop that follows two letters or closing marks, so that "..." and "e.g."
-# do not end it.
+# Matches a sentence. Its full stop follows two letters or closing marks, unlike "..." and "e.g.".
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}

@@ -16,8 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 TABLE_LIMIT = 7
 
 
-# With an inlined `jit`, JAX traces this function once per shape and not at every call. The same
-# holds for `visible`.
+# The inlined `jit` makes JAX trace this function, and `visible`, only once per shape.
 @functools.partial(jax.jit, static_argnames=("size", "outside"), inline=True)
 def window(
     grid: UInt8[Array, "height width"],

@@ -131,8 +131,7 @@ class Box(Space):
     def __repr__(self) -> str:
         low, high = (self.low.min(), self.high.max()) if self.low.size else (None, None)
         alike = (self.low == low).all() and (self.high == high).all()
-        # `!s` formats the bound with `str`; otherwise a float32 of 4.8 would show the digits of a
-        # float64.
+        # `!s` uses `str`; without it, a float32 of 4.8 would show the digits of a float64.
         bounds = f"{low!s}, {high!s}" if alike else f"by element within [{low!s}, {high!s}]"
         return f"Box({bounds}, {self.shape}, {self.dtype})"
 

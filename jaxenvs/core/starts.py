@@ -115,8 +115,7 @@ class Starts(NamedTuple):
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)
-        # `lax.map` is called on groups made above, because its own argument `batch_size` fails for
-        # arrays without elements.
+        # `batch_size` of `lax.map` is not used, because it fails for arrays without elements.
         return jax.tree.map(lambda x: x.reshape(groups.size, *x.shape[2:])[:count], begun)
 
 

@@ -211,8 +211,7 @@ class Ring(NamedTuple):
             place = jnp.where(accepted & self._has_room(trip), place, dropped)
             states = written(trip.states, place, made)
         ready = jnp.where(self._has_room(trip), ready + count, ready)
-        # The number of a level must fit into PURPOSE_SHIFT bits, so the count of chunks wraps
-        # around.
+        # Chunks are counted modulo a limit, because level numbers have PURPOSE_SHIFT bits.
         chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)
         counters = _counters(first, ready, chunks, served, rejected)
         return trip._replace(states=states, counters=counters)

@@ -37,11 +37,9 @@ class VectorState(Struct):
     """State of a batch. The first axis of every leaf of `env` is the environment."""
 
     env: Any
-    # 1 where the episode is done and the next step restarts it; None unless `autoreset` is
-    # `next_step`.
+    # 1 where the next step restarts a done episode; None unless `autoreset` is `next_step`.
     ended: UInt8[Array, " num_envs"] | None
-    # Prepared levels, whose first axis has `pool_size` entries; None unless `reset_source` is
-    # `pool`.
+    # Prepared levels, first axis `pool_size`; None unless `reset_source` is `pool`.
     pool: Any
     stock: Stock | None = None  # Prepared first states; None unless `reset_source` is `stock`.
 

@@ -14,8 +14,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-# Highest value of a pixel. Arrays with values this high are pictures; smaller integers are
-# categories.
+# Highest value of a pixel. An array that reaches it is a picture, others are categories.
 PICTURE = 255
 
 

@@ -26,8 +26,7 @@ LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
 USUAL = 7 * len(LIMITS)
 # Values of `variation` for `Fuzzer.play`, which the calls use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
-# Largest variation of params at which observations and rewards of jaxenvs' environments still lie
-# in their spaces.
+# Largest variation of params at which all environments of jaxenvs stay in their spaces.
 NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Superclass of parts of `Env`. `Wrapper` forwards their members to the wrapped environment."""
+    """Superclass of the base classes of `Env`, such as `PlayerPart`.
+
+    `Wrapper` forwards their members to the wrapped environment.
+    """
 
     if TYPE_CHECKING:  # declared for type checkers; `Env` defines them
 
