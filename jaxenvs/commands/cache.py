@@ -3,8 +3,8 @@
 Only the command line uses it; `import jaxenvs` changes no setting of JAX. JAX's own size limit,
 `jax_compilation_cache_max_size`, is not used for three reasons. It needs the package `filelock`. It
 writes a file at every read, which fails in a read-only folder. And JAX writes an entry in two
-steps: a process that is killed between them blocks all later writes. Instead, each command removes
-old entries when it starts.
+steps: a process that is killed between them blocks all later writes. Instead, each command trims
+the folder when it starts: it removes old entries if the folder is too large.
 """
 
 import contextlib

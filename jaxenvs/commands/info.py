@@ -33,7 +33,7 @@ def _run(argv: list[str]) -> int:
 def plain(content: Page, width: int | None = None) -> list[str]:
     """Format a page as lines of at most `width` characters.
 
-    By default `width` is the width of the terminal.
+    By default this is the width of the terminal, limited to the range from `LEAST` to `WIDTH`.
     """
     if width is None:
         width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))

@@ -14,9 +14,10 @@ OFF = ("off", "0", "no", "false")
 
 
 def cache_folder(variables: Mapping[str, str]) -> Path | None:
-    """Return the cache folder, from the given environment variables; None if caching is off.
+    """Return the cache folder, from the given environment variables.
 
-    `JAXENVS_CACHE` names it; the default is `jaxenvs` in `XDG_CACHE_HOME` or `~/.cache`.
+    `JAXENVS_CACHE` names it; the default is `jaxenvs` in `XDG_CACHE_HOME` or `~/.cache`. None if
+    caching is off, or if there is no home folder.
     """
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
@@ -33,7 +34,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 def is_private(path: Path) -> bool:
     """Return whether only the current user can write to the folder.
 
-    Creates the folder if it is missing. Always True on Windows, where this is not checked.
+    Creates the folder if it is missing. On Windows, write access is not checked.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -169,7 +169,7 @@ def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer,
 
 @functools.lru_cache(maxsize=16)
 def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Return the layers of a carried object: small, in the upper half of the tile."""
+    """Return the layers of a carried object: small, at the top of the tile, above the agent."""
     return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
 
 

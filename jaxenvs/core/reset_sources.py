@@ -20,7 +20,7 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every row
 # and then selects. For larger batches it lists the done rows and makes states only for them; the
-# list costs six kernels, and the loop over it must wait for the host.
+# list costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # The same limit for `auto`, which also has to generate a level for every row. Measured on an H200
 # with 65,536 rows: `fresh` is as fast as `exact` for DoorKey (all states together 5 MB), and half

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def program() -> str:
-    """Return the command that runs `jaxenvs`.
+    """Return the command that runs `jaxenvs`, as the user called it.
 
-    It is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH.
+    It is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH, or ends in `-m jaxenvs`.
     """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:
