@@ -15,7 +15,7 @@ from .core.registry import UnknownIdError, make, register, spec
 from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
-if TYPE_CHECKING:  # attributes that `__getattr__` loads
+if TYPE_CHECKING:  # declared for type checkers; `__getattr__` imports them at their first use
     from . import adapters, babyai, classic, craft, grid, puzzles, search, xland  # noqa: F401
     from .render.pictures import Renderer, animate
 
@@ -46,8 +46,8 @@ __all__ = [
     "wrappers",
 ]
 
-# First word of ids and aliases, and the module that registers them. It is imported when one of
-# these ids, or the module itself, is first used.
+# First word of ids and aliases -> module that registers them. The module is imported when such an
+# id, or the module itself, is first used.
 registry.expect(
     {
         "Acrobot": "jaxenvs.classic",
@@ -68,11 +68,11 @@ registry.expect(
 
 
 def _in_a_notebook(env: Env) -> str:
-    """Return the HTML of an environment for notebooks; imports the drawing code when needed."""
+    """Return the HTML that notebooks show for an environment; imports drawing code on demand."""
     return importlib.import_module(f"{__name__}.core.notebook").shown(env)
 
 
-# Set here and not in `core/env.py`, because the drawing code imports that file.
+# The method is set here and not in `core/env.py`, because the drawing code imports that file.
 Env._repr_html_ = _in_a_notebook  # type: ignore[attr-defined]
 
 
@@ -81,14 +81,14 @@ def __dir__() -> list[str]:
 
 
 def _families() -> set[str]:
-    """Return the names of the subpackages that register ids."""
+    """Return the names of the subpackages that register ids, such as `grid`."""
     return {home.removeprefix(f"{__name__}.") for home in registry.homes()}
 
 
-if not TYPE_CHECKING:  # if type checkers saw this function, they would accept any name
+if not TYPE_CHECKING:  # if type checkers saw `__getattr__`, they would accept any attribute name
 
     def __getattr__(name: str) -> Any:
-        """Import a part of the library at its first use."""
+        """Import a subpackage or `animate` when it is first used as an attribute."""
         if name == "animate":
             return importlib.import_module(f"{__name__}.render").animate
         if name in __all__ or name in _families():

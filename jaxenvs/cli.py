@@ -1,4 +1,7 @@
-"""The `jaxenvs` command; each subcommand is imported only when it is called."""
+"""The `jaxenvs` command, which runs a subcommand such as `train` or `play`.
+
+A subcommand's code is imported only when the subcommand is called, so `--help` is fast.
+"""
 
 import os
 import sys
@@ -10,38 +13,49 @@ from .core.files import CACHE
 from .core.typed import PROGRAM
 from .core.typed import program as typed
 
-INTERRUPTED, CUT_OFF = 130, 141  # exit codes of shells for SIGINT and SIGPIPE
+# Exit codes that shells use for SIGINT (Ctrl-C) and SIGPIPE (closed pipe)
+INTERRUPTED, CUT_OFF = 130, 141
 
 
 def program() -> int:
-    """Run `main` as a process; a closed pipe or Ctrl-C prints no traceback."""
+    """Run the command line as a process and return its exit code.
+
+    Unlike `main`, it sets up GPU flags and the compilation cache, and a closed pipe or Ctrl-C
+    prints no traceback.
+    """
     try:
         _set_up(sys.argv[1:])
-        sys.path.append("")  # import modules of this folder: module:Id, --network module:name
+        # Modules of the current folder can be imported, for `module:Id` and `--network module:name`
+        sys.path.append("")
         try:
             code = main()
         finally:
-            print(end="", flush=True)  # raise errors of stdout here, not at Python's shutdown
-        if background.is_busy():  # the window was closed while XLA compiled: do not wait
+            # Write buffered output, so that errors are raised here and not when Python exits.
+            print(end="", flush=True)
+        # The user closed a window while XLA still compiles in a thread: do not wait for it.
+        if background.is_busy():
             os._exit(code)
         return code
     except KeyboardInterrupt:
-        # Exit without Python's shutdown, during which XLA's compilation threads may crash.
+        # Skip Python's shutdown, during which XLA's compilation threads can crash the process.
         os._exit(INTERRUPTED)
     except OSError as error:
         if _can_print():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard buffered output
-        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has exited
+        # Discard buffered output, which cannot be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The program that reads the pipe, such as `head`, has exited.
+        if isinstance(error, BrokenPipeError):
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
 
 
 def _set_up(arguments: list[str]) -> None:
-    """Set GPU flags and the compilation cache for a command, but not for its `--help`.
+    """Set GPU flags and start the compilation cache, if the subcommand needs them.
 
-    `bench` has no cache, because it measures compilation.
+    Nothing is set for `--help`. The subcommand `bench` has no cache, because it measures
+    compilation.
     """
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is None or {"-h", "--help"} & set(arguments):
@@ -53,7 +67,7 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output can be written; if not, it caused the error."""
+    """Return whether standard output can be written; if not, this caused the `OSError`."""
     try:
         print(flush=True)
     except OSError:
@@ -62,7 +76,7 @@ def _can_print() -> bool:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the subcommand that the arguments name, and return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
@@ -88,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _completion(arguments: list[str]) -> int:
-    """Print the completion script of a shell."""
+    """Print the script that makes a shell complete `jaxenvs` commands; return the exit code."""
     if len(arguments) != 1 or arguments[0] not in SHELLS:
         given = f", not {' '.join(arguments)!r}" if arguments else ""
         shells = ", ".join(SHELLS)

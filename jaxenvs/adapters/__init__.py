@@ -26,7 +26,7 @@ _HOMES = {
     "to_gymnax": "gymnax",
     "to_sb3_vec": "sb3",
 }
-_PACKAGES = {  # package that a module imports, and the extra that installs it
+_PACKAGES = {  # module of this folder -> (package that it imports, extra that installs the package)
     "dm_env": ("dm_env", "dm"),
     "gymnasium": ("gymnasium", "gym"),
     "gymnasium_vec": ("gymnasium", "gym"),
@@ -47,7 +47,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load an adapter at its first use; `ImportError` names the extra that it needs."""
+    """Import an adapter when it is first used.
+
+    If its package is missing, the `ImportError` names the extra that installs it.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES[name]

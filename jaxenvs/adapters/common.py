@@ -1,4 +1,4 @@
-"""Shared code of the adapters: environments, params, episode starts and actions."""
+"""Code that several adapters use: making environments, checking params and actions, and starts."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return `env`, or build it from an id and its fields."""
+    """Return `env` after checking it, or make the environment if `env` is an id."""
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):
@@ -31,15 +31,16 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """Base of adapters that can be pickled: a copy compiles its functions again.
+    """Base class of adapters, which makes them picklable.
 
-    A copy continues the current episode exactly as the original does.
+    Compiled functions are not pickled, so a copy compiles them again. The copy continues the
+    current episode exactly as the pickled adapter would.
     """
 
     _COMPILED = ("_reset", "_reset_rows", "_step")
 
     def _compile(self) -> None:
-        """Set the compiled functions."""
+        """Set the attributes that hold compiled functions."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
@@ -51,14 +52,16 @@ class Adapter:
 
 
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
-    """Return the checked params, or the defaults, as NumPy arrays of the right dtypes.
+    """Return params (None: the defaults) as NumPy arrays of the right dtypes, after checking them.
 
-    Leaves may have a leading axis for the environments of a `batch`. Starts no JAX backend, which
-    would not survive a fork: Gymnasium's `AsyncVectorEnv` makes an environment before it forks.
+    Leaves may have a leading axis for the environments of `batch`. This function must not start a
+    JAX backend, because Gymnasium's `AsyncVectorEnv` makes an environment and then forks, and a
+    backend does not survive a fork.
     """
     params = env.default_params if params is None else params
     ends = [params]
-    if batch is not None:  # if the minimum and the maximum are valid, all values are
+    # Check only the smallest and largest value of each leaf: if they are valid, all are.
+    if batch is not None:
         axes = batch.param_axes(batch.checked_params(params, where))
 
         def end(of: Callable[..., Any]) -> Any:
@@ -71,9 +74,9 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 
 
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
-    """Start the episode that an environment of a batch would start with this key.
+    """Start the episode that an environment of a `make_vec` batch would start with the same key.
 
-    ended: last state of the previous episode; None if there was none.
+    `ended` is the last state of the previous episode, or None if there was none.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)
@@ -84,9 +87,10 @@ def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
 
 
 def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:
-    """Return an action (or `rows` actions) from the host with the dtypes of its space.
+    """Convert an action from the user to arrays with the dtypes of the action space.
 
-    Raises `error` for a wrong shape, dtype or value.
+    With `rows`, it is a batch of that many actions. Raises `error` for a wrong shape, dtype or
+    value.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):
@@ -95,11 +99,12 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
     assert isinstance(space, Box)
     try:
         given = np.asarray(action)
-    except ValueError:  # lists of different lengths
+    except ValueError:  # raised for nested lists of different lengths
         given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    kinds = "biu" if space.dtype == np.bool_ else kinds  # Gymnasium's `MultiBinary` has int8
+    # Elements of Gymnasium's `MultiBinary` are int8.
+    kinds = "biu" if space.dtype == np.bool_ else kinds
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():
         many = "an action" if rows is None else f"an array of {rows} actions"

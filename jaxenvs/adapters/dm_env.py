@@ -1,6 +1,6 @@
-"""One environment as a `dm_env.Environment`.
+"""`to_dm_env`: one environment with the interface `dm_env.Environment`.
 
-Its `discount` is 0 where the episode terminated and 1 where it was truncated.
+The `discount` of a step is 0 if the episode terminated, and 1 if it was truncated or continues.
 """
 
 import functools
@@ -19,27 +19,30 @@ from .spaces import dm_spec
 
 
 class DmEnv(common.Adapter, dm_env.Environment):
-    """Adapter made by `to_dm_env`."""
+    """Environment with the interface of dm_env; made by `to_dm_env`."""
 
     def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
-        """See `to_dm_env`."""
+        """`to_dm_env` explains the arguments."""
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
-        self._number = 0  # calls so far, folded into the key of each call
-        self._state: Any = None  # state of the current episode; None without one
-        self._ended: Any = None  # last state before a reset, if parts of it outlive episodes
+        # Number of calls of reset and step so far; it is folded into the key of each call.
+        self._number = 0
+        # State of the current episode; None if the next step must begin one.
+        self._state: Any = None
+        # Latest state, whose statistics the next reset carries over; None if `env` keeps none.
+        self._ended: Any = None
         self._compile()
 
     def reset(self) -> dm_env.TimeStep:
-        """Start an episode."""
+        """Start an episode; return its first `TimeStep`."""
         self.params = jax.device_put(self.params)
         self._state, obs = self._reset(self._key, self._next(), self.params, self._ended)
         self._ended = self._state if self.jaxenv.carries_over else None
         return dm_env.restart(_copied(jax.device_get(obs)))
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """Advance by an action; without a current episode, ignore it and start one.
+        """Advance by an action; if the episode is over, ignore the action and start the next one.
 
         Raises `ValueError` for an action outside `action_spec`.
         """
@@ -54,20 +57,20 @@ class DmEnv(common.Adapter, dm_env.Environment):
         return dm_env.TimeStep(kind, reward[()], discount[()], _copied(obs))
 
     def observation_spec(self) -> Any:
-        """Return the spec of an observation, or a dict of specs."""
+        """Return the spec of an observation; a dict of specs for a Dict space."""
         return dm_spec(self.jaxenv.observation_space, "observation")
 
     def action_spec(self) -> Any:
-        """Return the spec of an action, or a dict of specs."""
+        """Return the spec of an action; a dict of specs for a Dict space."""
         return dm_spec(self.jaxenv.action_space, "action")
 
     def reward_spec(self) -> specs.BoundedArray:
-        """Return the spec of a float32 in the environment's `reward_range`."""
+        """Return the spec of rewards: a float32 within the environment's `reward_range`."""
         low, high = self.jaxenv.reward_range
         return specs.BoundedArray((), np.float32, low, high, "reward")
 
     def discount_spec(self) -> specs.BoundedArray:
-        """Return the spec of a float32 from 0 to 1."""
+        """Return the spec of discounts: a float32 from 0 to 1."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
     def _compile(self) -> None:
@@ -79,10 +82,10 @@ class DmEnv(common.Adapter, dm_env.Environment):
 
 
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
-    """Return an environment, or an id with its fields, as a `dm_env.Environment`.
+    """Return an environment (or the environment of an id) as a `dm_env.Environment`.
 
-    `seed` determines all random numbers; `params` apply to all episodes. Raises as `jaxenvs.make`
-    does.
+    `seed` determines all random numbers; `params` apply to all episodes; `fields` are arguments of
+    `jaxenvs.make`, for an id. Raises the errors of `jaxenvs.make`.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"to_dm_env: seed must be an int, got {type(seed).__name__} {seed!r}")
@@ -91,7 +94,7 @@ def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: An
 
 @functools.lru_cache(maxsize=64)
 def compiled(env: Env) -> tuple[Any, Any]:
-    """Return the compiled `reset` and `step`, shared by all adapters of an environment."""
+    """Return jitted `reset` and `step` functions, which all adapters of an environment share."""
 
     def reset(key: Key, number: Any, params: Any, ended: Any) -> tuple[Any, Any]:
         obs, state = common.begin(env, jax.random.fold_in(key, number), params, ended)
@@ -106,5 +109,5 @@ def compiled(env: Env) -> tuple[Any, Any]:
 
 
 def _copied(obs: Any) -> Any:
-    """Return writable copies of the arrays of an observation."""
+    """Return copies of an observation's arrays, which the caller may change."""
     return jax.tree.map(np.array, obs)

@@ -1,7 +1,7 @@
-"""One environment as a `gymnasium.Env`, and all ids in Gymnasium's registry.
+"""`to_gymnasium`: one environment as a `gymnasium.Env`, and all ids in Gymnasium's registry.
 
-Deliberate differences from a typical `gymnasium.Env`: a step after the end of an episode and an
-action outside the space raise errors. `terminated` and `truncated` are never both true.
+Deliberate differences from a typical `gymnasium.Env`: a step after the end of an episode raises an
+error, and so does an action outside the space. `terminated` and `truncated` are never both true.
 """
 
 import functools
@@ -24,22 +24,24 @@ from .spaces import gymnasium_space
 NAMESPACE = "jaxenvs"
 RENDER_MODES = ("rgb_array",)
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
-MASK = "action_mask"  # entry of `info` if actions may be illegal; int8 for `Discrete.sample`
+# Entry of `info` with the mask of legal actions, present if an action can be illegal. It is int8,
+# as Gymnasium's `Discrete.sample` needs.
+MASK = "action_mask"
 
 
 class Seen(NamedTuple):
-    """Results of a step that the host fetches."""
+    """Results of a step that are copied from the device to the host."""
 
     obs: PyTree[Array]
     reward: Array
     terminated: Array
     truncated: Array
     info: dict[str, Any]
-    mask: Array | None  # legal actions after the step; None if all are always legal
+    mask: Array | None  # mask of legal actions after the step; None if all actions are always legal
 
 
 class GymnasiumEnv(common.Adapter, gymnasium.Env):
-    """Adapter made by `to_gymnasium` and by `gymnasium.make("jaxenvs/ID")`."""
+    """A `gymnasium.Env`, made by `to_gymnasium` or `gymnasium.make("jaxenvs/ID")`."""
 
     metadata: dict[str, Any] = METADATA
 
@@ -52,7 +54,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         render_tile_size: int = 16,
         **fields: Any,
     ) -> None:
-        """See `to_gymnasium`."""
+        """`to_gymnasium` explains the arguments."""
         self.jaxenv = common.environment(env, fields, "to_gymnasium")
         self.render_mode = checked_render_mode(
             self.jaxenv, render_mode, render_tile_size, "to_gymnasium"
@@ -64,15 +66,16 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        self._number = 0  # number of the step, folded into the key of that step
-        self._fresh = True  # whether a reset, not a step, used the current number
+        # Counter of steps, and of resets without a step; it is folded into the key of each.
+        self._number = 0
+        self._fresh = True  # whether a reset, and no step yet, has used the current `_number`
         self._state: Any = None
         self._over = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; `seed` (from 0) restarts the stream of random numbers."""
+        """Start an episode; a `seed` (0 or above) also restarts the sequence of random numbers."""
         super().reset(seed=seed)
         refuse_options(options, ())
         if seed is not None or self._key is None:
@@ -89,7 +92,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Advance by an action; raise `gymnasium.error.InvalidAction` if it is not in the space."""
+        """Advance by an action; raises `InvalidAction` if it lies outside the action space."""
         if self._state is None or self._over:
             when = "the episode has ended" if self._over else "no episode has begun"
             raise gymnasium.error.ResetNeeded(f"step: {when}; call reset() first")
@@ -109,7 +112,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return obs, float(seen.reward), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
-        """Draw the state, if `render_mode` is "rgb_array"."""
+        """Draw the state if `render_mode` is "rgb_array"; otherwise warn and return None."""
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size)
@@ -127,14 +130,15 @@ def to_gymnasium(
     render_tile_size: int = 16,
     **fields: Any,
 ) -> GymnasiumEnv:
-    """Return an environment, or an id with its fields, as a `gymnasium.Env`.
+    """Return an environment (or the environment of an id) as a `gymnasium.Env`.
 
-    `params` apply to all episodes. `render_mode` is None or "rgb_array", with tiles of
-    `render_tile_size` pixels. If actions may be illegal, `info["action_mask"]` marks the legal
-    ones. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
+    `fields` are arguments of `jaxenvs.make`, for an id. `params` apply to all episodes.
+    `render_mode` is None or "rgb_array", which draws tiles of `render_tile_size` pixels. If an
+    action can be illegal, `info["action_mask"]` is 1 for legal actions. Raises the errors of
+    `jaxenvs.make`, and `ValueError` for an unknown render mode.
 
-    JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it. In a
-    process that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
+    JAX starts at the first reset, so Gymnasium's `AsyncVectorEnv` may fork before it. In a process
+    that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
     `RecordEpisodeStatistics` or jaxenvs' `EpisodeStatistics`, not both: each writes
     `info["episode"]`.
     """
@@ -144,9 +148,9 @@ def to_gymnasium(
 
 
 def register_in_gymnasium() -> list[str]:
-    """Register every id as `jaxenvs/ID` for `gymnasium.make` and `make_vec`; return these names.
+    """Register every id as `jaxenvs/ID`, for `gymnasium.make` and `gymnasium.make_vec`.
 
-    A second call registers ids added since the first.
+    Returns these names. Call it again to add ids that were registered in jaxenvs since.
     """
     names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
     home = __name__.rpartition(".")[0]
@@ -163,7 +167,7 @@ def register_in_gymnasium() -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def compiled(env: Env) -> tuple[Any, Any]:
-    """Return the compiled `reset` and `step`, shared by all adapters of an environment."""
+    """Return jitted `reset` and `step` functions, which all adapters of an environment share."""
 
     def mask(state: Any, params: Any) -> Array | None:
         return env.action_mask(state, params).astype(jnp.int8) if has_illegal(env) else None
@@ -183,7 +187,7 @@ def compiled(env: Env) -> tuple[Any, Any]:
 def checked_render_mode(
     env: Env, mode: str | None, render_tile_size: int, where: str
 ) -> str | None:
-    """Return the render mode; raise `ValueError` if it is unknown or nothing can be drawn."""
+    """Return the render mode; raises `ValueError` if it is unknown or `env` cannot be drawn."""
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
     if mode and not drawing.is_drawn(env):
@@ -192,7 +196,10 @@ def checked_render_mode(
 
 
 def can_render(mode: str | None, state: Any) -> bool:
-    """Return whether a state can be drawn; warn if the environment has no render mode."""
+    """Return whether `render` can draw; warn if there is no render mode.
+
+    Raises `ResetNeeded` if no episode has begun.
+    """
     if mode is None:
         gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
         return False
@@ -202,13 +209,13 @@ def can_render(mode: str | None, state: Any) -> bool:
 
 
 def metadata_of(env: Env) -> dict[str, Any]:
-    """Return Gymnasium's `metadata`: render modes and frames per second."""
+    """Return Gymnasium's `metadata` for `env`: its render modes and frames per second."""
     modes = METADATA["render_modes"] if drawing.is_drawn(env) else []
     return {**METADATA, "render_modes": list(modes)}
 
 
 def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> None:
-    """Raise `ValueError` for unknown options of `reset`."""
+    """Raise `ValueError` if `options`, an argument of `reset`, has names that are not `known`."""
     for name in options or {}:
         if name not in known:
             allowed = " and ".join(map(repr, known)) or "none"
@@ -216,17 +223,25 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
 
 
 def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
-    """Draw the uint32 words of a key, or of a key per environment, from Gymnasium's generator."""
+    """Draw the data of a PRNG key (two uint32) from Gymnasium's generator.
+
+    With `rows`, draw an array of that many keys.
+    """
     return generator.integers(2**32, size=(*rows, 2), dtype=np.uint32)
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Return threefry keys made of these words, whatever JAX's default generator is."""
+    """Return keys with this data; they are threefry keys even if JAX's default generator is
+    another.
+    """
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 
 def on_host(space: gymnasium.Space, value: Any) -> Any:
-    """Return a writable copy of an observation (or a batch) in the dtypes of its space."""
+    """Copy an observation to writable NumPy arrays with the dtypes of Gymnasium's space.
+
+    Observations may be a batch, with the batch's space.
+    """
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: on_host(part, value[name]) for name, part in space.items()}
     if isinstance(space, gymnasium.spaces.Discrete):
@@ -235,7 +250,7 @@ def on_host(space: gymnasium.Space, value: Any) -> Any:
 
 
 def plain(info: Any) -> Any:
-    """Return a copy of an info as bools, NumPy scalars and arrays."""
+    """Copy an info dict; scalars become Python bools or NumPy scalars, the rest NumPy arrays."""
     if isinstance(info, dict):
         return {name: plain(value) for name, value in info.items()}
 

@@ -1,8 +1,9 @@
-"""A batch of one environment as a `gymnasium.vector.VectorEnv`, in all three autoreset modes.
+"""`to_gymnasium_vec`: a batch of one environment as a `gymnasium.vector.VectorEnv`.
 
-Environment i of a batch with seed s behaves like `to_gymnasium` with seed s + i. Infos have the
-form of `gymnasium.vector.SyncVectorEnv`. Deliberate differences: `options` are not modified, and
-without autoreset a step after an episode's end raises an error that names the environments.
+It supports all three autoreset modes. Environment i of a batch with seed s behaves as
+`to_gymnasium` with seed s + i. Infos have the form that `gymnasium.vector.SyncVectorEnv` returns.
+Deliberate differences: `options` are not modified, and without autoreset, a step after an episode's
+end raises an error that names the environments.
 """
 
 import functools
@@ -41,14 +42,15 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-FINAL = ("final_obs", "final_mask")  # entries of `info` whose form differs in Gymnasium
+# Entries of `make_vec`'s info that Gymnasium has in another form.
+FINAL = ("final_obs", "final_mask")
 Mask = Bool[np.ndarray, " num_envs"]
 
 
 class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
-    """Adapter made by `to_gymnasium_vec` and by `gymnasium.make_vec("jaxenvs/ID", n)`."""
+    """Gymnasium's `VectorEnv`, made by `to_gymnasium_vec` or `gymnasium.make_vec`."""
 
-    MADE_BY = "to_gymnasium_vec"  # name in messages
+    MADE_BY = "to_gymnasium_vec"  # name of the function that error messages mention
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         render_tile_size: int = 16,
         **fields: Any,
     ) -> None:
-        """See `to_gymnasium_vec`."""
+        """`to_gymnasium_vec` explains the arguments."""
         where = self.MADE_BY
         self.jaxenv = common.environment(env, fields, where)
         self.mode = _mode(autoreset_mode, where)
@@ -80,7 +82,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        self._numbers = np.zeros(num_envs, np.uint32)  # step numbers, see `GymnasiumEnv`
+        # As `_number`, `_fresh` and `_over` of `GymnasiumEnv`, per environment.
+        self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
         self._state: Any = None
@@ -93,8 +96,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        Environment i gets the seed `seed + i`, or `seed[i]`; None continues its stream of random
-        numbers.
+        Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. With a seed of
+        None, it continues its sequence of random numbers.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -114,8 +117,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return on_host(self.observation_space, obs), info
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
-        """Advance every environment by its action; raise `InvalidAction` for an invalid one."""
-        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # environments that restart
+        """Advance every environment by its action; raises `InvalidAction` for an invalid one."""
+        # Mask of environments that only restart in this step.
+        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)
         seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))
         if seen.mask is not None:
@@ -132,10 +136,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         )
 
     def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
-        """Step all environments; those in `begins` only restart.
+        """Advance all environments; those that the mask `begins` selects only restart.
 
-        Returns the results on the host, the done flags, and the last observations of done episodes
-        (still on the device).
+        Returns the results on the host, the mask of done episodes, and the last observations of
+        done episodes (still on the device, or None unless the mode is SAME_STEP).
         """
         self._ready()
         invalid = gymnasium.error.InvalidAction
@@ -152,7 +156,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return seen, done, final_obs
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
-        """Draw every environment, if `render_mode` is "rgb_array"."""
+        """Draw all environments if `render_mode` is "rgb_array"; otherwise warn and return None."""
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size, batched=True)
@@ -162,7 +166,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._reset, self._reset_rows, self._step = compiled(self.venv)
 
     def _rows_of(self, options: dict[str, Any] | None) -> Mask:
-        """Return the mask of environments to reset."""
+        """Return the mask of environments to reset, from the options of `reset`."""
         if not options:
             return np.ones(self.num_envs, np.bool_)
         rows = options["reset_mask"]
@@ -179,7 +183,11 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return rows
 
     def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:
-        """Give new keys to the environments with a seed, or at first to all; return their mask."""
+        """Set new keys for the environments that have a seed; the first call sets all keys.
+
+        `rows` is the mask of environments that are reset. Returns the mask of environments with new
+        keys.
+        """
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
             seeds = [int(seed) + i for i in range(self.num_envs)]
@@ -203,7 +211,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return changed
 
     def _ready(self) -> None:
-        """Raise `ResetNeeded` if there is no episode to advance."""
+        """Raise `ResetNeeded` if an environment has no episode that a step can continue."""
         if self._state is None:
             raise gymnasium.error.ResetNeeded("step: no episode has begun; call reset() first")
         if self.mode is AutoresetMode.DISABLED and self._over.any():
@@ -214,7 +222,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
             )
 
     def _final(self, done: Mask, final_obs: Any, info: dict[str, Any]) -> dict[str, Any]:
-        """Return the last observation and info of done episodes in Gymnasium's form."""
+        """Return the entries `final_obs` and `final_info` of done episodes in Gymnasium's form."""
         if not done.any():
             return {}
         last = on_host(self.observation_space, jax.device_get(final_obs))
@@ -242,8 +250,9 @@ def to_gymnasium_vec(
 ) -> GymnasiumVectorEnv:
     """Return `num_envs` copies of an environment as a `gymnasium.vector.VectorEnv`.
 
-    `autoreset_mode` is Gymnasium's, NEXT_STEP by default. Leaves of `params` may have a leading
-    axis of `num_envs`. `reset_source` is an argument of `make_vec`. Raises as `make_vec` does.
+    `autoreset_mode` is one of Gymnasium's modes, NEXT_STEP by default. Leaves of `params` may have
+    a leading axis of `num_envs`. `reset_source` is explained in `VectorEnv`. `fields` are arguments
+    of `jaxenvs.make`, for an id. Raises the errors of `make_vec`.
     """
     return GymnasiumVectorEnv(
         env,
@@ -259,8 +268,8 @@ def to_gymnasium_vec(
 
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
-    """Return the compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
-    folded = jax.vmap(jax.random.fold_in)  # folds step numbers into keys, per environment
+    """Return jitted `reset`, `reset_rows` and `step`, which all adapters of a batch share."""
+    folded = jax.vmap(jax.random.fold_in)  # folds each environment's step number into its key
 
     def mask(state: Any, params: Any) -> Array | None:
         if not has_illegal(venv.env):
@@ -291,7 +300,11 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
-    """Return a batch's info in Gymnasium's form: each entry with a mask, zero where it is false."""
+    """Return the info of a batch in Gymnasium's form.
+
+    Each entry `name` has a second one, `_name`: the mask `rows` of environments for which the value
+    is valid. Elsewhere the value is zero.
+    """
     found: dict[str, Any] = {}
     if not rows.any():
         return found
@@ -307,7 +320,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Return Gymnasium's mode; it may be given by its value, a string."""
+    """Return an `AutoresetMode`, which may also be given by its string value."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])
@@ -315,7 +328,7 @@ def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
 
 
 def row_of(space: gymnasium.Space, batch: Any, i: int) -> Any:
-    """Return observation `i` of a batch, in the form that a single environment returns."""
+    """Return the observation of environment `i` of a batch, as a single environment returns it."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: row_of(part, batch[name], i) for name, part in space.items()}
     return on_host(space, batch[i])

@@ -1,9 +1,11 @@
-"""One environment with gymnax's interface: `step` restarts done episodes; callers apply `vmap`.
+"""`to_gymnax`: one environment with the interface of gymnax, for learners that apply `vmap`.
 
-Two versions of the interface: gymnax 1.0 (six values) and gymnax 0.0 (five values, `done` only).
-Deliberate differences: `terminated` and `truncated` are never both true; under `vmap`, levels are
-generated only for environments whose episode is done (gymnax: for all, in every step). There is no
-`is_terminated` or `is_terminal`, because termination does not follow from the state alone.
+As in gymnax, `step` restarts done episodes. There are two versions: gymnax 1.0, whose `step`
+returns six values, and gymnax 0.0, whose `step` returns five, with `done` in place of `terminated`
+and `truncated`. Deliberate differences from gymnax: `terminated` and `truncated` are never both
+true. Under `vmap`, levels are generated only for environments whose episode is done; gymnax
+generates one for every environment in every step. There is no `is_terminated` or `is_terminal`,
+because termination does not follow from the state alone.
 """
 
 import dataclasses
@@ -26,72 +28,73 @@ from . import common
 from .spaces import as_box, ends
 
 
-@dataclasses.dataclass(unsafe_hash=True)  # not frozen: wrappers of gymnax write to a copy of it
+# Not frozen, because gymnax's wrappers copy it and write attributes to the copy.
+@dataclasses.dataclass(unsafe_hash=True)
 class GymnaxEnv(environment.Environment):
-    """Adapter made by `to_gymnax`: the interface of gymnax 1.0."""
+    """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""
 
     env: Env
-    auto_reset: bool = True  # whether `step` begins the next episode; if not, a wrapper must
+    auto_reset: bool = True  # whether `step` begins the next episode; False if a wrapper does it
 
     @property
     def default_params(self) -> Any:
-        """Params of the environment, with `max_steps_in_episode`."""
+        """Default params of the environment, which include `max_steps_in_episode`."""
         return self.env.default_params
 
     @property
     def name(self) -> str:
-        """The class with its settings."""
+        """The environment's class with its settings."""
         return self.env.name
 
     @property
     def num_actions(self) -> int:
-        """Number of actions, or of components if an action is a vector."""
+        """Number of Discrete actions, or number of components if an action is a vector."""
         space = self.env.action_space
         return space.n if isinstance(space, Discrete) else math.prod(space.shape)
 
     def action_space(self, params: Any = None) -> Any:
-        """Return gymnax's space of one action."""
+        """Return the space of one action as a space of gymnax."""
         return gymnax_space(self.env.action_space)
 
     def observation_space(self, params: Any = None) -> Any:
-        """Return gymnax's space of one observation."""
+        """Return the space of one observation as a space of gymnax."""
         return gymnax_space(self.env.observation_space)
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def reset(self, key: Array, params: Any = None) -> tuple[PyTree[Array], Any]:
-        """Start an episode: observation and state."""
+        """Start an episode; returns its first observation and state."""
         return self.reset_env(key, params)
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance and reset after the end: obs, state, reward, terminated, truncated, info.
+        """Advance by an action and restart the episode if it is done.
 
-        `info["final_observation"]` is the observation before a reset; without `auto_reset` it
-        equals `obs`.
+        Returns obs, state, reward, terminated, truncated and info. `info["final_observation"]` is
+        the observation before a restart; without `auto_reset`, it equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
 
     def reset_env(self, key: Array, params: Any = None) -> tuple[PyTree[Array], Any]:
-        """Start an episode: observation and state."""
+        """Start an episode; returns its first observation and state."""
         obs, state = common.begin(self.env, checks.single_key(key, "reset"), params)
         return obs, state
 
     def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance without auto-reset: obs, state, reward, terminated, info."""
+        """Advance without restarting; returns obs, state, reward, terminated and info."""
         step = self._advance(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.info
 
     def observe(self, key: Any, state: Any, action: Any = None, params: Any = None) -> Any:
-        """Return the observation of a state."""
+        """Return the observation of a state; `key` and `action` are not used."""
         return self.env.observe(state, self.env.checked_params(params, "observe"))
 
     def get_obs(self, state: Any, params: Any = None, key: Any = None) -> Any:
-        """Return the observation of a state."""
+        """Return the observation of a state; `key` is not used."""
         return self.observe(key, state, None, params)
 
     def is_truncated(self, state: Any, params: Any = None) -> Bool[Array, ""]:
-        """Return whether the time limit is reached, even if the same step terminated."""
+        """Return whether the time limit is reached, even if the last step also terminated."""
         params = self.env.checked_params(params, "is_truncated")
         return jnp.asarray(state.time >= self.env.time_limit(state, params))
 
@@ -112,31 +115,32 @@ class GymnaxEnv(environment.Environment):
 
 @dataclasses.dataclass(unsafe_hash=True)
 class LegacyGymnaxEnv(GymnaxEnv):
-    """Adapter made by `to_gymnax(env, legacy=True)`: the interface of gymnax 0.0."""
+    """Environment with the interface of gymnax 0.0; made by `to_gymnax(env, legacy=True)`."""
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance and reset after the end: obs, state, reward, done, info.
+        """Advance by an action and restart the episode if it is done.
 
-        `info["truncated"]` distinguishes truncation from termination. The info contains only
-        scalars: learners for this interface store the entries of all steps and average each over
-        the steps that end an episode. Only the gymnax 1.0 interface has `final_observation`.
+        Returns obs, state, reward, done and info. `info["truncated"]` distinguishes truncation from
+        termination. The info contains only scalars, because learners for this interface store the
+        info of all steps and average each entry over the steps that end an episode. The entry
+        `final_observation` exists only in the gymnax 1.0 interface.
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
-        episode that reached it, else 0. `score` is Crafter's score of this single episode: the
-        geometric mean of these entries with an offset of 1.
+        episode that reached the achievement, else 0. `score` is Crafter's score of this single
+        episode: with x for each of these entries, the geometric mean of x + 1, minus 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
 
     def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Advance without auto-reset: obs, state, reward, done, info."""
+        """Advance without restarting; returns obs, state, reward, done and info."""
         step = self._advance(key, state, action, params)
         step = step._replace(info={**step.info, **_end_of(step)})
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
 
     def _numbers(self, step: Step) -> dict[str, Any]:
-        """Return the scalar entries of the info, and achievements in craftax's form."""
+        """Return the scalar entries of a step's info, with achievements as craftax reports them."""
         arrays = {name: value for name, value in step.info.items() if not isinstance(value, dict)}
         numbers = {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
         names = self.env.achievements
@@ -150,25 +154,29 @@ class LegacyGymnaxEnv(GymnaxEnv):
 def to_gymnax(
     env: Env | str, *, legacy: bool = False, auto_reset: bool = True, **fields: Any
 ) -> GymnaxEnv:
-    """Return an environment, or an id with its fields, with the interface of gymnax.
+    """Return an environment (or the environment of an id) with the interface of gymnax.
 
-    `legacy` returns gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
-    expect. `auto_reset=False` leaves resets to a wrapper, such as craftax's optimistic resets. Both
-    interfaces work with gymnax 0.0.9 and later: only its spaces and base class are used.
+    With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
+    Craftax_Baselines expect. `auto_reset=False` leaves restarts to a wrapper, such as craftax's
+    optimistic resets. `fields` are arguments of `jaxenvs.make`, for an id. Both interfaces work
+    with any installed gymnax from 0.0.9 on, because they use only its spaces and base class.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that samples as jaxenvs' `Box` does: any integer, True as well as False."""
+    """A `Box` of gymnax that samples as jaxenvs' `Box` does.
+
+    Every integer or boolean of the space can be drawn.
+    """
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)
         self.box = box
 
     def sample(self, key: Array) -> Array:
-        """Draw an element; every element of the space is possible."""
+        """Draw a random element; every element of the space can be drawn."""
         return self.box.sample(key)
 
 
@@ -180,7 +188,7 @@ def gymnax_space(space: Space) -> Any:
 
 
 def _end_of(step: Step) -> dict[str, Array]:
-    """Return info entries about the end of the episode: terminated, truncated and discount."""
+    """Return `terminated`, `truncated` and `discount` of a step as entries of its info."""
     names = ("terminated", "truncated", "discount")
     return {name: getattr(step, name) for name in names}
 
@@ -189,8 +197,9 @@ def _end_of(step: Step) -> dict[str, Array]:
 def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
-    A single call generates a level only if `ended`. Under `vmap`, `make_vec` generates levels for
-    the done environments; the levels are the same.
+    Called for a single environment, the function generates a level only if `ended` is true. Under
+    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both give the
+    same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

@@ -1,9 +1,10 @@
-"""Search with mctx in the true environment: root and recurrent functions.
+"""Functions for a tree search by mctx that steps the true environment.
 
-The search steps true states, hidden parts included: unless `env.fully_observed`, its plans use
-information that the agent cannot have. It cannot foresee random outcomes, because its steps use
-separate keys. A terminal state is absorbing, with value 0. The time limit does not end an episode
-here: `evaluate` estimates the value beyond it. Illegal actions have prior probability 0.
+The search steps the true state, including parts that the agent does not observe. Unless
+`env.fully_observed`, its plans therefore use information that the agent cannot have. It cannot
+foresee random outcomes, because its steps use separate keys. A terminal state repeats forever with
+reward and value 0. The time limit does not end an episode in the search; `evaluate` estimates the
+value beyond it. Illegal actions have prior probability 0.
 """
 
 import functools
@@ -19,25 +20,26 @@ from ..core.env import Env
 from ..core.masking import Mask, legal, legal_actions
 from . import common
 
-# Function of (weights, observations, states) of a batch of nodes, which returns prior logits
-# (nodes, actions) and values (nodes,).
+# Function of (weights, observations, states) for a batch of nodes of the search tree. It returns
+# prior logits (nodes, actions) and values (nodes,).
 Evaluate = Callable[[Any, PyTree[Array], Any], tuple[Array, Array]]
 
 
 class Node(NamedTuple):
-    """The embedding of a node in the search tree."""
+    """The embedding that mctx stores for each node of the search tree."""
 
     state: Any
-    ended: Bool[Array, " nodes"]  # whether the episode has terminated: the state is absorbing
+    # Whether the episode has terminated, so that the state repeats forever.
+    ended: Bool[Array, " nodes"]
 
 
 def mctx_root_fn(
     env: Env | str, evaluate: Evaluate, *, params: Any = None
 ) -> Callable[[Any, PyTree[Array], Any], Any]:
-    """Return the function from (weights, obs, state) to mctx's root, for a batch of states.
+    """Return a function (weights, obs, state) -> mctx's `RootFnOutput`, for a batch of states.
 
-    The first axis of observations and states is the batch. Also pass
-    `invalid_actions=~jax.vmap(env.action_mask)(state)` to the search.
+    The first axis of observations and states is the batch. Pass
+    `invalid_actions=~jax.vmap(env.action_mask)(state)` to the search as well.
     """
     import mctx
 
@@ -58,11 +60,11 @@ def mctx_root_fn(
 def mctx_recurrent_fn(
     env: Env | str, evaluate: Evaluate, *, params: Any = None, discount: ArrayLike = 1.0
 ) -> Callable[[Any, Array, Array, Node], tuple[Any, Node]]:
-    """Return mctx's recurrent function, which steps the environment in every node.
+    """Return the recurrent function for mctx, which steps the environment from a node's state.
 
-    `evaluate` returns prior logits and values of a batch of new states, from weights, observations
-    and states. `discount` applies to steps that do not terminate. Unless `env.fully_observed`,
-    plans use information that the agent cannot have.
+    `evaluate` is called with weights, observations and states of a batch of new nodes, and returns
+    their prior logits and values. `discount` applies to steps that do not terminate. Unless
+    `env.fully_observed`, plans use information that the agent cannot have.
     """
     import mctx
 

@@ -1,8 +1,9 @@
-"""A batch of one environment as a `VecEnv` of Stable-Baselines3.
+"""`to_sb3_vec`: a batch of one environment as a `VecEnv` for Stable-Baselines3.
 
-Environment i of a batch with seed s behaves like `to_gymnasium` with seed s + i, as in SB3's
+Environment i of a batch with seed s behaves as `to_gymnasium` with seed s + i, as in SB3's
 `DummyVecEnv`, but the batch is one compiled program. Deliberate differences from `DummyVecEnv`: the
-batch has no single environments, so `set_attr` sets params, and `env_is_wrapped` returns False.
+batch contains no separate environment objects, so `set_attr` sets only params, and `env_is_wrapped`
+returns False.
 """
 
 import inspect
@@ -24,28 +25,28 @@ from ..core.starts import param_axes
 from .gymnasium import MASK, on_host, refuse_options
 from .gymnasium_vec import GymnasiumVectorEnv, row_of
 
-MASKS = "action_masks"  # method that sb3-contrib's MaskablePPO calls
+MASKS = "action_masks"  # name of the method that sb3-contrib's MaskablePPO calls with `env_method`
 
 
 class _Batch(GymnasiumVectorEnv):
-    """The batch that `SB3VecEnv` steps; its error messages name `to_sb3_vec`."""
+    """The batch inside an `SB3VecEnv`; its error messages name `to_sb3_vec`."""
 
     MADE_BY = "to_sb3_vec"
 
     def states(self) -> Any:
-        """Return the state of every environment, on the host."""
+        """Copy the states of all environments to the host."""
         return jax.device_get(self._state.env)
 
     def action_masks(self) -> Bool[np.ndarray, "num_envs actions"]:
-        """Return the mask of legal actions in each environment."""
+        """Return the mask of legal actions of each environment; true: legal."""
         return np.asarray(self.venv.action_mask(self._state, self.params))
 
 
 class SB3VecEnv(VecEnv):
-    """Adapter made by `to_sb3_vec`."""
+    """Stable-Baselines3's `VecEnv`, made by `to_sb3_vec`."""
 
     def __init__(self, env: Env | str, num_envs: int, **settings: Any) -> None:
-        """See `to_sb3_vec`."""
+        """`to_sb3_vec` explains the arguments."""
         self.batch = _Batch(env, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self.jaxenv = self.batch.jaxenv
         spaces = (self.batch.single_observation_space, self.batch.single_action_space)
@@ -54,7 +55,7 @@ class SB3VecEnv(VecEnv):
         self._actions: Any = None
 
     def reset(self) -> Any:
-        """Start an episode in every environment, with the seeds of a preceding `seed()`."""
+        """Start an episode in every environment, with the seeds that `seed()` set before."""
         for options in self._options:
             refuse_options(options, ())
         obs, info = self.batch.reset(seed=list(self._seeds))
@@ -66,11 +67,11 @@ class SB3VecEnv(VecEnv):
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Store the actions for the next `step_wait`."""
+        """Store the actions, which the next call of `step_wait` takes."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Advance every environment; done episodes restart in the same step."""
+        """Advance every environment by its stored action; done episodes restart in this step."""
         seen, done, final_obs = self.batch.advance(self._actions)
         infos = _rows(seen.info, self.num_envs)
         truncated = (seen.truncated & ~seen.terminated).tolist()
@@ -92,28 +93,35 @@ class SB3VecEnv(VecEnv):
         self.batch.close()
 
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
-        """Draw every environment, if `render_mode` is "rgb_array"."""
+        """Draw every environment.
+
+        Returns None for each environment if `render_mode` is not "rgb_array".
+        """
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return a param of each environment, or a shared attribute."""
+        """Return an attribute for each environment.
+
+        It is a param, or an attribute that all environments share, such as `metadata`.
+        """
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
             return [lambda row=row: self.batch.action_masks()[row] for row in rows]
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        if not jax.tree_util.all_leaves([default]):  # no param, or a struct of arrays
+        # `attr_name` is not a param, or is a param that consists of several arrays
+        if not jax.tree_util.all_leaves([default]):
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
         is_shared = value.ndim == np.asarray(default).ndim
         return [value[()] if is_shared else value[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set a param of some or all environments, from the next step on.
+        """Set a param of some or all environments, with effect from the next step on.
 
-        Raises `AttributeError` for any other name (other settings are fields of `to_sb3_vec`), and
-        the errors of `make_vec` for a bad value.
+        Raises `AttributeError` for any other name (other settings are arguments of `to_sb3_vec`),
+        and the errors of `make_vec` for a bad value.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if attr_name not in vars(defaults):
@@ -138,10 +146,10 @@ class SB3VecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call a method for each environment.
+        """Call a method of the environment once per selected environment; return the results.
 
-        `state` and `params` of the environment are passed if the method takes them and they are not
-        given.
+        If the method has parameters `state` and `params` and the caller gives none, they are the
+        environment's state and params.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:
@@ -159,13 +167,16 @@ class SB3VecEnv(VecEnv):
         return found
 
     def _params(self, row: int) -> Any:
-        """Return the params of one environment."""
+        """Return the params of the environment with index `row`."""
         params = self.batch.params
         axes = param_axes(self.jaxenv, params)
         return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[row], params, axes)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Return False: the batch has no Gymnasium wrappers; wrap it in `VecMonitor` instead."""
+        """Return False for each environment: none has a Gymnasium wrapper.
+
+        Wrap the whole batch in `VecMonitor` instead.
+        """
         return [False for _ in self._get_indices(indices)]
 
 
@@ -181,11 +192,12 @@ def to_sb3_vec(
 ) -> SB3VecEnv:
     """Return `num_envs` copies of an environment as a `VecEnv` for Stable-Baselines3's learners.
 
-    Done episodes restart in the same step: `terminal_observation` and `TimeLimit.truncated` are in
-    the infos. If actions may be illegal, `env_method("action_masks")` marks the legal ones, as
-    sb3-contrib's `MaskablePPO` expects. Wrap the batch in `VecMonitor` for episode statistics.
-    Leaves of `params` may have a leading axis of `num_envs`. `reset_source` is an argument of
-    `make_vec`. Raises as `make_vec` does.
+    Done episodes restart in the same step; `terminal_observation` and `TimeLimit.truncated` are in
+    the infos. If an action can be illegal, `env_method("action_masks")` returns the masks of legal
+    actions, as sb3-contrib's `MaskablePPO` expects. Wrap the batch in `VecMonitor` for episode
+    statistics. Leaves of `params` may have a leading axis of `num_envs`. `reset_source` is
+    explained in `VectorEnv`. `fields` are arguments of `jaxenvs.make`, for an id. Raises the errors
+    of `make_vec`.
     """
     return SB3VecEnv(
         env,
@@ -199,7 +211,7 @@ def to_sb3_vec(
 
 
 def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Return a copy of each environment's info, as bools, NumPy scalars and arrays."""
+    """Split the info of a batch into one dict per environment, with copied values."""
     columns = [_cells(value, count) for value in info.values()]
     if not columns:
         return [{} for _ in range(count)]
@@ -209,7 +221,7 @@ def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
 def _cells(value: Any, count: int) -> list[Any]:
     if isinstance(value, dict):
         return _rows(value, count)
-    if not isinstance(value, np.ndarray):  # a pytree of another kind
+    if not isinstance(value, np.ndarray):  # `value` is a pytree of arrays other than a dict
         return [jax.tree.map(lambda leaf, i=i: leaf[i], value) for i in range(count)]
     if value.ndim == 1 and value.dtype == np.bool_:
         return value.tolist()

@@ -1,4 +1,4 @@
-"""Conversion of spaces to spaces and specs of other packages."""
+"""Conversion of jaxenvs' spaces to Gymnasium's spaces and to dm_env's specs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def gymnasium_space(space: Space) -> "gymnasium.Space":
-    """Return Gymnasium's equivalent of a space; its `Discrete` has dtype int64."""
+    """Return Gymnasium's equivalent of a space; a `Discrete` becomes int64 instead of int32."""
     import gymnasium
 
     if isinstance(space, Dict):
@@ -28,7 +28,7 @@ def gymnasium_space(space: Space) -> "gymnasium.Space":
 
 
 def dm_spec(space: Space, name: str) -> Any:
-    """Return dm_env's equivalent of a space: a spec, or a dict of specs."""
+    """Return dm_env's equivalent of a space: a spec called `name`, or a dict of specs."""
     from dm_env import specs
 
     if isinstance(space, Dict):
@@ -40,14 +40,17 @@ def dm_spec(space: Space, name: str) -> Any:
 
 
 def as_box(space: Space) -> Box:
-    """Return the space; raise `TypeError` if it is not a `Box`."""
+    """Return the space unchanged; raise `TypeError` if it is not a `Box`."""
     if not isinstance(space, Box):
         raise TypeError(f"the space {space} cannot be converted; use a Box or a Dict of them")
     return space
 
 
 def ends(box: Box) -> tuple[Any, Any]:
-    """Return low and high; a bound that all entries share is one number, as most agents expect."""
+    """Return the bounds (low, high) of a Box.
+
+    If all entries have the same bounds, both are single numbers, as most agents expect.
+    """
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
         return pair

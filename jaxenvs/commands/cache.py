@@ -1,9 +1,10 @@
 """On-disk cache of compiled programs, so that a command starts quickly the second time.
 
 Only the command line uses it; `import jaxenvs` changes no setting of JAX. JAX's own size limit,
-`jax_compilation_cache_max_size`, is not used for three reasons: it needs `filelock`; it writes at
-every read, which fails in a read-only folder; and a process killed between its two writes of an
-entry blocks all later writes. Instead each command trims the folder when it starts.
+`jax_compilation_cache_max_size`, is not used for three reasons. It needs the package `filelock`. It
+writes a file at every read, which fails in a read-only folder. And JAX writes an entry in two
+steps: a process that is killed between them blocks all later writes. Instead, each command trims
+the folder when it starts: it removes old entries if the folder is too large.
 """
 
 import contextlib
@@ -14,38 +15,40 @@ from typing import Any
 
 from ..core.files import cache_folder, is_private
 
-SUFFIX = "-cache"  # suffix of JAX's cache files
+SUFFIX = "-cache"  # suffix of the names of JAX's cache files
 MAX_BYTES = 512 * 2**20
-TRIMMED = 0.75  # fraction of MAX_BYTES that remains after trimming
-MIN_COMPILE_SECONDS = 0.05  # programs that compile faster are not cached
-WARNING = "persistent compilation cache entry"  # part of JAX's warnings about its cache
+TRIMMED = 0.75  # `trim` removes programs until this fraction of MAX_BYTES is left
+MIN_COMPILE_SECONDS = 0.05  # programs that compile in less time are not cached
+# Text in JAX's warnings about entries that it cannot read or write.
+WARNING = "persistent compilation cache entry"
 
 
 def start() -> None:
-    """Cache the programs that this process compiles, if possible. Never raises.
+    """Make JAX cache the programs that this process compiles, if possible. Never raises.
 
-    JAX's variable JAX_COMPILATION_CACHE_DIR takes precedence.
+    Does nothing if a cache is already set in JAX, for example by JAX_COMPILATION_CACHE_DIR.
     """
     import jax
 
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    if path is None or not is_private(path):  # other users could plant programs there
+    # If others can write to the folder, they could put their programs there.
+    if path is None or not is_private(path):
         return
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
-    # `trim` would never remove the files of XLA's own caches.
+    # XLA's own caches are turned off, because `trim` would never remove their files.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     _watch(path)
 
 
 def trim(path: Path, most: int = MAX_BYTES) -> None:
-    """Remove the least recently used programs if all take more than `most` bytes.
+    """Remove the least recently used programs if all programs together take more than `most` bytes.
 
-    Also remove empty files, left by killed processes: JAX neither warns about them nor rewrites
-    them. Other files in the folder stay.
+    Empty files, which killed processes leave, are removed too, because JAX neither warns about them
+    nor rewrites them. Other files in the folder stay.
     """
     files = []
     for file in path.glob(f"*{SUFFIX}"):
@@ -67,10 +70,10 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """Empty the folder instead of warning if JAX cannot read or write an entry.
+    """If JAX warns that it cannot read or write a cache entry, empty the folder instead.
 
-    JAX writes an entry in place and only once, so an entry truncated by a full disk or a kill would
-    fail at every later read.
+    JAX writes each entry once and never repairs it. An entry that is truncated, because the disk
+    was full or the process was killed, would fail at every later read.
     """
     show = warnings.showwarning
 

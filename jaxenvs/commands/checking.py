@@ -1,4 +1,4 @@
-"""`jaxenvs check ID`: check the contract of environments, including those of other packages."""
+"""`jaxenvs check ID`: check that environments, also of other packages, keep the contract."""
 
 import sys
 
@@ -19,7 +19,7 @@ EXAMPLES = (
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run the command and return its exit code."""
     return guarded("check", _run, argv)
 
 
@@ -38,7 +38,7 @@ def _run(argv: list[str]) -> int:
         "--seed", type=whole, default=0, metavar="N", help="seed of levels and actions (default 0)"
     )
     options = arguments.read(argv)
-    for id in options.ids:  # raise for unknown ids before the first check, which is slow
+    for id in options.ids:  # find unknown ids before the first check, which is slow
         registry.spec(id)
     codes = [_check(id, options.steps, options.seed) for id in options.ids]
     return max(codes)

@@ -1,13 +1,15 @@
-"""`jaxenvs --completion SHELL`: print a script that completes commands, ids and options.
+"""`jaxenvs --completion SHELL`: print a script with which a shell completes `jaxenvs` commands.
 
-The script contains commands and options, taken from each `--help`; print it again after an update.
-Ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package was installed rewrites
-that file, since the package may register ids; other TABs start no Python. If the file cannot be
-written, the script completes the ids that existed when it was printed.
+It completes commands, ids and options. The script contains the commands and options, taken from the
+output of each `--help`; print it again after an update. Ids are cached in a file in
+`~/.cache/jaxenvs`. After a package is installed, which may register ids, the first TAB rewrites
+that file; other TABs start no Python. If the file cannot be written, the script completes the ids
+that existed when it was printed.
 
-The scripts are written here because shtab and tyro lack features that users have: shtab 1.13
-completes neither `--option=value` in bash and zsh nor a folder where an id may stand, and several
-ids after `--ids` only in bash; tyro covers `train` alone and starts Python at every TAB.
+The scripts are written here because shtab and tyro lack features that users need. shtab 1.13
+completes neither `--option=value` in bash and zsh, nor a folder in a place that also takes an id;
+and it completes several ids after `--ids` only in bash. tyro covers only `train`, and starts Python
+at every TAB.
 """
 
 import contextlib
@@ -23,31 +25,42 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-KINDS = ("ids", "families", "puzzles")  # kinds of words; the cache file has one line for each
+# Kinds of words in the cache file, which has one line for each kind.
+KINDS = ("ids", "families", "puzzles")
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Options at the start of a line of help, in a box or not; help texts are indented further.
+# Matches options at the start of a line of help, which may be drawn in a box. The help texts of
+# options are indented further, so options that they mention do not match.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
-_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")  # an option with a value, as help shows it
+# Matches an option that takes a value, as `--help` shows it.
+_VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")
 _CHOICES = re.compile(rf"({_NAME})(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{{([\w.,\s-]+)\}}(?!\|)")
 
 
 class Words(NamedTuple):
-    """Completions of a command."""
+    """Words that can complete the arguments of a command."""
 
     summary: str
-    places: dict[str, tuple[str, ...]]  # words by position, see `Command.takes`
-    folders: frozenset[str]  # positions that also accept a folder
-    options: dict[str, bool]  # options, and whether a value follows each
+    # Position of an argument -> words; positions are explained in `Command.takes`.
+    places: dict[str, tuple[str, ...]]
+    folders: frozenset[str]  # positions at which a folder is allowed too
+    options: dict[str, bool]  # option -> whether a value follows it
 
 
 def words() -> dict[str, Words]:
-    """Return the completions of every command; without options if its extra is not installed."""
+    """Return the completions of every command.
+
+    A command whose optional extra is not installed has no options here, because its help is
+    missing.
+    """
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 
 
 def _choices(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the values that help lists for options, also over several lines."""
+    """Return the allowed values of each option that a help text lists: option -> values.
+
+    The values of an option may span several lines of the text.
+    """
     found = _CHOICES.findall(text)
     return {option: tuple(map(str.strip, given.split(","))) for option, given in found}
 
@@ -68,7 +81,7 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Return the words, such as all ids, of each kind that `Command.takes` names."""
+    """Return all words of each kind that `Command.takes` can name, such as all ids."""
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
@@ -81,7 +94,7 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS` on one line: the content of the scripts' cache."""
+    """Print the words of each of `KINDS` on one line, which scripts store in their cache file."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
@@ -93,7 +106,7 @@ def _ids() -> tuple[str, ...]:
 
 
 def _help(name: str, *argv: str) -> str:
-    """Return the help of a command, or "" if it cannot be imported."""
+    """Return the help text of a command; "" if the command cannot be imported."""
     printed, ignored = io.StringIO(), io.StringIO()
     silent = contextlib.redirect_stderr(ignored)
     with contextlib.redirect_stdout(printed), silent, contextlib.suppress(SystemExit):
@@ -102,10 +115,11 @@ def _help(name: str, *argv: str) -> str:
     return printed.getvalue()
 
 
-# Program for `sh`. Its arguments are the words of the command line up to the cursor; it prints the
-# completions of the last word. A first line "/" means that folders fit, too. The cache of words is
-# rewritten if a package was installed since. The variable `line` becomes the command, the last
-# option and the words after that option.
+# Program for `sh` that prints the completions of the last word of the command line. Its arguments
+# are the words of the command line up to the cursor. It prints "/" as a first line if folders can
+# complete the word too. It rewrites the cache file of words if a package was installed since the
+# file was written. Its variable `line` becomes the command, followed by the last option and the
+# words after that option.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"
@@ -128,7 +142,7 @@ case "$line" in
 {words}
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
-# Bash splits `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
+# Bash splits `--algo=ppo` into three words. An empty COMPREPLY makes bash complete file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=
@@ -176,7 +190,10 @@ complete -c jaxenvs -f -n 'test (count (commandline -opc)) -gt 1' -a '(__jaxenvs
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell of `SHELLS`; it completes files if no word fits."""
+    """Return the completion script for one of `SHELLS`.
+
+    If no word fits, the script completes file names.
+    """
     known = words()
     program = shlex.quote(_program(known))
     if shell == "fish":
@@ -189,7 +206,7 @@ def script(shell: str) -> str:
 
 
 def _program(known: dict[str, Words]) -> str:
-    """Return the program for `sh` that all scripts run."""
+    """Return the program for `sh` that the scripts of all shells call."""
     cases = {"": list(GLOBAL), **{name: list(word.options) for name, word in known.items()}}
     places = {'""': list(known), '"--completion"': list(SHELLS)}
     for name, word in known.items():
@@ -210,13 +227,16 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return the pattern of `case` for the words that precede a position of a command."""
+    """Return a pattern for `case` in `sh` that matches the words before an argument at `place`."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
 def _listed(given: list[str]) -> str:
-    """Join words, with a variable in place of the words of a cached kind."""
+    """Join words for the `sh` program.
+
+    All words of a kind in `KINDS` are replaced by the variable that holds them.
+    """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:
         line = line.replace(" ".join(kinds[kind]), f"${kind}")

@@ -1,12 +1,13 @@
-"""Parse `--set NAME=VALUE` and `--param NAME=VALUE`: constructor fields and params.
+"""Parser of the options `--set NAME=VALUE` and `--param NAME=VALUE`.
 
-Every command uses this grammar of values:
+`--set` gives constructor fields of an environment, `--param` gives params. All commands accept the
+same kinds of values:
 
     true false none null   in any case        5  -1  2.5  1e-3      numbers
     (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quotes if needed
     {"a": 1}               dicts, as JSON
 
-Lists become tuples, because environments are hashable. The output of `repr` is valid, too.
+Lists become tuples, because environments must be hashable. The output of `repr` is accepted too.
 """
 
 import ast
@@ -23,15 +24,16 @@ FLAG, PARAM = "--set", "--param"
 EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
-MAX_DEPTH = 16  # largest depth of nested tuples
-# A quoted string, or any single character; an unmatched quote is a single character.
+MAX_DEPTH = 16  # maximum depth of nested tuples
+# Matches a quoted string or any single character. A quote that is not closed is a single character.
 _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
 
 def parse(pairs: Iterable[str], flag: str = FLAG) -> dict[str, Any]:
-    """Parse `NAME=VALUE` pairs as keywords; the last of equal names wins. Raises `ValueError`.
+    """Parse `NAME=VALUE` pairs and return a dict; raise `ValueError` if one is malformed.
 
-    Values are None, bool, int, float, str, tuples of values, or dicts.
+    Values are None, bool, int, float, str, tuples of values, or dicts. If a name occurs twice, the
+    last value counts. Error messages begin with `flag`.
     """
     found = {}
     for pair in pairs:
@@ -47,7 +49,7 @@ def parse(pairs: Iterable[str], flag: str = FLAG) -> dict[str, Any]:
 
 
 def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
-    """Raise `ValueError` for a param given by `--set` or a constructor field by `--param`."""
+    """Raise `ValueError` for a param that was given by `--set` or a field given by `--param`."""
     spec = registry.spec(id)
     own = {field.name for field in constructor_fields(spec.env_class)}
     for name in params:
@@ -63,15 +65,15 @@ def _swapped(given: str, name: str, kind: str, right: str) -> str:
 
 
 def written(name: str, value: Any) -> str:
-    """Return the pair that `parse` converts to this keyword."""
+    """Return the `NAME=VALUE` pair that `parse` turns back into this name and value."""
     is_plain = isinstance(value, str) and value == value.strip() and _read_alike(value)
     return f"{name}={value}" if is_plain else f"{name}={value!r}"
 
 
 def gathered(argv: Iterable[str]) -> list[str]:
-    """Return the arguments with all pairs moved after one `--set` and one `--param` at the end.
+    """Move all pairs to the end of the arguments, after one `--param` and one `--set`.
 
-    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become the same.
+    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become equal.
     """
     return _gathered(_gathered(argv, PARAM), FLAG)
 
@@ -79,7 +81,7 @@ def gathered(argv: Iterable[str]) -> list[str]:
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:
     rest: list[str] = []
     pairs: list[str] = []
-    needed = allowed = False  # whether the next argument must or may be a pair
+    needed = allowed = False  # whether the next argument must be a pair, and whether it may be one
     for argument in argv:
         if argument == flag:
             needed = allowed = True
@@ -96,7 +98,7 @@ def _gathered(argv: Iterable[str], flag: str) -> list[str]:
 
 
 def _read_alike(text: str) -> bool:
-    """Return whether a string without quotes is parsed as itself."""
+    """Return whether the parser reads the text, without quotes, as a string with the same text."""
     try:
         return _value(text, MAX_DEPTH) == text
     except ValueError:
@@ -126,7 +128,7 @@ def _string(text: str) -> str:
     whole = _PIECE.fullmatch(text)
     try:
         value = ast.literal_eval(text) if whole and len(text) > 1 else None
-    except (ValueError, SyntaxError):  # such as a truncated escape like `\x`
+    except (ValueError, SyntaxError):  # raised, for example, for an incomplete escape such as `\x`
         value = None
     if not isinstance(value, str):
         raise ValueError(
@@ -144,7 +146,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split the text of a tuple at its commas, but not at those of nested tuples."""
+    """Split the text of a tuple at its commas; commas inside nested tuples do not split it."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

@@ -1,4 +1,4 @@
-"""`jaxenvs info ID`: print the page of an environment as plain text."""
+"""`jaxenvs info ID`: print the page of an environment as plain text, fitted to the terminal."""
 
 import itertools
 import shutil
@@ -11,13 +11,15 @@ from .parser import Parser, guarded
 
 SUMMARY = "Print the page of an id: rules, arrays, settings and reference returns."
 EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1")
-WIDTH = 100  # maximum number of columns; a narrower terminal limits it down to LEAST
+# Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
+WIDTH = 100
 LEAST = 60
-COLUMN, LAST = 36, 32  # maximum width of a table's column; minimum width of a long last one
+# Maximum width of a column of a table, and minimum width of a long last column.
+COLUMN, LAST = 36, 32
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run the command and return its exit code."""
     return guarded("info", _run, argv)
 
 
@@ -29,7 +31,10 @@ def _run(argv: list[str]) -> int:
 
 
 def plain(content: Page, width: int | None = None) -> list[str]:
-    """Return a page as lines of at most `width` columns, by default the terminal's width."""
+    """Format a page as lines of at most `width` characters.
+
+    By default this is the width of the terminal, limited to the range from `LEAST` to `WIDTH`.
+    """
     if width is None:
         width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
     lines = [content.id]
@@ -42,9 +47,10 @@ def plain(content: Page, width: int | None = None) -> list[str]:
 
 
 def _table(section: Section, width: int) -> Iterator[str]:
-    """Yield the lines of a table with long cells wrapped; an empty heading is left out.
+    """Yield the lines of a section's table, with long cells wrapped.
 
-    If too little width remains for the last column, each of its cells goes below its row.
+    An empty heading is left out. If too little width remains for the last column, the text of its
+    cell is printed below each row.
     """
     shown = [section.head, *section.rows] if any(section.head) else section.rows
     if not section.rows:
@@ -63,13 +69,14 @@ def _table(section: Section, width: int) -> Iterator[str]:
 
 
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
-    """Return the widths of all columns but the last, and the last one's width (0: does not fit).
+    """Return the widths of all columns but the last, and the width of the last column.
 
-    No column is narrower than its longest word, so that names can be searched for and copied.
+    The last width is 0 if the column does not fit. No column is narrower than its longest word, so
+    that names can be searched for and copied.
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]
-    room = width - 2 * len(columns)  # two spaces before each column
+    room = width - 2 * len(columns)  # two spaces are printed before each column
     for last in (max(words[-1], min(LAST, cells[-1])), 0):
         widths = [max(w, min(COLUMN, c)) for w, c in zip(words[:-1], cells[:-1], strict=True)]
         while sum(widths) > room - last:
@@ -83,5 +90,5 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Wrap text to `width` columns; a longer word gets a separate line."""
+    """Wrap text to `width` characters; a longer word stays whole on a separate line."""
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

@@ -1,6 +1,7 @@
-"""Decide whether a recorded run has learned, that is, beats random play by more than chance.
+"""Decide whether a recorded training run has learned anything.
 
-Runs and random play are records of `reference.json`, written by `benchmarks/reference.py`.
+It has if its policy beats random play by more than chance. Runs and random play are records of
+`reference.json`, which `benchmarks/reference.py` writes.
 """
 
 import math
@@ -8,13 +9,18 @@ from typing import Any
 
 import numpy as np
 
-BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # value of --novelty -> name
+# Value of the option --novelty -> name of the exploration bonus.
+BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}
 SCALED = "scaled rewards"
-ADDED = {*BONUSES.values(), SCALED}  # additions to the learner that do not change the task
-LEAST = 0.05  # minimum gain of the mean return over random play's, in the task's units
-CHANCE = 0.001  # one-sided p-value of the successes below which they are significant
-MARGIN = 3  # minimum gain in standard errors of the difference; p = 0.001, one-sided
-FEW = 10  # with 1 to FEW - 1 successes the mean return is too uncertain to count
+ADDED = {*BONUSES.values(), SCALED}  # additions to a learner that do not change the task
+# Minimum difference between the run's mean return and random play's, in units of the return.
+LEAST = 0.05
+# Level of significance of the test of successes: the one-sided p-value must be lower.
+CHANCE = 0.001
+# Minimum difference of mean returns, in standard errors of the difference (3: one-sided p = 0.001)
+MARGIN = 3
+# With fewer than FEW successes, but at least one, the mean return is too uncertain to test.
+FEW = 10
 UNLEARNED = (
     "Not learned: the mean return is less than 0.05 above random play's, or the difference may be "
     "chance. The difference is significant if more episodes succeed (Fisher's exact test, "
@@ -27,11 +33,11 @@ UNLEARNED = (
 def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
-    The mean return must be higher by `LEAST`, and either the successes or the returns must differ
-    significantly. The test of the returns uses random play's standard deviation for both, since
-    under the null hypothesis the run's policy is no better. If a few successes decide the mean,
-    that standard deviation is unreliable, and only the successes count. A run in a changed task is
-    not compared and counts as learned.
+    The run's mean return must be higher by at least `LEAST`, and either the number of successes or
+    the returns must differ significantly. The test of the returns uses random play's standard
+    deviation for both, because under the null hypothesis the run's policy is no better. If only a
+    few successes determine the mean, this standard deviation is unreliable, and only the successes
+    are tested. A run in a changed task has no random play to compare with and counts as learned.
     """
     if random is None or not is_same_task(run):
         return True
@@ -48,9 +54,9 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
 
 
 def chance(run: dict[str, Any], random: dict[str, Any]) -> float:
-    """Return the p-value of Fisher's exact test, one-sided.
+    """Return the one-sided p-value of Fisher's exact test for the numbers of successes.
 
-    It is the probability that at least `run["succeeded"]` of all successes belong to the run if
+    It is the probability that at least `run["succeeded"]` of all successes belong to the run, if
     every episode of both records is equally likely to succeed.
     """
     episodes, successes = run["episodes"], run["succeeded"] + random["succeeded"]
@@ -70,16 +76,19 @@ def _log_binomial(total: int, chosen: int) -> float:
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run is plain PPO on the unchanged id: no fields, no bonus."""
+    """Return whether a run is plain PPO: without a bonus, and without constructor fields."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run used the unchanged id, without constructor fields."""
+    """Return whether a recorded run used the id as it is, without other constructor fields."""
     return ADDED.issuperset(run["apart"])
 
 
 def with_additions(run: dict[str, Any]) -> str:
-    """Return the additions to a run's learner, such as " with NovelD"; "" if there are none."""
+    """Return text about the additions to a run's learner, such as " with NovelD".
+
+    Returns "" if there are none.
+    """
     added = [part for part in run["apart"] if part in ADDED]
     return f" with {' and '.join(added)}" if added else ""

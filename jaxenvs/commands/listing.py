@@ -1,4 +1,4 @@
-"""`jaxenvs list`: print all registered ids, or those that match some words."""
+"""`jaxenvs list [WORD ...]`: print all registered ids, or those that contain all the words."""
 
 import re
 
@@ -15,7 +15,7 @@ EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run the command and return its exit code."""
     return guarded("list", _run, argv)
 
 
@@ -32,7 +32,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _list(words: list[str]) -> list[str]:
-    """Return a line for each id that contains all words; raise `UsageError` if none does."""
+    """Return a line for each id that matches all words; raise `UsageError` if no id does."""
     specs = [registry.spec(id) for id in registry.list()]
     families = {family.lower() for family in registry.families()}
     found = specs
@@ -49,18 +49,22 @@ def _list(words: list[str]) -> list[str]:
 
 
 def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
-    """Return whether all words are in the id or in an alias."""
+    """Return whether every word occurs in the id or in one of its aliases."""
     names = " ".join((spec.id, *spec.aliases)).lower()
     return all(word.lower() in names for word in words)
 
 
 def _searched(spec: registry.EnvSpec) -> str:
-    """Return the text of an id in which words are searched: names and summary."""
+    """Return the text in which words are searched: id, aliases and summary."""
     return " ".join((spec.id, *spec.aliases, spec.summary))
 
 
 def _nothing_found(words: list[str], text: str) -> str:
-    """Return the error: why an id of a reproduced package is missing here, or similar words."""
+    """Return the error message if no id matches the words.
+
+    It gives the reason if jaxenvs does not reproduce such an id of another package; otherwise it
+    suggests similar words.
+    """
     asked = " ".join(words)
     for id, reason in registry.absences().items():
         if asked.lower() in id.lower():

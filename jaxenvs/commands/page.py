@@ -1,7 +1,7 @@
-"""Build the page of an id, which `info` prints and the site renders.
+"""Build the page of an id, which `jaxenvs info` prints and the web site shows.
 
-Its content comes from the code (docstrings, spaces, shapes of the state, fields and their
-comments), except for the returns in `reference.json`, written by `benchmarks/reference.py`.
+The content comes from the code: docstrings, spaces, shapes of the state, fields and their comments.
+Only the returns come from `reference.json`, which `benchmarks/reference.py` writes.
 """
 
 import dataclasses
@@ -36,11 +36,11 @@ Rows = tuple[tuple[str, ...], ...]
 
 
 class Section(NamedTuple):
-    """A heading with paragraphs, a table, or both."""
+    """A section of a page: a heading with paragraphs, a table, or both."""
 
     title: str
-    text: tuple[str, ...] = ()  # paragraphs, with code in backquotes
-    head: tuple[str, ...] = ()  # column headings of the table
+    text: tuple[str, ...] = ()  # paragraphs of text, in which backquotes mark code
+    head: tuple[str, ...] = ()  # headings of the table's columns
     rows: Rows = ()
 
 
@@ -54,7 +54,7 @@ class Page(NamedTuple):
 
 
 def page(id: str) -> Page:
-    """Build the page of an id or an alias; raise `UnknownIdError` with the closest ids."""
+    """Build the page of an id or an alias; raises `UnknownIdError` for an unknown id."""
     spec = registry.spec(id)
     env = spec.make()
     texts = docstring(spec.env_class)
@@ -76,10 +76,12 @@ def page(id: str) -> Page:
 
 
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
-    """Return the paragraphs of a class's docstring by label; unlabelled ones are `Rules`.
+    """Return the paragraphs of an environment class's docstring, by label.
 
-    Labels that a class lacks are taken from its bases. Paragraphs about observations are collected
-    from the class and then its bases, because each class describes only the differences.
+    A label is a word such as `Actions:` at the start of a line or after a sentence; text without
+    one has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
+    Paragraphs about observations are collected from the class and all its bases, because each class
+    describes only the differences.
     """
     texts: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
@@ -95,7 +97,8 @@ def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
 
 def _labelled(kind: type) -> Iterator[tuple[str, str]]:
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or "")):
-        for part in _NEXT.split(paragraph):  # a label starts a line or follows a sentence
+        # A label stands at the start of a line or after a sentence.
+        for part in _NEXT.split(paragraph):
             line = " ".join(part.split())
             found = list(_LABEL.finditer(line))
             if not found:
@@ -126,13 +129,16 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
 
 
 def _source(spec: EnvSpec) -> str:
-    """Return the default reset source."""
+    """Return the text about the default source of levels in a batch."""
     accelerator = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
     return f"`reset_source={spec.reset_source!r}`{accelerator}"
 
 
 def _sight(env: Env) -> str:
-    """Return whether observations determine the state, and with which values of `obs` they do."""
+    """Return the text that answers whether observations determine the state.
+
+    If they do so only for some values of the field `obs`, the text names these values.
+    """
     if env.fully_observed:
         return "yes"
     full = " or ".join(f"`obs={name!r}`" for name in env.full_observations)
@@ -140,13 +146,13 @@ def _sight(env: Env) -> str:
 
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:
-    """Return the section of actions: names, and the keys or the clicks of `jaxenvs play`."""
+    """Return the section about actions: their names, and the keys or clicks of `jaxenvs play`."""
     actions, pointing, values = env.controls
     if pointing is not None:
         places = f"{pointing.rows} x {pointing.columns} places"
         text += (f"A person clicks on the picture, divided into {places}: {pointing.does}.",)
     keys = [", ".join(map(sign, row.keys)) for row in actions]
-    if values:  # continuous actions; the table lists the values that keys give
+    if values:  # the actions are continuous, and the table lists the values that keys select
         first = [", ".join(f"{x:g}" for x in np.ravel(value).tolist()) for value in values]
         named = [
             (number, f"`{name}`") for number, name in zip(first, env.controls.names, strict=True)
@@ -164,7 +170,7 @@ def _numbered(names: tuple[str, ...]) -> Rows:
 
 
 def _observations(spec: EnvSpec, env: Env) -> tuple[tuple[str, ...], Rows]:
-    """Return the headings and rows of a table of observation arrays, for each value of `obs`."""
+    """Return headings and rows of the table of observation arrays, for each value of `obs`."""
     head = ("array", "dtype", "shape", "values", "bytes")
     if not env.observations:
         return head, tuple(_arrays("observation", env.observation_space))
@@ -201,7 +207,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def state_bytes(env: Env) -> int:
-    """Return the size of a state in bytes."""
+    """Return the size of a state of one environment, in bytes."""
     return sum(_bytes(leaf) for leaf in jax.tree.leaves(env.state_shape))
 
 
@@ -221,7 +227,10 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
 
 
 def _innermost(state: Any, name: str) -> str:
-    """Return the comment of the last commented field in a name such as `board.player`."""
+    """Return the comment that explains a leaf of the state with a name such as `board.player`.
+
+    It is the comment of the last part of the name that has one.
+    """
     note = ""
     for part in re.split(r"[.\[]", name):
         note = comments(type(state)).get(part, note)
@@ -254,7 +263,7 @@ def _params(env: Env) -> Section:
 
 
 def _shown(value: Any) -> str:
-    """Return numbers as text, and arrays as dtype and shape."""
+    """Return the text for a param: the number, or the dtypes and shapes of arrays."""
     leaves = jax.tree.leaves(value)
     if all(np.ndim(leaf) == 0 for leaf in leaves):
         return f"`{value!s}`"
@@ -263,10 +272,11 @@ def _shown(value: Any) -> str:
 
 @functools.cache
 def comments(kind: type) -> dict[str, str]:
-    """Return the comments of the annotated fields of a class and its bases, by name.
+    """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    A comment follows the field, precedes it, or is a docstring below it. A field that is annotated
-    again without a comment keeps its base's comment. Empty if there is no source to read.
+    They are read from the source: a comment follows the field, precedes it, or is a docstring below
+    it. A field that a subclass annotates again without a comment keeps the comment in the base. The
+    result is empty if there is no source.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
@@ -288,7 +298,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def _returns(id: str) -> Section:
-    """Return the section with the returns of random play and of recorded runs, if any."""
+    """Return the section with the recorded returns of random play and of trained policies."""
     table = reference()
     random, runs = table["random"].get(id), table["trained"].get(id, [])
     rows = [("random, legal actions", *_random_row(random))]
@@ -331,5 +341,5 @@ def _made(row: dict[str, Any]) -> str:
 
 @functools.cache
 def reference() -> dict[str, dict[str, Any]]:
-    """Return the records of `reference.json`: `random` play and `trained` runs, by id."""
+    """Return `reference.json`: for each id, the record of `random` play and the `trained` runs."""
     return json.loads(REFERENCE.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Shared code of all commands: the parser, `--set` and `--param`, and error handling."""
+"""Code that all commands use: the argument parser, `--set` and `--param`, and error handling."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
 class _Filled(argparse.HelpFormatter):
-    """Wraps each paragraph of a text, except paragraphs with an indented line."""
+    """Help formatter that wraps each paragraph, except paragraphs that contain an indented line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill, parts = super()._fill_text, text.split("\n\n")
@@ -28,13 +28,13 @@ class _Filled(argparse.HelpFormatter):
 
 
 class UsageError(ValueError):
-    """An error that the user can fix; the message states how."""
+    """Raised for a mistake of the user; the message says how to fix it."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence and suggest the option nearest to an unknown one.
+    """Argument parser whose errors are one sentence and suggest an option for an unknown one.
 
-    `examples` are command lines without the leading `jaxenvs`, shown at the end of the help.
+    `examples` are command lines without the leading `jaxenvs`, which the help shows at its end.
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Print the error with a suggestion, and exit with code 2."""
+        """Print the error message, with a suggestion if an option is unknown; exit with code 2."""
         unknown = _UNKNOWN.match(message)
         near = suggested(unknown[1], self._option_string_actions) if unknown else ""
         self.exit(
@@ -56,11 +56,11 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _typed(self) -> str:
-        """Return the command as the user can type it in this shell."""
+        """Return the command's name as the user can type it in this shell."""
         return self.prog.replace(PROGRAM, program(), 1)
 
     def add_fields(self, example: str) -> None:
-        """Add `--set` and `--param`, which `make_env` takes."""
+        """Add the options `--set` and `--param`, whose values are passed to `make_env`."""
         self.add_argument(
             fields.FLAG,
             dest="fields",
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         self.add_params()
 
     def add_params(self) -> None:
-        """Add `--param`, which overrides the environment's default params."""
+        """Add the option `--param`, which replaces default params of the environment."""
         self.add_argument(
             fields.PARAM,
             dest="params",
@@ -83,12 +83,12 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_best(self) -> None:
-        """Add `--best`, which `load_policy` takes."""
+        """Add the option `--best`, whose value is passed to `load_policy`."""
         words = "use the policy with the best evaluation during training instead of the last"
         self.add_argument("--best", action="store_true", help=words)
 
     def add_simulations(self) -> None:
-        """Add `--simulations`, which `load_policy` takes."""
+        """Add the option `--simulations`, whose value is passed to `load_policy`."""
         words = (
             "MuZero and AlphaZero: simulations of the search per action; 0: the network alone "
             "(default: as in training)"
@@ -97,12 +97,16 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--simulations", type=kind, metavar="N", help=words)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse the arguments; repeated `--set` and `--param` options are merged."""
+        """Parse the arguments; `--set` and `--param` may be repeated."""
         return self.parse_args(fields.gathered(argv))
 
 
 def suggested(option: str, options: Iterable[str]) -> str:
-    """Return `; did you mean ...?`: the option with these initials (`--lr`), or similar ones."""
+    """Return the end of an error message about an unknown option: `; did you mean ...?`.
+
+    It suggests an option whose words have the initials that were given (such as `--lr`), else
+    options with similar names.
+    """
     known = list(options)
     for name in known:
         words = name.strip("-").split("-")
@@ -122,12 +126,12 @@ def whole(text: str) -> int:
 
 
 def number(low: int, high: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers in a range, for `type=` of argparse."""
+    """Return a function for argparse's `type=` that parses whole numbers from `low` to `high`."""
     return _ranged(whole, low, high, f"a whole number, {low} to {high}")
 
 
 def decimal(low: float, high: float) -> Callable[[str], float]:
-    """Return a parser of numbers in a range, for `type=` of argparse."""
+    """Return a function for argparse's `type=` that parses numbers from `low` to `high`."""
     return _ranged(float, low, high, f"a number from {low:g} to {high:g}")
 
 
@@ -144,7 +148,10 @@ def _ranged(
 
 
 def make_env(id: str, pairs: Sequence[str], params: Sequence[str] = ()) -> Env:
-    """Make an environment from an id with fields and params given as `NAME=VALUE`."""
+    """Make the environment of an id, with the pairs `NAME=VALUE` of `--set` and `--param`.
+
+    Raises `UsageError` for an unknown id or a bad pair.
+    """
     try:
         given, numbers = fields.parse(pairs), fields.parse(params, fields.PARAM)
         if given or numbers:
@@ -155,7 +162,10 @@ def make_env(id: str, pairs: Sequence[str], params: Sequence[str] = ()) -> Env:
 
 
 def run_params(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse the pairs of `--param` for the environment of a run, see `load_policy`."""
+    """Parse the pairs `NAME=VALUE` of `--param`, for the environment of a trained run.
+
+    `load_policy` takes the result. Raises `UsageError` for a bad pair.
+    """
     try:
         return fields.parse(pairs, fields.PARAM)
     except ValueError as error:
@@ -163,14 +173,18 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def unwritable(error: OSError) -> UsageError:
-    """Convert the error of a file that cannot be written to a sentence."""
-    if error.filename is None:  # the message is a sentence already, see `files.target`
+    """Turn an `OSError` from writing a file into a `UsageError` with a one-sentence message."""
+    # The error comes from `files.target`, and its message already is a sentence.
+    if error.filename is None:
         return UsageError(str(error))
     return UsageError(f"{error.filename} cannot be written: {error.strerror}")
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command; print a user error in one sentence and return exit code 2."""
+    """Run a command and return its exit code.
+
+    If the user made a mistake, print it in one sentence and return 2.
+    """
     try:
         return run(argv)
     except (MissingExtraError, UsageError, registry.UnknownIdError, IncompleteError) as error:

@@ -1,4 +1,7 @@
-"""Table of the commands of `jaxenvs`; a command's module is imported when it is called."""
+"""Table of the commands of `jaxenvs`, with the module that runs each command.
+
+`load` imports a command's module when the command is called.
+"""
 
 import importlib
 import sys
@@ -10,16 +13,16 @@ from ..core.typed import PROGRAM
 
 
 class Command(NamedTuple):
-    """One row of the command table."""
+    """One command of `jaxenvs`."""
 
-    summary: str  # description shown by --help
-    module: str  # module with the function `main(argv) -> exit code`
+    summary: str  # description that `jaxenvs --help` shows
+    module: str  # module whose function `main(argv)` runs the command and returns its exit code
     takes: dict[str, str]
     """Kind of completed words by position: "" is the first word after the command, an option is the
     word after it, and "..." after either is any number of words. Other positions complete files."""
-    extra: str = ""  # pip extra with the packages that the module needs
-    keeps: bool = False  # whether to cache compiled programs on disk
-    computes: bool = False  # whether it may compute on a GPU
+    extra: str = ""  # optional extra of jaxenvs that installs the packages the module needs
+    keeps: bool = False  # whether the command caches compiled programs on disk
+    computes: bool = False  # whether the command may compute on a GPU
 
 
 COMMANDS = {
@@ -89,7 +92,7 @@ COMMANDS = {
         "check that environments satisfy the contract", "jaxenvs.commands.checking", {"...": "ids"}
     ),
 }
-# Folder and file in which each shell looks for completion scripts.
+# Shell -> (folder, file) in which the shell looks for a completion script.
 SCRIPTS = {
     "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
     "zsh": ("~/.zfunc", "_jaxenvs"),
@@ -99,7 +102,10 @@ SHELLS = tuple(SCRIPTS)
 
 
 def load(name: str) -> Callable[[list[str]], int] | None:
-    """Import the command's module; if packages are missing, print the extra and return None."""
+    """Import a command's module and return its function `main`.
+
+    If a package is missing, print which extra installs it and return None.
+    """
     command = COMMANDS[name]
     try:
         return importlib.import_module(command.module).main

@@ -1,4 +1,4 @@
-"""A thread for work that the main thread must not wait for, such as a compilation."""
+"""`Background` runs work that the main thread must not wait for, such as a compilation."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ NAME = "jaxenvs background"
 
 
 class Background(Generic[T]):
-    """Runs one job at a time in a separate thread."""
+    """Runs jobs in a separate thread, one at a time."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, NAME)
@@ -18,17 +18,17 @@ class Background(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """True if no job is running and no result waits for `take`."""
+        """True if no job is running and the last result was fetched with `take`."""
         return self._job is None
 
     def begin(self, job: Callable[[], T]) -> None:
-        """Start a job; the result of the previous one must have been taken."""
+        """Start a job; the result of the previous job must have been fetched with `take`."""
         if self._job is not None:
             raise RuntimeError("the result of the previous job was not taken")
         self._job = self._pool.submit(job)
 
     def done(self, patience: float = 0.0) -> bool:
-        """Wait up to `patience` seconds for the job; return whether it has ended."""
+        """Wait up to `patience` seconds for the job, and return whether it has finished."""
         return self._job is not None and bool(wait([self._job], patience).done)
 
     def take(self) -> T:
@@ -39,14 +39,17 @@ class Background(Generic[T]):
         return job.result()
 
     def close(self) -> None:
-        """End the thread: at once if it is idle, else when its job ends, without waiting for it."""
+        """End the thread without waiting for a running job.
+
+        If a job is running, the thread ends when the job does.
+        """
         self._pool.shutdown(wait=self._job is None or self._job.done(), cancel_futures=True)
 
 
 def is_busy() -> bool:
-    """Return whether a job is still running.
+    """Return whether the job of any `Background` is still running.
 
-    Python would wait for it before exiting, which may take as long as a compilation; a finished
-    command exits with `os._exit` instead.
+    Python waits for its threads before it exits, and a compilation can take minutes. A command that
+    has finished therefore exits with `os._exit` if a job is running.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

@@ -1,7 +1,7 @@
-"""Small integers packed into 32-bit words.
+"""Small integers packed into 32-bit integers ("words").
 
-`join` and `cut` pack fields of different widths into one word, `pack` and `unpack` an array of
-values of equal width into several words.
+`join` and `cut` pack fields of different widths into one word and unpack them. `pack` and `unpack`
+do this for an array of values of equal width, which may need several words.
 """
 
 import functools
@@ -19,7 +19,7 @@ from .settle import settled
 
 
 def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
-    """Pack fields, each (value, number of bits), into one word; the first takes the lowest bits."""
+    """Pack fields (value, number of bits) into one int32; the first field takes the lowest bits."""
     word, offset = jnp.int32(0), 0
     for value, bits in fields:
         word = word | (jnp.asarray(value).astype(jnp.int32) << offset)
@@ -28,7 +28,7 @@ def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
 
 
 def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]]:
-    """Return the fields that `join` packed into `word`, given the number of bits of each."""
+    """Unpack the fields that `join` packed into `word`; `bits` are their widths in order."""
     values, offset = [], 0
     for count in bits:
         values.append((word >> offset) & ((1 << count) - 1))
@@ -37,9 +37,9 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of fields (value, number of bits) unchanged.
+    """Return the values of fields (value, number of bits) unchanged, computed only once on a CPU.
 
-    They are packed into one word, which a CPU then computes only once (see `settled`).
+    The fields are packed into one word, which `settled` stores in memory, and unpacked again.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
@@ -47,12 +47,15 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
 
 
 def any_of(words: Iterable[Array]) -> Array:
-    """Return the bitwise or of words, or the logical or of flags."""
+    """Return the bitwise OR of integers, or the logical OR of booleans."""
     return functools.reduce(operator.or_, [*words])
 
 
 def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
-    """Map a uniform number in [0, 1) to a rank in 0 .. count - 1; rank 0 where the count is 0."""
+    """Map a uniform random number in [0, 1) to a uniform integer in 0 .. count - 1.
+
+    The result is 0 if the count is 0.
+    """
     rank = jnp.ceil(count.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
     return rank.clip(0, jnp.maximum(count - 1, 0))
 
@@ -60,10 +63,10 @@ def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*bat
 def nth_bit(
     words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
 ) -> Int32[Array, "*batch"]:
-    """Return the position of the set bit number `rank` in words of `width` bits (16 or 32).
+    """Return the position of the set bit of rank `rank` in a sequence of words.
 
-    Ranks and positions count from the lowest bit of the first word. Undefined if there are fewer
-    set bits.
+    Each word has `width` bits (16 or 32). Ranks and positions count from 0 at the lowest bit of the
+    first word. The result is undefined if there are too few set bits.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)
@@ -84,19 +87,22 @@ def nth_bit(
 
 
 def words_for(count: int, bits: int) -> int:
-    """Return how many words `pack` needs for `count` values; no value spans two words."""
+    """Return the number of words that `pack` needs for `count` values; no value spans two words."""
     return -(-count // (32 // bits))
 
 
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Pack values of `bits` bits each into words; the first takes the first word's lowest bits."""
+    """Pack values of `bits` bits each into 32-bit words.
+
+    The first value takes the lowest bits of the first word.
+    """
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # Slices are combined one by one: XLA fuses such a chain into the code that reads the words,
-    # but not a reduction over an axis.
+    # The slices are combined one by one in a Python loop. XLA fuses such a chain into the code that
+    # reads the words, but would not fuse a reduction over an axis.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))
@@ -106,7 +112,7 @@ def pack(
 def unpack(
     words: UInt32[Array, " words"], count: int, bits: int, dtype: DTypeLike = jnp.uint8
 ) -> UInt8[Array, " {count}"] | UInt32[Array, " {count}"]:
-    """Return the `count` values that `pack` wrote into `words`, `bits` bits each."""
+    """Return the `count` values of `bits` bits each that `pack` packed into `words`."""
     per_word = 32 // bits
     index = np.arange(count)
     shift = (index % per_word * bits).astype(np.uint32)

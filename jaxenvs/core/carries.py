@@ -1,4 +1,7 @@
-"""Give new arrays the types that the carry of a loop needs: strong, and varying over devices."""
+"""Give new arrays the types that a loop's carry needs: strong dtypes, and varying over devices.
+
+"Varying" is how JAX's `shard_map` marks arrays that may differ between devices.
+"""
 
 from typing import Any, TypeVar
 
@@ -12,21 +15,22 @@ T = TypeVar("T")
 
 
 def as_carry(key: Key, tree: T) -> T:
-    """Return a pytree whose leaves are strongly typed and vary over devices as the key does."""
+    """Make leaves strongly typed and, under `shard_map`, varying over the devices as the key is."""
     return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), tree)
 
 
 def varying_like(key: Key, leaf: Array) -> Array:
-    """Under `shard_map`, make a leaf vary over the devices over which the key varies.
+    """Under `shard_map`, mark an array as varying over the devices over which the key varies.
 
-    A constant of a new state, such as a `time` of 0, is the same on all devices. It cannot be the
-    carry of a loop whose steps make it vary. A selection between two equal values marks it as
-    varying, and the compiler removes the selection.
+    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. It then
+    cannot be the carry of a loop whose steps make it vary. This function selects between the array
+    and itself by a condition on the key, which marks it as varying; the compiler removes the
+    selection.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
 
 
 def _strong(leaf: Any) -> Array:
-    """Drop a weak type, which would make JAX compile a scan or a jit a second time."""
+    """Return an array with a strong dtype; a weak one makes JAX compile a scan or jit twice."""
     array = jnp.asarray(leaf)
     return jax.lax.convert_element_type(array, array.dtype)

@@ -1,4 +1,7 @@
-"""Checks made while tracing. Messages give the bad value, the allowed ones and the fix."""
+"""Checks of arguments, most of which run while JAX traces a function.
+
+Their error messages give the bad value, the allowed values and the fix.
+"""
 
 import contextlib
 import contextvars
@@ -20,7 +23,10 @@ _drawn: contextvars.ContextVar[bool] = contextvars.ContextVar("level_is_drawn", 
 
 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
-    """Return the allowed names most similar to `given`, best first, ignoring case."""
+    """Return at most `count` of the allowed names that resemble `given`, the most similar first.
+
+    Upper and lower case count as equal. Names that begin with `given` come after the similar ones.
+    """
     folded: dict[str, str] = {}
     for name in allowed:
         folded.setdefault(name.lower(), name)
@@ -30,13 +36,16 @@ def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x' or 'y'?`, or "" if no name is similar."""
+    """Return the end of an error message that suggests similar names: `; did you mean 'x' or 'y'?`.
+
+    Returns "" if no allowed name is similar.
+    """
     names = closest(given, allowed)
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 seed`, `2 seeds`."""
+    """Format a number and its noun, in the plural unless the number is 1: `1 seed`, `2 seeds`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
@@ -50,7 +59,10 @@ def one_of(owner: str, name: str, given: object, allowed: Iterable[object]) -> N
 
 
 def integer_field(owner: str, name: str, given: object, low: int, high: int | None = None) -> None:
-    """Raise unless a constructor field is a plain integer in `low .. high`."""
+    """Check that a constructor field is a Python int from `low` to `high` (None: no upper bound).
+
+    Raises `TypeError` for another type (bool included), `ValueError` for an int out of range.
+    """
     if isinstance(given, bool) or not isinstance(given, int):
         kind = type(given).__name__
         raise TypeError(f"{owner}: {name} must be a Python int, got {kind} {given!r}")
@@ -61,9 +73,9 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
 
 
 def number(where: str, name: str, given: Any, low: float, high: float) -> None:
-    """Raise `ValueError` if a number, or an entry of an array, is out of range.
+    """Raise `ValueError` if a number, or any entry of an array, is outside `low .. high`.
 
-    Traced values are not checked.
+    NaN counts as outside. Traced values, which are unknown, and values that are not numbers pass.
     """
     if isinstance(given, Tracer) or not isinstance(
         given, (int, float, np.generic, np.ndarray, jax.Array)
@@ -80,7 +92,7 @@ def number(where: str, name: str, given: Any, low: float, high: float) -> None:
 
 
 def single_key(key: Any, where: str) -> Key:
-    """Return `key` as one typed PRNG key."""
+    """Return `key` as one typed PRNG key; raise `TypeError` if it is a batch or not a key."""
     key = any_key(key, where)
     if key.shape != ():
         raise TypeError(
@@ -90,7 +102,10 @@ def single_key(key: Any, where: str) -> Key:
 
 
 def any_key(key: Any, where: str) -> Keys:
-    """Return `key` as typed PRNG keys; it may be raw uint32 words of `jax.random.PRNGKey`."""
+    """Return `key` as typed PRNG keys, one or a batch; raise `TypeError` if it is not a key.
+
+    Raw keys are accepted: uint32 arrays as `jax.random.PRNGKey` returns.
+    """
     if isinstance(key, (jax.Array, np.ndarray)):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             return key  # type: ignore[return-value]
@@ -103,10 +118,10 @@ def any_key(key: Any, where: str) -> Keys:
 
 
 def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
-    """Return `given` with the structure, shapes and dtypes of `wanted`.
+    """Check that `given` has the structure and shapes of `wanted`, and cast it to the dtypes.
 
-    Numbers are cast to the dtype of `wanted`: an int to a float, a Python number to an array.
-    Raises `TypeError` that names the first leaf that does not fit.
+    Python numbers become arrays, and ints become floats where `wanted` has a float. Raises
+    `TypeError` that names the first leaf that does not fit.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:
@@ -118,7 +133,8 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        dtype = jax.dtypes.canonicalize_dtype(like.dtype)  # 32 or 64 bits for a Python int
+        # A Python int has 64 bits only if x64 is enabled.
+        dtype = jax.dtypes.canonicalize_dtype(like.dtype)
         array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
             raise TypeError(
@@ -143,7 +159,7 @@ def _number(leaf: Any, dtype: np.dtype, where: str) -> Array:
     if integers and array.dtype != dtype and not isinstance(leaf, Tracer):
         most, least = np.iinfo(dtype).max, np.iinfo(dtype).min
         if ((np.asarray(array) > most) | (np.asarray(array) < least)).any():
-            _refuse_number(leaf, dtype, where)  # a cast would change its value
+            _refuse_number(leaf, dtype, where)  # the cast to `dtype` would change the value
     return given.astype(dtype)
 
 
@@ -178,7 +194,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 def level_is_drawn() -> Iterator[None]:
     """Disable `level_like` in this context, because the environment itself drew the level.
 
-    Otherwise the first reset would trace the level generator again to learn the expected shapes.
+    Without this, the first reset would trace the level generator a second time, only to learn the
+    shapes of its levels.
     """
     before = _drawn.set(True)
     try:
@@ -188,10 +205,10 @@ def level_is_drawn() -> Iterator[None]:
 
 
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
-    """Raise `TypeError` unless a level has the shapes of the levels that the environment draws.
+    """Raise `TypeError` unless the arrays of `level` have the shapes that the environment draws.
 
-    `wanted` returns such a level or its shapes. Leaves are compared by name: a level made by hand
-    may lack parts that the environment can add.
+    `wanted` returns a level that the environment drew, or its shapes. Arrays are compared by name,
+    and missing ones are allowed, because an environment may complete a level that a user wrote.
     """
     if _drawn.get():
         return
@@ -211,14 +228,14 @@ def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
 
 
 def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Bool[Array, ""]]:
-    """Return the action clipped into `space`, and whether it lay outside."""
+    """Return the action clipped into `space`, and whether it lay outside the space."""
     return space.clip(_element(space, action, f"{where}: the action"))
 
 
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
-    """Return an action as arrays that fit the space's shapes and kinds of dtypes.
+    """Convert an action to arrays with the shapes and kinds of dtype (integer, float) of `space`.
 
-    Raises `TypeError`; for a Dict space the message names the part.
+    Raises `TypeError` if it does not fit. For a Dict space, the message names the entry.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):
@@ -245,9 +262,10 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
 
 
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
-    """Return the state after a step, strongly typed.
+    """Check that a step kept the structure, shapes and dtypes of the state.
 
-    Raises `TypeError` if an author's `step_state` changed its structure, shapes or dtypes.
+    Returns `after`, the state after the step, with strongly typed arrays. Raises `TypeError`, which
+    names the function `where`, if the author's `step_state` changed any of them.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(before)
     if jax.tree.structure(after) != structure:
@@ -266,7 +284,7 @@ def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
 
 
 def _describe(value: Any) -> str:
-    """Describe a value for a message: dtype and shape of an array, else type and short repr."""
+    """Describe a value for an error message: dtype and shape of an array, else type and repr."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return f"an array {value.dtype}{list(value.shape)}"
     text = " ".join(repr(value).split())

@@ -1,6 +1,6 @@
-"""Controls of a player, as data: the keys of each action, and actions by pointing at the board.
+"""The controls with which a person plays: keys for actions, and pointing at a board.
 
-Keys have pygame's names ("left", "space", "a"); a capital letter is the letter with Shift.
+Keys have the names of pygame ("left", "space", "a"); a capital letter means this letter with Shift.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,47 +10,54 @@ Place = tuple[int, int]  # row, column
 
 
 class ActionKeys(NamedTuple):
-    """One action: its name and its keys, the main key first.
+    """One action with its name and its keys, the main key first.
 
-    While a policy plays, arrows and Space step through time, so the keys should include a letter.
+    While a policy plays, the viewer uses the arrow keys and Space to step through time. An action
+    that has one of these keys should therefore also have a letter.
     """
 
     name: str
     keys: tuple[str, ...] = ()
-    does: str = ""  # description in the help, if the name is not enough
+    does: str = ""  # description of the action for the help; "" if the name is enough
 
 
 class Pointing(NamedTuple):
-    """Map from places on the board, chosen with the mouse or a cursor, to actions.
+    """Turns places on a board, chosen with the mouse or a cursor, into actions.
 
-    The board is divided evenly into places, such as the lamps of a board or the pegs of a tower.
+    The picture is divided evenly into rows and columns of places, such as lamps or the pegs of a
+    tower.
     """
 
-    rows: int  # rows and columns of places
+    rows: int  # number of rows of places
     columns: int
-    # Function that returns the action for (state, place), or None if there is none. With `pair` its
-    # arguments are (state, from, to), with `writes` (state, place, digit).
+    # Function that returns the action for (state, place), or None if there is none there. If `pair`
+    # is set, it is called with (state, first place, second place); if `writes` is set, with (state,
+    # place, digit).
     action: Callable[..., int | None]
-    does: str  # description in the help
-    pair: bool = False  # whether an action takes two places
-    writes: bool = False  # whether the digits 1 to 9 act at the cursor
+    does: str  # description of this kind of action, for the help
+    pair: bool = False  # whether an action is chosen by two places, such as from and to
+    writes: bool = False  # whether keys 1 to 9 act on the place at the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
-        """Return the place this many rows down and columns to the right; edges wrap around."""
+        """Return the place that lies `down` rows below and `right` columns to the right of `place`.
+
+        Movement beyond an edge continues at the opposite edge.
+        """
         return (place[0] + down) % self.rows, (place[1] + right) % self.columns
 
 
 class Controls(NamedTuple):
-    """Keys and pointing with which a person plays."""
+    """The keys and the pointing with which a person plays an environment."""
 
-    actions: tuple[ActionKeys, ...] = ()  # keys of each action; empty if keys cannot select actions
+    # Name and keys of each action, in order; empty if keys cannot select actions.
+    actions: tuple[ActionKeys, ...] = ()
     pointing: Pointing | None = None
-    # Element of the action space that each of `actions` selects; () if it is the action's index.
+    # Element of the action space for each entry of `actions`; () if it is the entry's index.
     values: tuple[Any, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the actions."""
+        """Names of the actions, in order."""
         return tuple(row.name for row in self.actions)
 
 
@@ -65,12 +72,19 @@ ARROWS = {"up": ("up", "w"), "right": ("right", "d"), "down": ("down", "s"), "le
 
 
 def keyed(*rows: tuple[str, ...]) -> tuple[ActionKeys, ...]:
-    """Return actions from rows (name, keys such as "a, left", optional description)."""
+    """Return actions from tuples (name, keys, optional description).
+
+    Keys are separated by commas, as in "a, left".
+    """
     return tuple(ActionKeys(name, tuple(keys.split(", ")), *does) for name, keys, *does in rows)
 
 
 def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
-    """Assign arrows and letters to `up`, `right`, `down` and `left`, and digits to other names."""
+    """Return actions with default keys: arrows and letters, or digits.
+
+    Actions called `up`, `right`, `down` and `left` get an arrow key and a letter. Any other of the
+    first ten actions gets its index as its key.
+    """
     digit = {i: (str(i),) for i in range(10)}
     return tuple(
         ActionKeys(name, ARROWS.get(name, digit.get(i, ()))) for i, name in enumerate(names)
@@ -78,17 +92,17 @@ def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
 
 
 def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
-    """Return controls of a game played by pointing: its actions have names but no keys."""
+    """Return controls for a game that is played by pointing; its actions have no keys."""
     return Controls(tuple(map(ActionKeys, names)), pointing)
 
 
 def cell_names(rows: int, columns: int) -> tuple[str, ...]:
-    """Return the names "row,column" of a board's cells, both counted from 0."""
+    """Return the names "row,column" of all cells of a board, row by row, counted from 0."""
     return tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
 
 
 def cells(rows: int, columns: int, does: str) -> Controls:
-    """Return controls for actions that are the cells of a board, row by row."""
+    """Return controls for an environment whose action i is the i-th cell of a board, row by row."""
 
     def action(state: Any, cell: Place) -> int:
         return cell[0] * columns + cell[1]
@@ -97,7 +111,7 @@ def cells(rows: int, columns: int, does: str) -> Controls:
 
 
 def sign(key: str) -> str:
-    """Return the label of a key; `Shift U` for a capital letter."""
+    """Return the label of a key, for the help; a capital letter such as U gives `Shift U`."""
     if len(key) == 1 and key.isupper():
         return f"Shift {key}"
     return SIGNS.get(key, key.capitalize())

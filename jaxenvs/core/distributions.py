@@ -1,9 +1,10 @@
-"""Action distributions, parametrised by the outputs of a policy network.
+"""Action distributions of policies, parametrised by the outputs of a policy network.
 
-Discrete: one logit per action. MultiDiscrete: the logits of each component, concatenated. Box: mean
-and raw standard deviation of a Gaussian, squashed by tanh and scaled to the bounds (Haarnoja et
-al., 2018). `log_prob` takes the sample that `draw` returns. For a Box this is the value before
-tanh: recovered from the action, it would lose precision near the bounds.
+For a Discrete space the outputs are one logit per action; for a MultiDiscrete space the logits of
+all components, concatenated. For a Box they are the mean and raw standard deviation of a Gaussian
+per component, whose samples are squashed by tanh and scaled to the bounds (Haarnoja et al., 2018).
+`log_prob` takes the sample that `draw` returns. For a Box, this is the value before tanh, because
+inverting tanh would lose precision for actions near the bounds.
 """
 
 import dataclasses
@@ -18,19 +19,19 @@ from jaxtyping import Array, Float, Float32
 from .random import Key
 from .spaces import Box, Discrete, MultiDiscrete, Space
 
-LEAST_DEVIATION = 1e-3  # lower bound on the standard deviation of a Gaussian, before tanh
-NODES = 16  # quadrature nodes for the entropy
+LEAST_DEVIATION = 1e-3  # lower bound of the Gaussians' standard deviation (before tanh)
+NODES = 16  # number of Gauss-Hermite quadrature nodes that approximate the entropy
 
 
 @dataclasses.dataclass(frozen=True)
 class Categorical:
-    """Categorical distribution over `space.n` actions, from logits."""
+    """Categorical distribution over the `space.n` actions, given by logits."""
 
     space: Discrete
 
     @property
     def outputs(self) -> int:
-        """Number of network outputs for one observation."""
+        """Number of network outputs per observation: one logit per action."""
         return self.space.n
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
@@ -38,82 +39,83 @@ class Categorical:
         return jax.random.categorical(key, outputs).astype(jnp.int32)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Return the most likely actions."""
+        """Return the most likely action for each observation."""
         return outputs.argmax(axis=-1).astype(jnp.int32)
 
     def action(self, drawn: Array) -> Array:
-        """Turn samples into elements of the space."""
+        """Return the samples unchanged: they are already elements of the space."""
         return drawn
 
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-probability of each action."""
+        """Return the log-probability of each sampled action."""
         actions = jnp.arange(outputs.shape[-1], dtype=drawn.dtype)
-        # A one-hot sum instead of a gather, whose gradient would be a scatter in a separate kernel.
+        # A masked sum over the actions replaces a gather, because the gradient of a gather is a
+        # scatter, for which XLA launches a separate kernel.
         known = jnp.where(drawn[..., None] == actions, jax.nn.log_softmax(outputs), 0.0)
         return known.sum(axis=-1)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """Return the entropy in nats."""
+        """Return the entropy of the distribution for each observation, in nats."""
         log_probs = jax.nn.log_softmax(outputs)
         return -(jnp.exp(log_probs) * log_probs).sum(axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
 class MultiCategorical:
-    """Vector of independent categorical choices; their logits are concatenated."""
+    """Distribution of a vector of independent categorical components."""
 
     space: MultiDiscrete
 
     @property
     def outputs(self) -> int:
-        """Number of network outputs for one observation."""
+        """Number of network outputs per observation: the logits of all components."""
         return int(self.space.nvec.sum())
 
     def parts(self, outputs: Array) -> list[tuple[Categorical, Array]]:
-        """Return the distribution of each choice with its logits."""
+        """Return (distribution, logits) for each component, by splitting the network outputs."""
         counts = self.space.nvec.ravel()
         logits = jnp.split(outputs, np.cumsum(counts)[:-1], axis=-1)
         choices = [Categorical(Discrete(int(count))) for count in counts]
         return list(zip(choices, logits, strict=True))
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Sample every choice, int32 (*batch, choices)."""
+        """Sample every component independently: int32 (*batch, components)."""
         parts = self.parts(outputs)
         keys = jax.random.split(key, len(parts))
         drawn = [one.draw(k, logits) for k, (one, logits) in zip(keys, parts, strict=True)]
         return jnp.stack(drawn, axis=-1)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Return the most likely choices."""
+        """Return the most likely value of each component, int32 (*batch, components)."""
         return jnp.stack([one.best(logits) for one, logits in self.parts(outputs)], axis=-1)
 
     def action(self, drawn: Array) -> Array:
-        """Turn samples into elements of the space."""
+        """Reshape samples to the shape of the space."""
         return drawn.reshape(*drawn.shape[:-1], *self.space.shape)
 
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the joint log-probability of the choices."""
+        """Return the joint log-probability of the components of each sample."""
         parts = enumerate(self.parts(outputs))
         return sum_of(one.log_prob(logits, drawn[..., i]) for i, (one, logits) in parts)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """Return the entropy in nats."""
+        """Return the joint entropy in nats: the sum over the independent components."""
         return sum_of(one.entropy(logits) for one, logits in self.parts(outputs))
 
 
 @dataclasses.dataclass(frozen=True)
 class TanhGaussian:
-    """Independent Gaussians squashed by tanh and scaled to the bounds of a Box."""
+    """One Gaussian per action component, squashed by tanh and scaled to the bounds of a Box."""
 
     space: Box
 
     @property
     def outputs(self) -> int:
-        """Number of network outputs for one observation: means, then raw standard deviations."""
+        """Number of network outputs per observation: all means, then all raw deviations."""
         return 2 * self.numbers
 
     @property
@@ -127,28 +129,28 @@ class TanhGaussian:
         return (self.space.high.ravel() - self.space.low.ravel()) / self.space.dtype.type(2)
 
     def moments(self, outputs: Float[Array, "*batch outputs"]) -> tuple[Array, Array]:
-        """Return mean and standard deviation of each Gaussian, (*batch, numbers)."""
+        """Return mean and standard deviation of each Gaussian, both (*batch, numbers)."""
         mean, raw = jnp.split(outputs, 2, axis=-1)
         return mean, jax.nn.softplus(raw) + LEAST_DEVIATION
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Sample values before tanh, float32 (*batch, numbers)."""
+        """Sample from the Gaussians, before tanh: float32 (*batch, numbers)."""
         shape = (*outputs.shape[:-1], self.numbers)
         return self.spread_out(jax.random.normal(key, shape, outputs.dtype), outputs)
 
     def spread_out(
         self, noise: Float[Array, "*batch numbers"], outputs: Float[Array, "*batch outputs"]
     ) -> Array:
-        """Return the sample before tanh for the given standard normal noise."""
+        """Turn standard normal noise into a sample before tanh: mean + deviation * noise."""
         mean, deviation = self.moments(outputs)
         return mean + deviation * noise
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
-        """Return the means, before tanh."""
+        """Return the mean of each Gaussian, before tanh."""
         return self.moments(outputs)[0]
 
     def action(self, drawn: Array) -> Array:
-        """Turn samples into elements of the space."""
+        """Apply tanh to samples and scale them to the bounds and the shape of the space."""
         low, high = self.space.low.ravel(), self.space.high.ravel()
         stretched = low + self.half * (jnp.tanh(drawn) + 1)
         return jnp.clip(stretched, low, high).reshape(*drawn.shape[:-1], *self.space.shape)
@@ -156,16 +158,20 @@ class TanhGaussian:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-density of each action, by the change of variables."""
+        """Return the log-density of the action that each sample becomes.
+
+        This is the Gaussian's log-density minus the log of the derivative of `action` (change of
+        variables).
+        """
         mean, deviation = self.moments(outputs)
         normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)
         return (normal - 0.5 * math.log(2 * math.pi) - self.log_slope(drawn)).sum(axis=-1)
 
     def entropy(self, outputs: Float[Array, "*batch outputs"]) -> Float32[Array, "*batch"]:
-        """Return the differential entropy in nats.
+        """Return the differential entropy of the action, in nats.
 
-        It is the Gaussian's entropy plus the expected log-derivative of `action`, which
-        Gauss-Hermite quadrature approximates.
+        It is the entropy of the Gaussians plus the expected log of the derivative of `action`. The
+        expectation is approximated by Gauss-Hermite quadrature.
         """
         mean, deviation = self.moments(outputs)
         points, weights = np.polynomial.hermite_e.hermegauss(NODES)
@@ -176,7 +182,10 @@ class TanhGaussian:
         return (normal + stretched).sum(axis=-1)
 
     def log_slope(self, drawn: Array) -> Array:
-        """Return the log of the derivative of `action`, per component, without overflow."""
+        """Return the log of the derivative of `action` for each component of a sample.
+
+        The formula avoids the underflow of 1 - tanh(x)**2 for large x.
+        """
         tanh = 2.0 * (math.log(2.0) - drawn - jax.nn.softplus(-2.0 * drawn))
         return tanh + np.log(self.half)
 
@@ -185,10 +194,10 @@ Distribution = Categorical | MultiCategorical | TanhGaussian
 
 
 def of(space: Space) -> Distribution:
-    """Return the distribution of a policy over an action space.
+    """Return the distribution with which a policy samples from an action space.
 
-    Raises `ValueError` for an unsupported space: a Dict, a Box of integers, or a Box without finite
-    bounds.
+    Raises `ValueError` for an unsupported space: a Dict, a Box of integers, a Box without finite
+    bounds, or a Box in which a component has equal bounds.
     """
     if isinstance(space, Discrete):
         return Categorical(space)
@@ -213,7 +222,7 @@ def of(space: Space) -> Distribution:
 
 
 def sum_of(terms: Any) -> Array:
-    """Return the sum of arrays of equal shape."""
+    """Return the elementwise sum of arrays of equal shape."""
     first, *rest = terms
     for term in rest:
         first = first + term

@@ -1,4 +1,8 @@
-"""Pictures of states, for players, adapters, notebooks and pages."""
+"""Pictures of environment states, for players, adapters, notebooks and web pages.
+
+An environment is drawn from its `picture`, else from its tiles and sprites, else from an
+observation that is a matrix or an image.
+"""
 
 import functools
 from collections.abc import Callable
@@ -18,35 +22,35 @@ UNDRAWN = "has no tiles to draw, and its observation is neither a matrix nor an 
 
 
 def unwrapped(env: Env) -> Env:
-    """Return the environment without its wrappers."""
+    """Return the environment without any wrapper."""
     return env.unwrapped if isinstance(env, Wrapper) else env
 
 
 def is_drawn(env: Env) -> bool:
-    """Tell whether the environment can be drawn, by its tiles or by its observation."""
+    """Return whether a picture can be made, from tiles or from the observation."""
     return has_tiles(env) or observed.canvas(unwrapped(env).observation_space) is not None
 
 
 def has_tiles(env: Env) -> bool:
-    """Tell whether the environment has both tiles and an atlas of sprites."""
+    """Return whether the environment defines both `tiles` and `atlas`."""
     kind = type(unwrapped(env))
     return kind.tiles is not Env.tiles and kind.atlas is not Env.atlas
 
 
 def has_picture(env: Env) -> bool:
-    """Tell whether the picture of the environment shows more than its tiles, or it has no tiles."""
+    """Return whether the environment is drawn from more than tiles: a picture or an observation."""
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
 
 @functools.lru_cache(maxsize=64)
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
-    """Return the compiled function from (state, params) to uint8 pixels (height, width, 3).
+    """Return a compiled function of (state, params) that draws uint8 pixels (height, width, 3).
 
-    It draws the environment's `picture` if it has one, else its tiles, else its observation. With
-    `batched`, states have a leading axis and params may have one. None stands for the default
-    params.
+    It draws the environment's `picture` if there is one, else its tiles, else its observation.
+    Params of None are the default params. With `batched`, states have a leading axis, params may
+    have one, and so has the result.
     """
-    # The atlas is an argument, because XLA would compile a constant into the program.
+    # The atlas is an argument, because XLA would copy a constant into the compiled program.
     sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
 
     def draw(sheet: Array | None, state: Any, params: Any) -> Array:
@@ -63,7 +67,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
 
 
 def _observation(env: Env, state: Any, params: Any, tile_size: int) -> Array:
-    """Draw the observation of the environment without its wrappers."""
+    """Draw the observation of the unwrapped environment, for an environment without tiles."""
     while isinstance(env, Wrapper):
         env, state, params = env.env, env.inner(state), env.inner_params(params)
     return _canvas(env).paint(env.observe(state, params), tile_size)
@@ -78,7 +82,7 @@ def _canvas(env: Env) -> observed.Canvas:
 
 @functools.lru_cache(maxsize=64)
 def board_shape(env: Env) -> tuple[int, int]:
-    """Return rows and columns of the picture, in tiles."""
+    """Return the number of rows and columns of the picture, in tiles."""
     if not has_tiles(env):
         return _canvas(env).shape
     shape = jax.eval_shape(env.tiles, env.state_shape).shape
@@ -86,9 +90,10 @@ def board_shape(env: Env) -> tuple[int, int]:
 
 
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
-    """Return the largest tile size, a multiple of 4 (crisp edges), at which the board fits.
+    """Return the largest tile size at which `shape` (rows, columns) fits width and height.
 
-    At least 4, even if the board does not fit then. `width`, `height` and sizes are in pixels.
+    The size is a multiple of 4, so that edges are crisp, and at least 4 even if the picture does
+    not fit then. Sizes are in pixels.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

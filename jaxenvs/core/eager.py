@@ -1,8 +1,9 @@
-"""Eager calls: outside a trace, a method runs as one compiled program, which later calls reuse.
+"""`compiled`, a decorator: eager calls of the decorated method run as one compiled program.
 
-Without this, each call would run one operation at a time and recompile its loops: a second or two
-for a reset that draws its level in loops. Inside a trace, and under `jax.disable_jit`, nothing
-changes.
+A decorated method that is called outside any JAX trace is compiled as one program, which later
+calls reuse. Otherwise JAX would run one operation at a time and recompile loops at each call; a
+reset that draws its level in loops would take a second or two. Inside a trace, and under
+`jax.disable_jit`, the decorator changes nothing.
 """
 
 import contextlib
@@ -21,18 +22,20 @@ from jaxtyping import PyTree
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Number of compiled methods kept, one per environment and method; the least recently used is
-# dropped.
+# Maximum number of compiled programs kept in memory. There is one per environment and method, and
+# the least recently used one is dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
 
 def compiled(method: Method) -> Method:
-    """Make a method of a frozen, hashable object run as a compiled program when called eagerly.
+    """Decorate a method so that eager calls run as one compiled program.
 
-    The object is static and every argument is a pytree of arrays or numbers. The program is shared
-    by equal objects with fields of the same types, and recompiled only for new shapes, dtypes or
-    structures. If the object has `check_values`, it checks params first, as a trace has no values.
+    The method's object must be frozen and hashable; it is static, and all other arguments are
+    pytrees of arrays or numbers. Equal objects whose fields have the same types use the same
+    program, which is recompiled only for new shapes, dtypes or structures. If the object has
+    `check_values`, it checks the argument `params` before the call, because a trace cannot see
+    values.
     """
     signature = inspect.signature(method)
 
@@ -54,8 +57,9 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # The caller made a mistake, or the code cannot be compiled. The plain call raises an error
-        # about the values as given, and its traceback shows no compilation.
+        # The caller made a mistake, or the method cannot be compiled. The method is called again
+        # without compilation, so that the error shows the given values and its traceback shows no
+        # compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 
@@ -64,16 +68,17 @@ def compiled(method: Method) -> Method:
 
 
 def shared(method: Method) -> Method:
-    """Return the jitted program of a bound method that `compiled` decorates.
+    """Return the jitted function that eager calls of a bound method run.
 
-    JAX traces the program once; every trace that calls it reuses that.
+    `compiled` must decorate the method. JAX traces the function once, and all traces that call it
+    reuse the result.
     """
     program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
     return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]
 
 
 def compile_overrides(cls: type) -> None:
-    """Apply `compiled` to each method of a class that overrides a compiled one."""
+    """Apply `compiled` to the methods of a class that override a compiled method."""
     for name, method in list(vars(cls).items()):
         inherited = getattr(super(cls, cls), name, None)
         if inspect.isfunction(method) and hasattr(inherited, "compiled_for"):
@@ -82,7 +87,7 @@ def compile_overrides(cls: type) -> None:
 
 @contextlib.contextmanager
 def op_by_op() -> Iterator[None]:
-    """Run eager calls in this context one operation at a time, as JAX itself would."""
+    """Run eager calls in this context one operation at a time, as JAX does by default."""
     before = _off.set(True)
     try:
         yield
@@ -92,9 +97,10 @@ def op_by_op() -> Iterator[None]:
 
 @functools.lru_cache(maxsize=MOST_PROGRAMS)
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
-    """Return the jitted function of (args, kwargs) that eager calls of a method run.
+    """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    kinds: types of the owner's fields. They distinguish owners that compare equal (1 and 1.0).
+    `owner` is the method's object. `kinds` are the types of its fields: they distinguish objects
+    that compare equal but differ in type, such as 1 and 1.0.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -105,9 +111,9 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 
 
 def _kinds(value: Any) -> Hashable:
-    """Return the types of a value and its parts, and the signs of floats.
+    """Return the type of a value, the types of its parts, and the signs of floats.
 
-    They tell apart values that compare equal: 1, 1.0 and True; 0.0 and -0.0.
+    They distinguish values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -118,9 +124,10 @@ def _kinds(value: Any) -> Hashable:
 
 
 def _is_eager() -> bool:
-    """Return whether this is outside any trace of JAX, so that a call may be wrapped in `jit`.
+    """Return whether this call happens outside any JAX trace and may be compiled.
 
-    False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
+    False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and other transformations, under
+    `jax.disable_jit` and within `op_by_op`.
     """
     if _off.get() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]  # an option of JAX
         return False
@@ -130,10 +137,10 @@ def _is_eager() -> bool:
 
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
-    """Return a function that gives the current trace's token, and the token outside any trace."""
+    """Return a function that returns the current trace's token, and the token outside any trace."""
     try:  # imported here, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # before jax 0.10
+    except ImportError:  # where the function was before jax 0.10
         from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]
     current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
     with jax.core.eval_context():
@@ -141,9 +148,10 @@ def _trace_state() -> tuple[Callable[[], Any], Any]:
 
 
 def _arrays(tree: PyTree) -> PyTree:
-    """Return strongly typed arrays: `2`, `np.int32(2)` and `jnp.asarray(2)` share one program.
+    """Convert the leaves of a pytree to strongly typed arrays.
 
-    Raises `TypeError` for a leaf that is not a number, or an integer that does not fit JAX's dtype.
+    `2`, `np.int32(2)` and `jnp.asarray(2)` then use the same compiled program. Raises `TypeError`
+    for a leaf that is not a number, or an integer that does not fit JAX's dtype.
     """
     return jax.tree.map(_array, tree)
 

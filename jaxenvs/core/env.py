@@ -1,6 +1,7 @@
-"""The base class `Env`: pure `reset` and `step` over fixed-shape pytrees.
+"""The base class of all environments, `Env`, and the classes `State` and `Params` to subclass.
 
-Callers apply `jit`, `vmap` and `scan` to them.
+An environment consists of pure functions (`reset`, `step` and others) over pytrees of arrays of
+fixed shapes, to which callers apply `jit`, `vmap` and `scan`.
 """
 
 import dataclasses
@@ -30,20 +31,24 @@ __all__ = ["Ending", "Env", "Params", "Reset", "State", "Step", "Transition"]
 
 @struct
 class Params(Struct):
-    """Parameters that may differ between the environments of a batch. Subclass to add more."""
+    """Parameters that may change without recompilation and may differ within a batch.
 
-    # Time limit, steps; the step that reaches it truncates the episode. Any number, cast to int32.
+    Subclass it to add more.
+    """
+
+    # Time limit, steps; the step that reaches it truncates the episode. Any kind of number is
+    # allowed and cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
 
 @struct
 class State(Struct):
-    """State of an episode: plain arrays, no PRNG keys. Subclass to add fields.
+    """State of an episode: arrays only, without PRNG keys. Subclass it to add fields.
 
-    Any other state class needs `time` and `ticked` as here, and must be a `struct`.
+    A state class that is not a subclass must be a `struct` and have `time` and `ticked`, as here.
     """
 
-    time: Int32[Array, ""]  # steps since reset, counted by `Env.step`
+    time: Int32[Array, ""]  # number of steps since reset, counted by `Env.step`
 
     def ticked(self) -> Any:
         """Return the state with `time` increased by one step."""
@@ -53,18 +58,19 @@ class State(Struct):
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
-    """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
+    """One environment: frozen, hashable settings, and pure functions of arrays as methods.
 
-    An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
-    writes the abstract members, which `make` requires. `step` counts `time`, applies the time
-    limit, casts dtypes and makes checks. Members for players, learners, batches and upstream
-    packages have defaults, in `jaxenvs.core.parts`.
+    An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen
+    dataclass) and writes the abstract members; `make` fails if one is missing. `step` counts
+    `time`, applies the time limit, casts dtypes and checks its arguments. Members for players,
+    learners, batches and comparison with other packages have defaults, see `jaxenvs.core.parts`.
     """
 
-    level_budget: ClassVar[int] = 1  # maximum number of levels drawn for a reset
-    # Action that replaces an illegal one; None: an illegal action only increases `time`.
+    # Maximum number of candidate levels that a reset draws; more than 1 if `accepts` may reject one
+    level_budget: ClassVar[int] = 1
+    # Action taken in place of an illegal one; None: an illegal action changes only `time`.
     idle_action: ClassVar[int | None] = None
-    # Params that differ from the class's defaults, see `with_params`.
+    # Params whose values were given to `make` or `with_params`, as sorted pairs (name, value).
     given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     def __init_subclass__(cls, kw_only: bool = True, **kwargs: Any) -> None:
@@ -76,34 +82,38 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     def __post_init__(self) -> None:
         """Check the fields; an author's override calls `super().__post_init__()`."""
 
-    # The author writes:
+    # Members that every author writes:
 
     @property
     @abstractmethod
     def default_params(self) -> Params:
-        """Default parameters; those of `package` if the environment reproduces one."""
+        """Default parameters.
+
+        If the environment reproduces one of another package (`package`), they are that package's
+        defaults.
+        """
         raise NotImplementedError
 
     @property
     @abstractmethod
     def action_space(self) -> Space:
-        """The space of one action."""
+        """The space of one action, for one environment."""
         raise NotImplementedError
 
     @property
     @abstractmethod
     def observation_space(self) -> Space:
-        """The space of one observation."""
+        """The space of one observation, for one environment."""
         raise NotImplementedError
 
     @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
-        """Return the first state of an episode in `level`."""
+        """Return the first state of an episode in `level`, which `draw_level` returned."""
         raise NotImplementedError
 
     @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
-        """Apply a valid action; `state.time` already counts this step."""
+        """Apply an action, already clipped into the space; `state.time` includes this step."""
         raise NotImplementedError
 
     @eager.compiled
@@ -112,22 +122,26 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         """Return the agent's observation of `state`."""
         raise NotImplementedError
 
-    # The author may write:
+    # Members that an author may override:
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
-        """Draw a level: everything that differs between episodes. By default levels are empty.
+        """Draw a level: a pytree of everything that is random at the start of an episode.
 
-        A generator that rejects levels sets `level_budget` and overrides `accepts`.
+        By default a level is empty. A generator that may produce unsuitable levels sets
+        `level_budget` and overrides `accepts`.
         """
         return ()
 
     def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
-        """Tell whether a drawn level may be played; if not, another one is drawn."""
+        """Return whether a drawn level may be played; if not, a reset draws another one."""
         return jnp.ones((), jnp.bool_)
 
     @eager.compiled
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal; an illegal one does nothing, or what `idle_action` does."""
+        """Return the mask of legal actions; true: legal.
+
+        An illegal action does nothing, or is replaced by `idle_action` if there is one.
+        """
         if not isinstance(self.action_space, Discrete):
             raise TypeError(f"{self.name}: only a Discrete action space has a mask")
         return jnp.ones((self.action_space.n,), jnp.bool_)
@@ -140,25 +154,26 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         return params.max_steps_in_episode
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the smallest `time_limit` of any episode; learners size their buffers by it.
+        """Return the smallest `time_limit` that an episode with `params` can have.
 
-        `params` must not be traced. Returns 1 if a subclass overrides `time_limit` but not this.
+        Learners size their buffers by it. `params` must not be traced. If a subclass overrides
+        `time_limit` but not this method, the result is 1.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1
         return int(np.min(params.max_steps_in_episode))
 
-    # The caller uses:
+    # Members that callers use:
 
     @eager.compiled
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
-        """Draw a level as `reset` does: a pytree of arrays, ready for `reset_to`."""
+        """Draw a level as `reset` does; pass it to `reset_to` to start episodes in it."""
         key = checks.single_key(key, "sample_level")
         return levels.first_accepted(self, key, self.checked_params(params, "sample_level"))
 
     @eager.compiled
     def reset(self, key: Key, params: Any = None) -> Reset:
-        """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
+        """Start an episode in a newly drawn level: `sample_level`, then `reset_to`."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
         level = self.sample_level(key_level, params)
@@ -167,9 +182,10 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     @eager.compiled
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start an episode in the given level (from `sample_level`, a file or a curriculum).
+        """Start an episode in the given level: one from `sample_level`, a file or a curriculum.
 
-        Raises `TypeError` for a level of other shapes than `sample_level` draws.
+        Raises `TypeError` if the shapes of the level differ from the shapes that `sample_level`
+        draws.
         """
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
@@ -179,10 +195,10 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action; never resets.
+        """Advance the episode by one action; never begins a new episode.
 
-        An action out of range is clipped into `action_space` and sets `info["invalid_action"]`.
-        A wrong key, state or action shape raises `TypeError` while tracing.
+        An action outside `action_space` is clipped into it and sets `info["invalid_action"]`. A
+        key, state or action of the wrong shape or dtype raises `TypeError` while tracing.
         """
         key = checks.single_key(key, "step")
         params = self.checked_params(params, "step")

@@ -1,4 +1,4 @@
-"""Optional dependencies: missing packages and installed versions."""
+"""Optional dependencies: errors for missing packages, and versions of installed ones."""
 
 import importlib.metadata
 import importlib.util
@@ -8,10 +8,10 @@ from .typed import installation
 
 
 class MissingExtraError(ImportError):
-    """Packages of an extra are missing; the message gives the command that installs them."""
+    """Raised if packages of an optional extra are missing; tells how to install them."""
 
     def __init__(self, packages: Iterable[str], extra: str) -> None:
-        """Take the missing packages and the extra that installs them."""
+        """Write the message from the missing packages and the name of the extra."""
         super().__init__(
             f"this needs {', '.join(packages)}, not installed here: run {installation(extra)}"
         )
@@ -25,7 +25,10 @@ def require(packages: Iterable[str], extra: str) -> None:
 
 
 def version(package: str) -> str:
-    """Return the version of a package; "" if it is not installed (it may still be on the path)."""
+    """Return the version of an installed package, or "" if it is not installed.
+
+    A package that is importable from a folder, without being installed, also has no version.
+    """
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Facts of a state for panels and text, and the input features of networks."""
+"""Facts about a state, for panels and text, and the input features of networks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -9,69 +9,72 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # size above which only an observation's shape is described
+MOST_NUMBERS = 400  # number of entries above which a text gives only the observation's shape
 RGB = tuple[int, int, int]
-# How a panel draws a fact; text shows its label and value.
+# How a panel shows a fact. Text always consists of the label and the value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
 class Fact(NamedTuple):
     """One fact about a state: something that the agent has or knows.
 
-    A `sentence` needs no label; a `bar` is filled to `amount` of `most`; a `count` is an icon with
-    a number; a `clock` is a dial, `amount` the fraction of the day that has passed since noon; an
-    `icon` is a picture of the thing that the value names.
+    `kind` sets how a panel shows it. A `sentence` needs no label. A `bar` is filled to `amount` of
+    `most`. A `count` is an icon with the number `amount`. A `clock` is a dial, where `amount` is
+    the fraction of the day that has passed since noon. An `icon` is a picture of the thing that
+    `value` names.
     """
 
     label: str
-    value: str  # value in words
+    value: str  # text of the value, in words
     kind: Kind = "text"
     amount: float = 0
     most: int = 0
-    icon: str = ""  # name that `Env.icon` takes; "" for none
+    icon: str = ""  # name of the icon, for `Env.icon`; "" if there is none
     colour: RGB | None = None  # colour of a bar
 
 
 class Effects(NamedTuple):
-    """Side effects of an action, for players to highlight."""
+    """Side effects of an action, which players highlight."""
 
-    facts: tuple[int, ...] = ()  # indices into the facts of the state after the action
-    cells: tuple[tuple[int, int], ...] = ()  # (row, column) in `Env.tiles`
+    # Indices of the facts to highlight, in `Env.facts` of the state after the action.
+    facts: tuple[int, ...] = ()
+    cells: tuple[tuple[int, int], ...] = ()  # cells to highlight: (row, column) in `Env.tiles`
 
 
 class Features(NamedTuple):
-    """Network inputs computed from an observation."""
+    """Network inputs: their space, and the function that computes them."""
 
     space: Space
-    of: Callable[[Any], PyTree[Array]]  # traceable function: one observation to its features
+    # Traceable function from one observation to its network inputs.
+    of: Callable[[Any], PyTree[Array]]
 
 
 def identity(obs: PyTree[Array]) -> PyTree[Array]:
-    """Return the observation itself."""
+    """Return the observation unchanged: the default network inputs."""
     return obs
 
 
 def bar(label: str, amount: int, most: int, icon: str = "", colour: RGB | None = None) -> Fact:
-    """Return a bar, such as health."""
+    """Return a fact that a panel shows as a bar, such as health: `amount` of `most`."""
     return Fact(label, f"{amount} of {most}", "bar", amount, most, icon, colour)
 
 
 def count(label: str, amount: int, icon: str = "") -> Fact:
-    """Return a count, such as an item of an inventory."""
+    """Return a fact that a panel shows as a number, such as an item of an inventory."""
     return Fact(label, f"{amount}", "count", amount, icon=icon)
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Join words as in `a`, `a and b`, `a, b and c`."""
+    """Join words to an English list: `a`, `a and b`, `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def sentences(facts: Iterable[Fact]) -> list[str]:
-    """Return facts as sentences.
+    """Return facts as a list of sentences.
 
-    Facts of kind `sentence` come first, then one sentence for all bars, one for all counts, and
-    one for each other fact.
+    First come the facts of kind `sentence`, then one sentence for all bars, one for all counts, and
+    one for each remaining fact.
     """
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
@@ -98,9 +101,9 @@ def a(noun: str) -> str:
 
 
 def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -> str:
-    """Describe a relative position: `2 steps ahead and 1 to the left`.
+    """Describe a position relative to the agent in words: `2 steps ahead and 1 to the left`.
 
-    Negative numbers are behind or to the left.
+    Negative numbers mean behind (`ahead`) or left (`right`).
     """
     parts = []
     if ahead:
@@ -112,14 +115,17 @@ def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -
 
 
 def drawn(rows: Iterable[Iterable[str]]) -> str:
-    """Draw a map: cells separated by spaces, all as wide as the widest."""
+    """Draw a map as text, row by row, with cells of equal width separated by spaces."""
     cells = [list(row) for row in rows]
     width = max(len(cell) for row in cells for cell in row)
     return "\n".join(" ".join(f"{cell:<{width}}" for cell in row).rstrip() for row in cells)
 
 
 def observed(obs: PyTree[Array], name: str = "Observation") -> list[str]:
-    """Return an observation as text: its numbers row by row, or only its shape if it is large."""
+    """Return an observation as lines of text.
+
+    An array with more than `MOST_NUMBERS` entries is replaced by its dtype and shape.
+    """
     if isinstance(obs, Mapping):
         return [line for part, value in obs.items() for line in observed(value, _begun(part))]
     array = np.asarray(obs)

@@ -1,4 +1,7 @@
-"""Atomic file replacement, and the cache folder."""
+"""Safe reading and writing of files, and the location of the cache folder.
+
+`replacing` writes to a temporary file and renames it, so readers never see a half-written file.
+"""
 
 import contextlib
 import os
@@ -6,16 +9,21 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-CACHE = "JAXENVS_CACHE"  # environment variable
+CACHE = "JAXENVS_CACHE"  # environment variable that names the cache folder, or turns caching off
 OFF = ("off", "0", "no", "false")
 
 
 def cache_folder(variables: Mapping[str, str]) -> Path | None:
-    """Return the cache folder that the environment variables name; None if caching is off."""
+    """Return the cache folder, from the given environment variables.
+
+    `JAXENVS_CACHE` names it; the default is `jaxenvs` in `XDG_CACHE_HOME` or `~/.cache`. None if
+    caching is off, or if there is no home folder.
+    """
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
         return None
-    with contextlib.suppress(RuntimeError, OSError):  # no home folder, or no working folder
+    # Raised if there is no home folder or no current folder.
+    with contextlib.suppress(RuntimeError, OSError):
         if given:
             return Path(given).expanduser().absolute()
         base = Path(variables.get("XDG_CACHE_HOME", ""))
@@ -24,7 +32,10 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether only this user can write to the folder; create it if it is missing."""
+    """Return whether only the current user can write to the folder.
+
+    Creates the folder if it is missing. On Windows, write access is not checked.
+    """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
@@ -36,9 +47,10 @@ def is_private(path: Path) -> bool:
 
 
 def target(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file to write, links followed.
+    """Return the path of a file that is to be written, with symbolic links followed.
 
-    Raises `FileExistsError` for a device, pipe, socket or folder, which writing would replace.
+    Raises `FileExistsError` if the path is a device, pipe, socket or folder: replacing it would
+    destroy it.
     """
     found = Path(path)
     if found.is_symlink():
@@ -50,10 +62,11 @@ def target(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path to write to; it replaces `path` if nothing is raised.
+    """Yield a temporary path to write to; afterwards the written file replaces `path`.
 
-    If `path` is a link, the file it points to is replaced. Raises `OSError` as `target` does; the
-    error names `path`, not the temporary file.
+    If the `with` block raises, the temporary file is deleted and `path` stays unchanged. If `path`
+    is a symbolic link, the file that it points to is replaced. Raises `OSError` as `target` does;
+    an error of the temporary file names `path` instead.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -69,12 +82,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Return the temporary files in a folder, left by processes that died while writing."""
+    """Return the temporary files in a folder that processes left when they died while writing."""
     return sorted(folder.glob(".*.part"))
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """Read a text file or pipe (UTF-8); raise `ValueError` if it has more than `most` bytes."""
+    """Read a UTF-8 text file or pipe; line ends become newline characters.
+
+    Raises `ValueError` if it has more than `most` bytes. `errors` is an argument of `bytes.decode`.
+    """
     with Path(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:

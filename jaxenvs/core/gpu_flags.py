@@ -1,10 +1,10 @@
-"""Flags with which XLA runs environments faster on NVIDIA GPUs.
+"""XLA flags that make environments run faster on NVIDIA GPUs.
 
-XLA runs a program as CUDA graphs ("command buffers"). By default a graph contains no loop whose
-number of iterations depends on data: in each iteration the host waits for the GPU to learn whether
-to continue. A step with resets from `exact` or `stock` has such a loop. By default the kernels of a
-graph also run one after another, although few kernels of a step depend on each other, and `scan`
-fills its outputs with zeros first.
+XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time.
+A graph contains no loop whose number of iterations depends on data: the host waits for the GPU in
+each iteration, to learn whether to continue. A step whose resets come from `exact` or `stock` has
+such a loop. The kernels of a graph run one after another, although few kernels of a step depend on
+each other. And `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the
 flags and 32 us with them; a step of 1,048,576 environments of DoorKey-8x8 takes 840 us without and
@@ -21,12 +21,12 @@ from .extras import version
 
 
 class Flag(NamedTuple):
-    """A flag of XLA."""
+    """A flag of XLA, with its value and the first release that knows it."""
 
     name: str
     value: str
-    # Oldest jaxlib known to accept it. XLA ends a process that sets an unknown flag or value, so
-    # older releases must not see it.
+    # Oldest release of jaxlib that is known to accept the flag. XLA ends a process that sets a flag
+    # or value that it does not know, so older releases must not see it.
     since: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -43,9 +43,9 @@ FLAGS = (
 def enable() -> bool:
     """Add the flags to the environment variable `XLA_FLAGS`; return whether any was added.
 
-    Call it before JAX first computes anything or lists its devices: XLA reads the variable once.
-    A flag that the variable names already stays as it is. Nothing changes without JAX's CUDA
-    plugin, or if jaxlib is too old.
+    Call it before JAX first computes anything or lists its devices, because XLA reads the variable
+    only once. A flag that the user has already set in the variable keeps its value. Nothing changes
+    if JAX's CUDA plugin is missing or jaxlib is too old.
     """
     given = os.environ.get("XLA_FLAGS", "")
     new = [str(flag) for flag in known() if flag.name not in given]
@@ -56,7 +56,7 @@ def enable() -> bool:
 
 
 def known() -> list[Flag]:
-    """Return the flags that the installed XLA accepts."""
+    """Return the flags that the installed release of jaxlib accepts."""
     release = tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:3]))
     return [flag for flag in FLAGS if release >= flag.since]
 

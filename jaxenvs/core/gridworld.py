@@ -1,7 +1,8 @@
-"""Grid worlds in which one agent sees the cells ahead of it: shared code of `grid` and `xland`.
+"""`GridWorld`, the base class of the families `grid` and `xland`.
 
-A cell is one tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down,
-2 left, 3 up; `direction` is in the family's own encoding, which may differ.
+One agent moves on a grid and sees the cells ahead of it. A cell is one tile byte. `facing` is the
+agent's direction in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up. `direction` is the same in
+the family's own encoding, which may differ.
 """
 
 import functools
@@ -29,10 +30,10 @@ Start = TypeVar("Start", bound="AgentLevel")
 
 @struct
 class AgentLevel(Struct):
-    """Map and pose with which an episode begins."""
+    """A level: the map and the agent's pose at the start of an episode."""
 
-    grid: UInt8[Array, "height width"]  # tile bytes
-    pose: Int8[Array, "3"]  # row, column, direction of the agent
+    grid: UInt8[Array, "height width"]  # tile byte of each cell
+    pose: Int8[Array, "3"]  # row, column and direction of the agent
 
     @classmethod
     def of(
@@ -50,49 +51,56 @@ class AgentLevel(Struct):
 
 @struct
 class AgentState(State):
-    """Map and agent. The agent is packed into one int32, because XLA launches a kernel for each
-    small array that a step of a scan rewrites."""
+    """State of the map and the agent.
 
-    grid: UInt8[Array, "height width"]  # tile bytes, see the family's `tiles.py`
-    # Four bytes, the lowest first: row, column, direction (2 bits, then flags such as `REJECTED` of
-    # `grid`), carried tile (0 for none).
+    The agent is packed into one int32, because XLA launches a kernel for each small array that a
+    step of a scan rewrites.
+    """
+
+    # One tile byte per cell; `tiles.py` of the family explains them.
+    grid: UInt8[Array, "height width"]
+    # Four bytes, from the lowest: row; column; direction in the low 2 bits, and flags such as
+    # `REJECTED` of `grid` in the others; tile byte of the carried object (0: none).
     agent: Int32[Array, ""]
 
     @property
     def row(self) -> Int32[Array, "*batch"]:
-        """Row of the agent, from the top."""
+        """Row of the agent, counted from the top."""
         return self.agent & 0xFF
 
     @property
     def column(self) -> Int32[Array, "*batch"]:
-        """Column of the agent, from the left."""
+        """Column of the agent, counted from the left."""
         return (self.agent >> 8) & 0xFF
 
     @property
     def direction(self) -> Int32[Array, "*batch"]:
-        """Direction of the agent, in the family's encoding."""
+        """Direction of the agent in the family's own encoding, 0 to 3."""
         return (self.agent >> 16) & 3
 
     @property
     def facing(self) -> Int32[Array, "*batch"]:
-        """Direction of the agent: 0 right, 1 down, 2 left, 3 up."""
+        """Direction of the agent in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up."""
         return self.direction
 
     @property
     def carried(self) -> UInt8[Array, "*batch"]:
-        """Tile that the agent carries, 0 for none."""
+        """Tile byte of the object that the agent carries; 0 if it carries none."""
         return (self.agent >> 24).astype(jnp.uint8)
 
 
 def packed(
     row: ArrayLike, column: ArrayLike, direction: ArrayLike, carried: ArrayLike
 ) -> Int32[Array, "*batch"]:
-    """Pack the agent into one int32, the field `AgentState.agent`."""
+    """Pack the agent's pose and carried tile into one int32, for the field `AgentState.agent`."""
     return join((row, 8), (column, 8), (direction, 8), (carried, 8))
 
 
 def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (rows, columns) of one step in direction `facing`: 0 right, 1 down, 2 left, 3 up."""
+    """Return the change of (row, column) by one step in the direction `facing`.
+
+    Directions are 0 right, 1 down, 2 left, 3 up.
+    """
     facing = facing.astype(jnp.int32)
     rows = (facing == 1).astype(jnp.int32) - (facing == 3).astype(jnp.int32)
     columns = (facing == 0).astype(jnp.int32) - (facing == 2).astype(jnp.int32)
@@ -100,12 +108,19 @@ def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]
 
 
 class Sprites:
-    """Sprites of a family, indexed by (light, agent, tile byte), flattened; see `looks.sheet`."""
+    """All sprites of a family of grid environments, as an atlas for each tile size.
+
+    `looks.sheet` paints the atlas; `sprite` returns the index of a sprite in it.
+    """
 
     def __init__(
         self, tile_looks: tuple[looks.Look, ...], num_codes: int, name: Callable[[int], str]
     ) -> None:
-        """Take the looks of the tiles, the number of tile bytes, and a function that names them."""
+        """Prepare the sprites; an atlas is painted at its first use.
+
+        `tile_looks` are the looks of all tiles, `num_codes` is the number of tile bytes, and `name`
+        returns the name of the tile that a byte stands for.
+        """
         self.num_codes = num_codes
         codes = sorted(code for look in tile_looks for code in look.codes)
         self.names = {code: name(code) for code in codes}
@@ -114,33 +129,42 @@ class Sprites:
         )
 
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a tile byte's sprite; `agent` is 0 (none) or 1 + facing."""
+        """Return the index of a tile byte's sprite in the atlas.
+
+        `agent` is 0 for no agent, else 1 + facing. `lit` is 1 where the agent sees the cell.
+        """
         code, agent, lit = (jnp.asarray(x).astype(jnp.int32) for x in (code, agent, lit))
         return code + self.num_codes * agent + self.num_codes * looks.NUM_AGENTS * lit
 
     def icon(self, name: str, size: int) -> np.ndarray | None:
-        """Return the sprite of a named tile, uint8 (size, size, 3); None for another name."""
+        """Return the sprite of the tile called `name`, uint8 (size, size, 3).
+
+        None if no tile has this name.
+        """
         code = next((code for code, other in self.names.items() if name and other == name), None)
         return None if code is None else self.atlas(size)[code]
 
 
 class GridWorld(Env):
-    """A grid of tiles and an agent that sees a square of cells ahead.
+    """A grid of tiles and an agent that sees a square of cells ahead of it.
 
-    A family adds the rules, `tile_space`, `observe_tiles` and `seen_tiles`.
+    A family subclasses it and adds the rules, `tile_space`, `observe_tiles` and `seen_tiles`.
     """
 
-    view_size: int = 7  # side of the view in cells, odd
-    obs: str = "image"  # name of the observation, one of `observations`
-    see_through_walls: bool = False  # whether no cell blocks the agent's sight
-    tile_size: int = 8  # side of a tile in the rgb observations, pixels
+    view_size: int = 7  # side of the agent's square view in cells, an odd number
+    obs: str = "image"  # which observation the environment returns, one of `observations`
+    see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
+    tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    reset_source: ClassVar[str] = "auto"  # a level is cheap: a little integer arithmetic
+    # Levels are cheap: generating one takes a little integer arithmetic.
+    reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    keys: ClassVar[tuple[ActionKeys, ...]]  # keys of each action; `action_space` may omit the last
+    # Names and keys of the actions, in order; `action_space` may have fewer actions.
+    keys: ClassVar[tuple[ActionKeys, ...]]
     sprites: ClassVar[Sprites]
-    outside: ClassVar[int]  # tile byte seen beyond the grid
-    bounds: ClassVar[dict[str, tuple[int, int]]] = {}  # smallest, largest value of integer fields
+    outside: ClassVar[int]  # tile byte that the agent sees beyond the edge of the grid
+    # Integer field -> (smallest, largest) allowed value.
+    bounds: ClassVar[dict[str, tuple[int, int]]] = {}
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -158,78 +182,94 @@ class GridWorld(Env):
     @property
     @abstractmethod
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid, walls included."""
+        """Number of rows and columns of the grid, walls included."""
         raise NotImplementedError
 
     @property
     @abstractmethod
     def tile_space(self) -> Space:
-        """Space of the symbolic observation that `obs` names (pixels: `observation_space`)."""
+        """Space of the symbolic observation that the field `obs` selects.
+
+        `observation_space` handles pixel observations.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def observe_tiles(self, state: Any, params: Any) -> PyTree[Array]:
-        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
+        """Return the symbolic observation that the field `obs` selects.
+
+        `observe` handles pixel observations.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def seen_tiles(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Tiles in sight, `[across, ahead]`, 0 for cells that the agent does not see."""
+        """Return the tile bytes of the agent's view; 0 for cells that it does not see.
+
+        The first axis runs across, from the agent's left to its right. The second axis runs ahead:
+        index 0 is the far row, the last index is the agent's row.
+        """
         raise NotImplementedError
 
     @property
     def action_space(self) -> Discrete:
-        """Actions, one for each entry of `keys`."""
+        """Discrete actions, one for each entry of `keys`."""
         return Discrete(len(self.keys))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the actions."""
+        """Names of the actions, from `keys`."""
         return self.controls.names
 
     @property
     def controls(self) -> Controls:
-        """Arrows turn and move; see `keys`."""
+        """Keys with which a person plays, for each action in `action_space`."""
         return Controls(self.keys[: self.action_space.n])
 
     @property
     def observation_space(self) -> Space:
-        """Space of the observation named by the field `obs`."""
+        """Space of the observation that the field `obs` selects."""
         return _observation_space(self)
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation named by the field `obs`."""
+        """Return the observation that the field `obs` selects, symbolic or pixels."""
         if self.obs not in ("rgb", "rgb_full"):
             return self.observe_tiles(state, params)
         shown = self.view_tiles(state) if self.obs == "rgb" else self.tiles(state)
         return compose(shown, self.atlas(self.tile_size))
 
     def prize(self, state: Any, params: Any) -> Float32[Array, ""]:
-        """Return the reward of success at this step: 1 - 0.9 * steps / max(limit, 1)."""
+        """Return the reward for success at this step: 1 - 0.9 * steps / max(time limit, 1)."""
         limit = jnp.maximum(self.time_limit(state, params), 1)
         share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
         return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
 
     def view(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Return the tiles in sight, `[across, ahead]`; 0 for cells that the agent does not see."""
+        """Return the tile bytes of the agent's view, indexed `[across, ahead]` as in `seen_tiles`.
+
+        A cell that the agent does not see is 0.
+        """
         return self.seen_tiles(state)
 
     def _window(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Tiles ahead of the agent, `[across, ahead]`, seen or not."""
+        """Return the tile bytes of the agent's view before occlusion, indexed `[across, ahead]`."""
         place = state.row, state.column, state.facing
         return window(state.grid, *place, self.view_size, self.outside)
 
     def _occluded(self, tiles: Array, opaque: Array) -> UInt8[Array, "view_size view_size"]:
-        """Replace tiles hidden behind `opaque` cells by 0, unless `see_through_walls`."""
+        """Set the tiles of the view that the agent cannot see behind `opaque` cells to 0.
+
+        Returns the tiles unchanged if `see_through_walls` is set.
+        """
         return tiles if self.see_through_walls else jnp.where(visible(opaque), tiles, jnp.uint8(0))
 
     def lit(self, state: Any) -> Bool[Array, "height width"]:
-        """Return which cells of the grid the agent sees."""
+        """Return the mask of the grid's cells that the agent sees."""
         place, step = (state.row, state.column), direction_vector(state.facing)
         return seen_cells(self.seen_tiles(state) != 0, place, step, state.grid.shape)
 
     def tiles(self, state: Any) -> Int32[Array, "height width"]:
-        """Return sprites of the whole grid; cells that the agent sees are lighter."""
+        """Return the sprite index of each grid cell; cells that the agent sees are lighter."""
         height, width = state.grid.shape
         rows = jnp.arange(height, dtype=np.int32)[:, None] == state.row
         here = rows & (jnp.arange(width, dtype=np.int32)[None, :] == state.column)
@@ -237,18 +277,24 @@ class GridWorld(Env):
         return self.sprites.sprite(state.grid, agent, self.lit(state))
 
     def view_tiles(self, state: Any) -> Int32[Array, "view_size view_size"]:
-        """Return sprites of the view: far row first, the agent at the bottom, looking up."""
+        """Return the sprite index of each cell of the agent's view.
+
+        Row 0 is the far row; the agent is in the middle of the last row and looks up.
+        """
         size = self.view_size
         agent = np.zeros((size, size), np.int32)
-        agent[size - 1, size // 2] = 1 + 3  # facing up
+        agent[size - 1, size // 2] = 1 + 3  # the agent (1) plus its direction, up (3)
         return self.sprites.sprite(self.seen_tiles(state).T, agent, jnp.zeros((), jnp.bool_))
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        """Return all sprites, uint8 (sprites, tile_size, tile_size, 3)."""
         return self.sprites.atlas(tile_size)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the sprite of a thing such as `red key`; its background is the floor."""
+        """Return the sprite of a thing such as `red key`; None if there is no such tile.
+
+        The sprite includes the floor, so `background` is not used.
+        """
         return self.sprites.icon(name, size)
 
 

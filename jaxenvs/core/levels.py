@@ -1,4 +1,8 @@
-"""Draw levels, with rejection where an environment sets `level_budget`."""
+"""Draw levels, and draw again while the environment rejects them.
+
+An environment sets `level_budget`, the maximum number of candidate levels of one reset, and
+overrides `accepts`.
+"""
 
 from typing import Any
 
@@ -11,7 +15,10 @@ from .random import Key
 
 
 def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
-    """Draw up to `level_budget` candidates until `env` accepts one; the last is taken unchecked."""
+    """Draw candidate levels until `env` accepts one; return it.
+
+    At most `level_budget` candidates are drawn, and the last one is returned without a check.
+    """
     if env.level_budget == 1:
         return env.draw_level(key, params)
 
@@ -29,7 +36,10 @@ def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
 
 
 def candidate(env: Any, key: Key, number: Array, params: Any) -> PyTree[Array]:
-    """Draw candidate level `number`, a pytree that can be the carry of a loop."""
+    """Draw the candidate level with the index `number`, counted from 0 within one reset.
+
+    The result can be the carry of a JAX loop.
+    """
     if env.level_budget == 1:
         return env.draw_level(key, params)
     return as_carry(key, env.draw_level(jax.random.fold_in(key, number), params))

@@ -1,8 +1,8 @@
-"""Sprites shared by tile worlds: floors, walls, doors, objects and the agent.
+"""Sprites of the tile worlds: floors, walls, doors, objects and the agent, drawn with `paint.py`.
 
-A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths of a tile, so
-pictures are crisp at 8 or more pixels per tile. Doors differ by shape as well as by colour: an open
-door has a hole, a closed one a knob, a locked one a padlock.
+A paint is an RGB colour or the name of a shade of the tile's colour. Most edges lie on eighths of a
+tile, so pictures are crisp at 8 or more pixels per tile. Doors differ in shape as well as in
+colour: an open door leaves a gap, a closed one has a knob, a locked one a padlock.
 """
 
 import functools
@@ -29,19 +29,22 @@ from .paint import (
     union,
 )
 
-NUM_AGENTS = 5  # no agent, or an agent facing right, down, left, up
+# Number of variants of a sprite: without an agent, or with one facing right, down, left or up.
+NUM_AGENTS = 5
 
 
 class Look(NamedTuple):
     """Appearance of the tiles of one kind."""
 
     layers: tuple[Layer, ...]
-    codes: Mapping[int, RGB]  # tile bytes of this kind, each with its colour
-    ground: bool = True  # whether the floor shows around the layers
-    agent: str = ""  # where an agent is drawn: "on" the tile, "hands" (it carries it), "" nowhere
+    codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
+    ground: bool = True  # whether the floor is painted below the layers
+    # Tiles with an agent: "on": the agent stands on the tile; "hands": it carries the object that
+    # the tile shows; "": an agent cannot be on such a tile.
+    agent: str = ""
 
 
-# Paints, and the colours of tiles, which differ in lightness too.
+# Colours of tiles by name, which differ in lightness as well as in hue.
 
 COLOURS = {
     "red": (224, 72, 66),
@@ -56,11 +59,11 @@ COLOURS = {
     "brown": (142, 94, 58),
     "pink": (250, 156, 200),
 }
-LIGHT = np.array((255.0, 246.0, 222.0))  # colour blended into cells in sight
-LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT
+LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells that the agent sees
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT over the floor, and over objects
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-# Colour blended into the tile's colour, and its opacity.
+# Shades of the tile's colour: (colour blended into it, opacity of that colour).
 SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}
 
 WHOLE = block(0, 0, 1, 1)
@@ -119,17 +122,18 @@ UNKNOWN = (
     Layer(WHOLE, (255, 0, 255)),
     Layer(union(block(0, 0, 1 / 2, 1 / 2), block(1 / 2, 1 / 2, 1, 1)), (0, 0, 0)),
 )
-AGENT = (  # layers of the agent, facing right
+AGENT = (  # the agent facing right: a dark arrow with a white one inside
     Layer(polygon((0, 0), (1, 1 / 2), (0, 1), (3 / 16, 1 / 2)), INK),
     Layer(polygon((9 / 64, 11 / 64), (7 / 8, 1 / 2), (9 / 64, 53 / 64), (19 / 64, 1 / 2)), WHITE),
 )
 
 
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
-    """Paint the sprites, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
+    """Paint all sprites of a family, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    The first axis joins (out of sight, in sight), agents and tile bytes. Bytes that are no tile,
-    and agents on tiles that they cannot enter, are magenta chequerboards.
+    The first axis joins three indices: 0 out of sight or 1 in sight, 0 without an agent or 1 + its
+    direction, and the tile byte. Tile bytes without a look, and agents on tiles that they cannot
+    enter, are magenta chequerboards.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)
@@ -153,26 +157,30 @@ def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
 
 
 def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
-    """Draw the agent over a picture, facing right, down, left, up."""
+    """Paint the agent over a picture in its four directions: right, down, left, up."""
     return [_paint(picture, _agent(turns, scale, left, top)).round() for turns in range(4)]
 
 
 @functools.lru_cache(maxsize=16)
 def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer, ...]:
-    """Return the agent's layers after quarter turns clockwise, scaled and placed."""
+    """Return the agent's layers after `turns` quarter turns clockwise, scaled and moved."""
     return changed(AGENT, lambda shape: shrunk(turned(shape, turns), scale, left, top))
 
 
 @functools.lru_cache(maxsize=16)
 def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Return the layers of a carried object, small and above the agent."""
+    """Return the layers of a carried object: small, at the top of the tile, above the agent."""
     return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
 
 
 def _paint(
     picture: np.ndarray, layers: tuple[Layer, ...], colour: RGB = (0, 0, 0), lit: int = 0
 ) -> np.ndarray:
-    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's colour."""
+    """Paint layers over a picture, an array (size, size, 3) of floats; return the new picture.
+
+    `colour` is the tile's colour, which named shades refer to. `lit` is 1 if the agent sees the
+    tile.
+    """
 
     def rgb(paint: Paint) -> np.ndarray:
         plain = _rgb(paint, colour)
@@ -182,7 +190,7 @@ def _paint(
 
 
 def _rgb(paint: Paint, colour: RGB) -> np.ndarray:
-    """Return RGB for a paint, which may be a shade of the tile's colour."""
+    """Return RGB floats for a paint, which may be the name of a shade of `colour`."""
     if not isinstance(paint, str):
         return np.array(paint, float)
     towards, amount = SHADES[paint]

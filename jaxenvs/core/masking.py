@@ -1,4 +1,4 @@
-"""Masks of illegal actions, and how a policy applies them."""
+"""Masks of illegal actions, and how a policy applies them to its logits."""
 
 import functools
 from typing import Any
@@ -11,15 +11,16 @@ from jaxtyping import Array, Bool, Float
 from .env import Env
 from .spaces import Discrete
 
-NEVER = -1e9  # logit or value of an illegal action: far below all others, but finite
-Mask = Bool[Array, "*batch actions"] | None  # True: legal; None: all actions legal in every state
+NEVER = -1e9  # logit or value of an illegal action: far below all others, but finite, to avoid NaN
+# True where the action is legal; None if all actions are legal in every state.
+Mask = Bool[Array, "*batch actions"] | None
 
 
 def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
-    """Return logits, or action values, with `NEVER` for the illegal actions.
+    """Return logits, or action values, in which illegal actions have the value `NEVER`.
 
-    Illegal actions get no probability and no gradient, and are never the best. If no action is
-    legal, all count as legal, so that nothing becomes NaN. A mask of None changes nothing.
+    Illegal actions thereby get probability 0 and no gradient, and are never the best action. If no
+    action is legal, all count as legal, which avoids NaN. If `mask` is None, nothing changes.
     """
     if mask is None:
         return logits
@@ -27,16 +28,16 @@ def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*
 
 
 def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
-    """Return `env.action_mask` of one state, or None if `env` never forbids an action."""
+    """Return the mask of legal actions in a state; None if `env` never forbids an action."""
     return env.action_mask(state, params) if has_illegal(env) else None
 
 
 @functools.lru_cache(maxsize=256)
 def has_illegal(env: Env) -> bool:
-    """Return whether `env` may forbid an action in some state.
+    """Return whether `env` forbids an action in some state.
 
-    Found by tracing, once per environment. If every action is always legal, compiled programs
-    contain no mask at all.
+    This is found by tracing `action_mask`, once per environment. If every action is always legal,
+    compiled programs need no mask at all.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False
@@ -44,11 +45,13 @@ def has_illegal(env: Env) -> bool:
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), (env.state_shape, params)
     )
-    try:  # `out_axes=None` raises if the mask depends on the batched state or params
+    # With `out_axes=None`, `vmap` raises ValueError if the mask depends on the batched arguments.
+    try:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # Compiled ahead of time, so that the call computes values even inside another trace.
+    # The mask is the same in all states. It is compiled ahead of time, because such a program
+    # computes values even if this function is called inside another trace.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

@@ -5,16 +5,19 @@ from typing import Any
 
 
 def machine_memory() -> int | None:
-    """Return the size of main memory in bytes; None if the operating system does not report it."""
+    """Return the size of this machine's main memory in bytes.
+
+    None if the operating system does not report it.
+    """
     if not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def device_memory(device: Any) -> int | None:
-    """Return how many bytes a program may use on a `jax.Device`; None if unknown.
+    """Return the number of bytes that programs may use on a `jax.Device`; None if unknown.
 
-    For a CPU this is the main memory.
+    For a CPU, this is the size of the main memory.
     """
     if device.platform == "cpu":
         return machine_memory()

@@ -1,4 +1,8 @@
-"""HTML summary of an environment for notebooks: never raises, waits only briefly for XLA."""
+"""The HTML summary of an environment that a notebook shows.
+
+It never raises, because an author's mistake must not hide the rest, and it waits only a few seconds
+for XLA to compile the picture.
+"""
 
 import dataclasses
 import functools
@@ -13,14 +17,16 @@ import numpy as np
 from . import drawing, png
 from .env import Env
 
-SIDE, LARGEST = 192, 512  # target size of the picture and upper limit of a side, in pixels
-PATIENCE = 5.0  # seconds to wait for the picture; after them, its thread goes on drawing
-LETTERS, ROWS = 200, 24  # upper limits of a value's length and of the table's rows
+SIDE, LARGEST = 192, 512  # target size of the picture's side, and upper limit of a side, in pixels
+# Seconds to wait for the picture; after that, a thread finishes drawing it for the next time.
+PATIENCE = 5.0
+# Maximum number of characters of a value, and maximum number of rows of the table.
+LETTERS, ROWS = 200, 24
 WAITING = "The level is still being compiled: show this again in a few seconds."
 
 
 def shown(env: Env) -> str:
-    """Return HTML with the picture of a level, spaces, action names and params."""
+    """Return HTML with a picture of a level, the spaces, the action names and the params."""
     rows = {
         "actions": lambda: env.action_space,
         "names": lambda: ", ".join(env.action_names),
@@ -49,7 +55,7 @@ def _names(env: Env) -> list[str]:
 
 
 def _param(env: Env, name: str) -> Any:
-    """Return a number of the params, or the dtypes and shapes of arrays."""
+    """Return the value of a param; for arrays, text with their dtypes and shapes."""
     value = getattr(env.default_params, name)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
     if all(leaf.ndim == 0 for leaf in leaves):
@@ -58,7 +64,7 @@ def _param(env: Env, name: str) -> Any:
 
 
 def _text(value: Callable[[], Any]) -> str:
-    """Return the result of a function as HTML text, or "" if the function raises."""
+    """Call a function and return its result as HTML text; "" if it raises."""
     try:
         text = str(value())
     except Exception:
@@ -71,14 +77,17 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # such as an environment that cannot be drawn
+    except Exception:  # for example, because the environment cannot be drawn
         return ""
     return f'<img alt="a level" src="{png.address(file)}">'
 
 
 @functools.lru_cache(maxsize=32)
 def _drawn(env: Env) -> Future[bytes]:
-    """Draw a level in a thread, once per environment."""
+    """Start to draw a level in a separate thread; return the future of a PNG file.
+
+    The result is cached, so each environment is drawn only once.
+    """
     pool = ThreadPoolExecutor(1, "picture of a level")
     future = pool.submit(_level, env)
     pool.shutdown(wait=False)
@@ -86,7 +95,10 @@ def _drawn(env: Env) -> Future[bytes]:
 
 
 def _level(env: Env) -> bytes:
-    """Draw the level of seed 0; the user's first `reset` reuses the compiled program."""
+    """Draw the level of seed 0 and return a PNG file.
+
+    `env.reset` is compiled for it, and the user's first `reset` reuses the compiled program.
+    """
     state = env.reset(jax.random.key(0)).state
     paint = drawing.painter(
         env, drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)

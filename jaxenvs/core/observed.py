@@ -1,6 +1,7 @@
-"""Pictures of observations, for environments without tiles: matrices as cells, and images.
+"""Pictures of observations, for environments without tiles.
 
-Integers with few values are drawn as categories, one colour each, other numbers as shades of grey.
+A matrix is drawn with one cell per entry, an image as it is. Integers with few values are drawn as
+categories, each in one colour; other numbers as shades of grey.
 """
 
 import functools
@@ -15,23 +16,24 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# Colours of categories 0, 1, 2 and so on; black is left out, as it resembles the first one.
+# RGB colours of the categories 0, 1, 2 and so on, without black, which resembles the first.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
-MOST_CELLS, MOST_BLOCKS = 32, 16  # most tiles along the longer side of a matrix and of an image
+# Maximum number of tiles along the longer side of a matrix, and of an image.
+MOST_CELLS, MOST_BLOCKS = 32, 16
 
 
 class Canvas(NamedTuple):
-    """Size and painter of the picture of an observation."""
+    """Size of the picture of an observation, and the function that paints it."""
 
-    shape: tuple[int, int]  # rows and columns of the picture, in tiles
-    paint: Callable[[PyTree[Array], int], Pixels]  # function of (observation, tile size in pixels)
+    shape: tuple[int, int]  # number of rows and columns of the picture, in tiles
+    paint: Callable[[PyTree[Array], int], Pixels]  # (observation, tile size in pixels) -> picture
 
 
 @functools.lru_cache(maxsize=64)
 def canvas(space: Space) -> Canvas | None:
     """Return the canvas for observations of a space; None if they are neither matrix nor image.
 
-    For a Dict it draws the first part that can be drawn.
+    For a Dict space, the canvas draws the first part that can be drawn.
     """
     if isinstance(space, Dict):
         found = ((name, canvas(part)) for name, part in space.spaces.items())
@@ -57,7 +59,7 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Tell whether the numbers of a matrix are quantities, not categories."""
+    """Return whether the entries of a matrix are quantities (drawn in grey), not categories."""
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)
 
@@ -76,9 +78,9 @@ def _categories(obs: Num[Array, "height width *one"], space: Box) -> Pixels:
 
 
 def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
-    """Scale values from the space's range to 0..255.
+    """Scale values linearly from the bounds of the space to 0..255.
 
-    The smallest or largest value takes the place of an infinite bound.
+    An infinite bound is replaced by the smallest or largest of the values.
     """
     values = values.astype(jnp.float32)
     low, high = np.float32(space.low.min()), np.float32(space.high.max())
@@ -89,7 +91,7 @@ def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
 
 
 def _stretched(picture: Pixels, height: int, width: int) -> Pixels:
-    """Resize by repeating or skipping pixels."""
+    """Resize a picture to `height` and `width` by repeating or skipping pixels."""
     rows, columns = (
         np.arange(n) * old // n for n, old in zip((height, width), picture.shape, strict=False)
     )

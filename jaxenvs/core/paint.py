@@ -1,6 +1,7 @@
-"""Sprites drawn by code: shapes in the unit square (x to the right, y down), painted in layers.
+"""Sprites drawn by code: shapes with a colour and an opacity, painted in layers over a picture.
 
-A shape is a predicate on points; a pixel's coverage is the fraction of its samples in the shape.
+A shape is a function that tells which points of the unit square it contains; x runs to the right
+and y down. It covers a pixel by the fraction of the pixel's sample points that it contains.
 """
 
 import functools
@@ -9,14 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]  # x, y -> whether the points are inside
+# (x, y) -> mask of the points inside the shape
+Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]
 RGB = tuple[int, int, int]
-Length = int | float  # length in units of the tile's side
-Paint = str | RGB  # a name that the painter resolves, or RGB
+Length = int | float  # a length, where the side of a tile is 1
+Paint = str | RGB  # an RGB colour, or the name of one that the caller of `paint` resolves
 
 
 class Layer(NamedTuple):
-    """One painted shape."""
+    """A shape with its colour and opacity."""
 
     shape: Shape
     paint: Paint
@@ -24,12 +26,13 @@ class Layer(NamedTuple):
 
 
 def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
-    """Return a rectangle with rounded corners."""
+    """Return a rectangle; `radius` rounds its corners."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
         over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        away = np.hypot if radius else np.maximum  # same shape if the radius is 0, ten times faster
+        # For radius 0 both give the same shape, and `maximum` is ten times faster.
+        away = np.hypot if radius else np.maximum
         return away(over_x.clip(0), over_y.clip(0)) <= radius
 
     return inside
@@ -41,7 +44,7 @@ def disc(centre_x: Length, centre_y: Length, radius: Length) -> Shape:
 
 
 def polygon(*points: tuple[Length, Length]) -> Shape:
-    """Return a polygon, by the even-odd rule."""
+    """Return the polygon with the given corners; its inside is defined by the even-odd rule."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         crossings = np.zeros(np.broadcast(x, y).shape, bool)
@@ -55,17 +58,20 @@ def polygon(*points: tuple[Length, Length]) -> Shape:
 
 
 def wave(height: Length, swing: Length, width: Length) -> Shape:
-    """Return a wavy line of one period, which continues in the next tile."""
+    """Return a wavy line across the tile: one period of a sine, so that adjacent tiles connect.
+
+    `height` is the line's mean y, `swing` its amplitude and `width` its thickness.
+    """
     return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
 
 
 def dots(radius: Length, *points: tuple[Length, Length]) -> Shape:
-    """Return discs of equal radius."""
+    """Return the union of discs with equal radius, centred at the points (x, y)."""
     return union(*(disc(x, y, radius) for x, y in points))
 
 
 def line(x0: Length, y0: Length, x1: Length, y1: Length, width: Length) -> Shape:
-    """Return a straight stroke with blunt ends."""
+    """Return a straight line from (x0, y0) to (x1, y1), `width` thick, with square ends."""
     length = np.hypot(x1 - x0, y1 - y0)
     across, down = (y0 - y1) * width / 2 / length, (x1 - x0) * width / 2 / length
     return polygon(
@@ -77,50 +83,56 @@ def line(x0: Length, y0: Length, x1: Length, y1: Length, width: Length) -> Shape
 
 
 def union(*shapes: Shape) -> Shape:
-    """Return the points in any of the shapes."""
+    """Return the shape of all points that lie in at least one of the shapes."""
     return lambda x, y: functools.reduce(np.logical_or, (s(x, y) for s in shapes), np.array(False))
 
 
 def minus(shape: Shape, *holes: Shape) -> Shape:
-    """Return the points of a shape outside the holes."""
+    """Return the shape of the points of `shape` that lie in none of the holes."""
     return lambda x, y: shape(x, y) & ~union(*holes)(x, y)
 
 
 def shrunk(shape: Shape, scale: Length, left: Length, top: Length) -> Shape:
-    """Return a shape whose unit square is scaled and moved to (left, top)."""
+    """Return a shape scaled by `scale` and moved, so that its corner (0, 0) is at (left, top)."""
     return lambda x, y: shape((x - left) / scale, (y - top) / scale)
 
 
 def turned(shape: Shape, quarters: int) -> Shape:
-    """Return a shape turned clockwise about the centre of the unit square."""
+    """Return a shape after `quarters` quarter turns clockwise about the centre of the tile."""
     if quarters == 0:
         return shape
     return turned(lambda x, y: shape(y, 1 - x), quarters - 1)
 
 
 def mirrored(shape: Shape) -> Shape:
-    """Return a shape with left and right exchanged."""
+    """Return the mirror image of a shape, with left and right exchanged."""
     return lambda x, y: shape(1 - x, y)
 
 
 def changed(layers: Iterable[Layer], change: Callable[[Shape], Shape]) -> tuple[Layer, ...]:
-    """Return layers with `change` applied to each shape."""
+    """Return copies of layers with `change` applied to the shape of each."""
     return tuple(layer._replace(shape=change(layer.shape)) for layer in layers)
 
 
 def paint(
     picture: np.ndarray, layers: Iterable[Layer], rgb: Callable[[Paint], np.ndarray] = np.asarray
 ) -> np.ndarray:
-    """Paint layers over a picture (size, size, 3) of floats; `rgb` resolves their paints."""
+    """Paint layers over a picture, an array (size, size, 3) of floats; return the new picture.
+
+    `rgb` turns the paint of a layer into RGB values.
+    """
     for layer in layers:
         share = layer.cover * coverage(layer.shape, picture.shape[0])[..., None]
         picture = picture + share * (rgb(layer.paint) - picture)
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # many sprites of an atlas have the same shapes
+@functools.lru_cache(maxsize=128)  # many sprites of an atlas contain the same shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
-    """Return the fraction of each pixel that the shape covers, (size, size), by supersampling."""
+    """Return the fraction of each pixel that a shape covers, a float array (size, size).
+
+    It is the fraction of sample points on a finer grid that lie in the shape.
+    """
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)
     inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))

@@ -1,7 +1,7 @@
-"""Params given when an environment is made: `make(id, max_steps_in_episode=50)`.
+"""Params that are given when an environment is made: `make(id, max_steps_in_episode=50)`.
 
-They are a field of the environment, so environments with different params are unequal and never
-share a compiled program.
+They are stored in a field of the environment. Environments with different params are therefore
+unequal, and never use the same compiled program.
 """
 
 import dataclasses
@@ -15,25 +15,27 @@ import numpy as np
 
 from . import checks
 
-FIELD = "given_params"  # field of every environment: sorted pairs (name, number)
+# Field of every environment that stores the given params as sorted pairs (name, value)
+FIELD = "given_params"
 LIMIT = "max_steps_in_episode"
 
 
 def constructor_fields(env: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """Return the fields of an environment, or of its class, that `make` takes by keyword."""
+    """Return the fields of an environment, or of a class, that `make` takes as keywords."""
     return tuple(f for f in dataclasses.fields(env) if f.init and f.name != FIELD)
 
 
 def settings(env: Any) -> dict[str, Any]:
-    """Return the constructor fields and the given params of an environment, by name."""
+    """Return a dict of the constructor fields and the given params of an environment."""
     fields = {field.name: getattr(env, field.name) for field in constructor_fields(env)}
     return {**fields, **dict(getattr(env, FIELD))}
 
 
 def names(env: Any) -> tuple[str, ...]:
-    """Return the names of params that are single numbers; others need an array or a struct.
+    """Return the names of the params that are single numbers, which `make` can set by keyword.
 
-    A wrapper's names come before the names of the wrapped environment.
+    Params that are arrays or structs are left out. For a wrapper, the names that it adds come
+    first, then the names of the wrapped environment.
     """
     params = env.default_params
     if not dataclasses.is_dataclass(params):
@@ -45,11 +47,12 @@ def names(env: Any) -> tuple[str, ...]:
 
 
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
-    """Return `env` with the default params named in `given` set to these values.
+    """Return `env` with new default values for the params named in `given`.
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
     value of another kind, and `ValueError` for a time limit below 1; messages begin with `owner`.
-    A wrapper keeps the params that it adds, and passes the others to the wrapped environment.
+    If `env` is a wrapper, it stores the params that it adds, and the wrapped environment stores the
+    others.
     """
     allowed = names(env)
     if _is_wrapper(env):
@@ -75,11 +78,14 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
 
 
 class _Given(property):
-    """Property `default_params` that applies the given params."""
+    """Property `default_params` that replaces defaults by the params given to `make`."""
 
 
 def apply_to_defaults(cls: type) -> None:
-    """Make the `default_params` that a class defines or inherits apply the given params."""
+    """Replace the `default_params` of a class by a property that applies given params.
+
+    The property calls the original `default_params`, defined by the class or inherited.
+    """
     own = inspect.getattr_static(cls, "default_params")
     is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
     if is_applied or _has_field_of_params(cls):
@@ -89,7 +95,9 @@ def apply_to_defaults(cls: type) -> None:
     def default_params(env: Any) -> Any:
         params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
-        # A subclass may add params to `super().default_params`.
+        # A subclass may call `super().default_params` and add params to the result. The
+        # superclass's property therefore skips given params that its own params lack. The
+        # subclass's property applies them.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 
@@ -97,7 +105,7 @@ def apply_to_defaults(cls: type) -> None:
 
 
 def _has_field_of_params(env: Any) -> bool:
-    """Tell whether `default_params` is a dataclass field, which then stores given params."""
+    """Return whether `default_params` is a dataclass field, which can store given params."""
     return any(field.name == "default_params" for field in dataclasses.fields(env))
 
 
@@ -106,7 +114,7 @@ def _is_wrapper(env: Any) -> bool:
 
 
 def _number(value: Any, default: np.ndarray, where: str) -> Any:
-    """Return the value as a NumPy scalar with the dtype of the default."""
+    """Return `value` as a NumPy scalar with the dtype of `default`; raise if it does not fit."""
     if isinstance(value, float) and value.is_integer() and default.dtype.kind in "iu":
         value = int(value)
     if value is None:

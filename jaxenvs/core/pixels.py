@@ -1,4 +1,4 @@
-"""Compose pictures from tiles: one gather copies the sprite of each tile from an atlas."""
+"""`compose` makes a picture from tiles: one gather copies the sprite of each tile from an atlas."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +8,10 @@ from jaxtyping import Array, Int, UInt8
 def compose(
     tiles: Int[Array, "rows columns"], atlas: np.ndarray | UInt8[Array, "sprites size size 3"]
 ) -> UInt8[Array, "pixel_rows pixel_columns 3"]:
-    """Draw a map of sprite indices; an index outside the atlas is clipped."""
+    """Return the picture of a map of sprite indices.
+
+    An index beyond the atlas becomes the last sprite.
+    """
     rows, columns = tiles.shape
     size = atlas.shape[1]
     sprites = jnp.asarray(atlas).at[tiles].get(mode="clip")

@@ -1,4 +1,4 @@
-"""Choose between code for CPUs and code for accelerators, with the same results."""
+"""Choose between code for CPUs and code for accelerators; both give the same results."""
 
 import functools
 import importlib.util
@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 
 def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) -> T:
-    """Apply `cpu` to the arguments if the program runs on a CPU, else `default`.
+    """Return `cpu(*args)` if the compiled program runs on a CPU, else `default(*args)`.
 
-    JAX traces both, because it learns the platform after tracing. If only CPUs are available, only
-    `cpu` is traced, which halves the tracing time of a batch of Craft, or of one with fresh levels.
+    JAX traces both functions, because it learns the platform only after tracing. If JAX can only
+    use CPUs (see `is_cpu_alone`), only `cpu` is traced. This halves the tracing time of a batch of
+    Craft, or of a batch that generates a level for every environment in each step.
     """
     if is_cpu_alone():
         return cpu(*args)
@@ -22,16 +23,20 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
 
 def is_cpu_alone() -> bool:
-    """Return whether JAX may only use CPUs (`JAX_PLATFORMS=cpu`) and no plugin is installed.
+    """Return whether JAX can only use CPUs: `JAX_PLATFORMS=cpu`, and no accelerator plugin.
 
-    With a plugin, JAX can compile ahead of time for an accelerator despite `JAX_PLATFORMS`.
+    With an installed plugin, JAX can compile ahead of time for an accelerator despite
+    `JAX_PLATFORMS`.
     """
     only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
     return only_cpu and not _has_plugin()
 
 
 def has_accelerator() -> bool:
-    """Return whether JAX computes on an accelerator by default; may start JAX's backend."""
+    """Return whether JAX's default device is an accelerator.
+
+    May initialise JAX's backend.
+    """
     return _has_plugin() and jax.default_backend() != "cpu"
 
 

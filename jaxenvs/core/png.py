@@ -1,4 +1,7 @@
-"""PNG files written with the standard library: notebooks show pictures without an extra."""
+"""PNG files, written with the standard library.
+
+Notebooks can therefore show pictures without an optional extra of jaxenvs.
+"""
 
 import base64
 import struct
@@ -8,13 +11,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
-MOST_COLOURS = 256  # largest palette of a PNG file
+MOST_COLOURS = 256  # maximum number of colours in the palette of a PNG file
 
 
 class Picture(np.ndarray):
     """RGB array, uint8 (height, width, 3), that notebooks show as a picture.
 
-    Slices are pictures, too; results of computations are plain arrays.
+    A slice is a `Picture` too; the result of a computation is a plain array.
     """
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -22,15 +25,16 @@ class Picture(np.ndarray):
         return np.asarray(array)[()]
 
     def _repr_png_(self) -> bytes | None:
-        """Return the PNG file, or None if the array no longer has a picture's shape."""
+        """Return a PNG file for notebooks; None if the array, such as a slice, is not a picture."""
         is_picture = self.dtype == np.uint8 and self.ndim == 3 and self.shape[2] == 3
         return encoded(np.asarray(self)) if is_picture and self.size else None
 
 
 def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
-    """Return the content of a PNG file with the picture's exact colours.
+    """Return the content of a PNG file with exactly the colours of the picture.
 
-    Up to 256 colours become a palette, which takes a third of the bytes or less.
+    A picture of at most 256 colours is stored with a palette, which takes a third of the bytes or
+    less.
     """
     height, width, _ = picture.shape
     colours, numbers = np.unique(packed(picture), return_inverse=True)
@@ -45,28 +49,31 @@ def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
 
 
 def address(content: bytes, kind: str = "png") -> str:
-    """Return the content of a picture file as a data URL."""
+    """Return a picture file's content as a data URL, for HTML."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape"]:
-    """Pack each colour into one integer."""
+    """Pack the RGB values of each pixel into one uint32."""
     red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
     return red << 16 | green << 8 | blue
 
 
 def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Turn the integers of `packed` back into RGB colours."""
+    """Unpack the uint32s of `packed` to RGB values."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
 
 
 def _unfiltered(rows: np.ndarray) -> bytes:
-    """Return rows of palette indices, each after its filter type 0 (none)."""
+    """Return the image data of a palette picture: each row begins with filter type 0 (none)."""
     return np.pad(rows, ((0, 0), (1, 0))).tobytes()
 
 
 def _subtracted(picture: np.ndarray) -> bytes:
-    """Return rows of colours minus the row above (filter type 2): repetitions become zeros."""
+    """Return the image data of an RGB picture, with filter type 2: each row minus the row above.
+
+    Rows that repeat become zeros, which compress well.
+    """
     rows = picture.reshape(len(picture), -1)
     above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
     return np.pad(rows - above, ((0, 0), (1, 0)), constant_values=2).tobytes()

@@ -1,7 +1,9 @@
-"""Random numbers in few kernels: 32-bit words, drawn once per level or step, split arithmetically.
+"""Random numbers in few GPU kernels.
 
-A counter hash replaces further draws where cryptographic independence is not needed (finalizer
-constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
+Code that draws a level or makes a step draws all its random 32-bit integers ("words") at once, and
+integer arithmetic turns each of them into the numbers needed. Where cryptographic independence is
+not needed, `hashed` replaces JAX's threefry by a short hash of the key and a counter. The hash uses
+the finaliser `lowbias32` of C. Wellons, "Prospecting for hash functions".
 """
 
 import functools
@@ -14,25 +16,31 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
 
 Key = PRNGKeyArray  # one key, typed or raw
-Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each environment
+# One key, or an array of keys, one per environment.
+Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]
 
 
 def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
-    """Draw `count` random 32-bit words: hashes of the key with the counters 0 to count - 1."""
+    """Draw `count` random uint32 integers by hashing the key with the counters 0 to count - 1."""
     return hashed(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*batch"]:
-    """Map a uniform word to a uniform integer in `[0, bound)`; `bound` may be traced.
+    """Map a uniform uint32 `word` to a uniform integer in `[0, bound)`; `bound` may be traced.
 
-    Takes the high half of the 64-bit product; each value's probability is off by less than 2**-32.
+    Returns the high 32 bits of `word * bound`. The probability of each result differs from 1 /
+    bound by less than 2**-32.
     """
     return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
 
 
-@functools.partial(jax.jit, inline=True)  # traced once per shape, compiled with its caller
+# JAX traces the function once per shape and inlines it into its caller.
+@functools.partial(jax.jit, inline=True)
 def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
-    """Return the high 32 bits of the 64-bit product, without 64-bit integers (x64 may be off)."""
+    """Return the high 32 bits of the 64-bit product of two uint32 arrays.
+
+    Uses 32-bit arithmetic only, because JAX has no 64-bit integers unless x64 is enabled.
+    """
     half, mask = jnp.uint32(16), jnp.uint32(0xFFFF)
     a_high, a_low, b_high, b_low = a >> half, a & mask, b >> half, b & mask
     middle = a_high * b_low + ((a_low * b_low) >> half)
@@ -41,7 +49,7 @@ def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Ar
 
 
 def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Scramble a 32-bit word bijectively (every input bit reaches every output bit)."""
+    """Scramble a uint32 bijectively, so that every input bit affects every output bit."""
     word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x7FEB352D)
     word = (word ^ (word >> jnp.uint32(15))) * jnp.uint32(0x846CA68B)
     return word ^ (word >> jnp.uint32(16))
@@ -49,17 +57,21 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
 
 @functools.partial(jax.jit, inline=True)
 def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
-    """Hash (key, counter) to one word per counter: two kernels where a threefry draw takes four."""
+    """Hash the key with each counter to one random uint32 per counter.
+
+    On a GPU this takes two kernels; a draw with JAX's threefry takes four.
+    """
     data = jax.random.key_data(key)
     word = mix(data[..., 0] + jnp.asarray(counter).astype(jnp.uint32) * jnp.uint32(0x9E3779B9))
     return mix(word ^ data[..., -1])
 
 
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
-    """Choose an allowed index uniformly, given one random word per index; 0 if none is allowed.
+    """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    The index with the largest word wins. The index replaces the low bits of its word, so that one
-    reduction finds it. The relative error of a probability is about n / 2**(32 - log2(n)).
+    `word` holds one random uint32 per entry, and the allowed entry with the largest one wins. The
+    low bits of each uint32 are replaced by its index, so that a single maximum yields the index.
+    The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
     ticket = (word & ~low) | np.arange(word.shape[0], dtype=np.uint32)
@@ -67,11 +79,12 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 
 
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
-    """Draw distinct uniform integers in `[0, count)`, in random order.
+    """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
-    Decodes a Lehmer code: each value is drawn as a rank among the remaining values, then raised
-    past the values drawn before it, latest first. In this order each comparison needs only the
-    earlier value's rank, so all values are computed in parallel.
+    Value i is first drawn as a rank among the count - i integers that are not yet taken (a Lehmer
+    code). To turn this rank into an integer, it is compared with the earlier ranks, from the latest
+    to the first, and 1 is added whenever it is at least as large. In this order the comparisons
+    need only the earlier ranks, not the earlier integers, so all values are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -80,13 +93,16 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
-    # Without the barrier XLA would fuse this chain into the kernel that fills a grid, and compute
-    # it again for every cell.
+    # Without the barrier XLA would fuse this chain of comparisons into the kernel that fills a
+    # grid, and each thread would repeat it for its cell.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
-    """Return the rank of each word, a uniform permutation, by n*n fused comparisons, not a sort."""
+    """Return a uniform random permutation: the rank of each uint32 among all of them.
+
+    The ranks are computed by n * n comparisons, which XLA fuses into one kernel, and not by a sort.
+    """
     index = jnp.arange(word.shape[0])
     before = (word[None, :] < word[:, None]) | (
         (word[None, :] == word[:, None]) & (index[None, :] < index[:, None])
@@ -95,12 +111,13 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 
 
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
-    """Return the integers 0 to count - 1 in random order, for minibatches.
+    """Return the integers 0 to count - 1 in random order, to shuffle minibatches.
 
-    Sorts one array of words whose low bits are these integers and whose high bits are random
-    (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Integers with equal
-    random bits stay in ascending order: about one in 64 pairs of neighbours if `count` is 8,192,
-    about half of them if it is 65,536.
+    Each integer is placed in the low bits of a uint32 whose high bits are random, and this one
+    array is sorted. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
+    CPU.) Integers with equal random bits stay in ascending order. Among neighbours in the result,
+    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if it is
+    65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

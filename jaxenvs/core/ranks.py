@@ -1,6 +1,7 @@
-"""Ranks of the rows that a mask selects, computed by reductions: a few small kernels on a GPU.
+"""Ranks of the rows that a mask selects: the number of selected rows before each row.
 
-A row is an entry of the mask, one environment of a batch.
+A row is an entry of the mask, one environment of a batch. The ranks are computed by reductions,
+which XLA compiles to a few small kernels on a GPU.
 """
 
 from typing import Any, NamedTuple
@@ -10,34 +11,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
-_WORD = 32  # rows in a 32-bit word, and words in a block
+_WORD = 32  # number of rows in a 32-bit integer ("word"), and number of words in a block
 _PLACE = np.arange(_WORD, dtype=np.int32)
-_LOWER = np.array([(1 << i) - 1 for i in range(_WORD)], np.int32)  # mask of the bits below each bit
+# Entry i is a bit mask of the bits below bit i.
+_LOWER = np.array([(1 << i) - 1 for i in range(_WORD)], np.int32)
 
 
 class Ranks(NamedTuple):
-    """The selected rows of a mask, ranked from 0 in the order of their indices.
+    """The rows that a mask selects, ranked from 0 in the order of their indices.
 
-    A prefix sum in three levels: bits of a word, words of a block, blocks of the batch.
+    The ranks are a prefix sum over three nested groups: the bits of a word, the words of a block
+    and the blocks of the batch.
     """
 
-    size: int  # number of rows of the mask
-    words: Int32[Array, "blocks 32"]  # mask, one bit for each row
-    before: Int32[Array, "blocks 32"]  # number of selected rows before each word
+    size: int  # number of entries of the mask
+    words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
+    before: Int32[Array, "blocks 32"]  # number of selected rows before the first row of each word
     total: Int32[Array, ""]  # number of selected rows
 
     @classmethod
     def of(cls, mask: Bool[Array, " rows"]) -> "Ranks":
-        """Count the selected rows."""
+        """Pack a mask over rows and count the selected rows before each word."""
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)
-        # Without the barrier XLA would fuse this sum into each reduction below, and read the mask
-        # again for each.
+        # Without the barrier XLA would fuse this packing into each reduction below, and each
+        # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # Computed by XLA, because a NumPy table for many blocks would be a large constant in the
-        # program. The last entry, after all blocks, gives the total.
+        # XLA computes this index at run time, because a NumPy table for many blocks would become a
+        # large constant in the program. The entry after the last block yields the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -53,7 +56,10 @@ class Ranks(NamedTuple):
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 
     def rows(self) -> Int32[Array, " rows"]:
-        """Return the indices of the selected rows in order, then zeros."""
+        """Return the indices of the selected rows, in ascending order.
+
+        The array is as long as the mask; entries after the last selected row are 0.
+        """
         selected = ((self.words[:, :, None] >> _PLACE) & 1).reshape(-1)[: self.size] != 0
         places = jnp.where(selected, self.of_rows(), self.size)
         zeros = jnp.zeros_like(places)
@@ -64,10 +70,10 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return `slots` entries of a list of rows, from index `first` on.
+    """Return `slots` entries of a list of row indices, starting at entry `first`.
 
-    Entries at index `count` and later become distinct indices beyond the last row: JAX drops writes
-    there.
+    The list has `count` valid entries. Entries after them become distinct indices beyond the last
+    row, because JAX drops writes there.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

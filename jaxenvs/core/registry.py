@@ -1,6 +1,8 @@
-"""Registry of environments: ids `Family-Name[-Size][-Variant]-vN`, and aliases.
+"""The registry of environments, which maps ids to environment classes and their settings.
 
-An alias is the id of the same environment in the package that it reproduces, such as MiniGrid.
+An id has the form `Family-Name[-Size][-Variant]-vN`, such as `Grid-Empty-8x8-v0`. An alias is the
+id of the same environment in the package that it reproduces, such as MiniGrid. Modules register
+their ids when they are imported, which happens when one of their ids is first used.
 """
 
 import dataclasses
@@ -15,58 +17,66 @@ from typing import Any, TypeVar
 from . import checks, param_values
 from .env import Env
 
-ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
+# Entry point group: other packages name modules in it that register their ids.
+ENTRY_POINTS = "jaxenvs.envs"
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # aliases may lack a version
-# A sentence ends with a full stop after two letters or closing marks: not with "..." or "e.g.".
+# Ids of other packages may lack a version.
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
+# Matches a sentence. Its full stop follows two letters or closing marks, unlike "..." and "e.g.".
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
-_absent: dict[str, str] = {}  # id of a reproduced package that is missing here -> reason
-_modules: dict[str, str] = {}  # first word of ids -> module that registers them
+# Id of another package's environment that jaxenvs does not reproduce -> reason.
+_absent: dict[str, str] = {}
+_modules: dict[str, str] = {}  # first word of ids, such as "Grid" -> module that registers them
 _plugins_loaded = False
 
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it. A class that overrides the public method need not
-# define the abstract one.
+# Abstract method -> public method that calls it. A class that overrides the public method may leave
+# the abstract method undefined.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
 class UnknownIdError(LookupError):
-    """No environment is registered under the given id."""
+    """Raised for an id that no environment is registered under."""
 
 
 class IncompleteError(TypeError):
-    """The class of an environment lacks methods that its author must write."""
+    """Raised if an environment class lacks methods that its author must write."""
 
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """One entry of the registry."""
+    """One entry of the registry: an id, the class of its environment and the settings."""
 
     id: str
     env_class: type[Env]
-    fields: dict[str, Any]  # constructor fields that the id sets
-    aliases: tuple[str, ...] = ()  # ids of the same environment in the reproduced package
-    representative: bool = False  # whether the id stands for its class, see `representatives`
+    fields: dict[str, Any]  # values of constructor fields that the id stands for
+    aliases: tuple[str, ...] = ()  # ids that this environment has in the package that it reproduces
+    # Whether benchmarks and pictures use this id for its class, see `representatives`.
+    representative: bool = False
 
     @property
     def family(self) -> str:
-        """First word of the id, `Grid` of `Grid-Empty-8x8-v0`."""
+        """First word of the id, such as `Grid` in `Grid-Empty-8x8-v0`."""
         return self.id.split("-", 1)[0]
 
     @property
     def upstream(self) -> str:
-        """Id in the reproduced package: the first alias of this environment, or its id."""
+        """Id that the environment has in the package that it reproduces.
+
+        It is the first alias of this id or of another id with the same class and fields; without an
+        alias, the id itself.
+        """
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
         return next((alias for row in (self, *same) for alias in row.aliases), self.id)
 
     @property
     def reset_source(self) -> str:
-        """Default reset source of `make_vec`."""
+        """Reset source that `make_vec` uses for this environment by default."""
         return self.make().reset_source
 
     @property
@@ -76,7 +86,7 @@ class EnvSpec:
 
     @property
     def summary(self) -> str:
-        """First sentence of the environment's docstring."""
+        """First sentence of the docstring of the environment class."""
         paragraph = re.split(r"\n\s*\n", inspect.cleandoc(self.env_class.__doc__ or ""))[0]
         line = " ".join(paragraph.split())
         sentence = _SENTENCE.match(line)
@@ -85,8 +95,8 @@ class EnvSpec:
     def make(self, **settings: Any) -> Env:
         """Build the environment.
 
-        Keywords are constructor fields, which override the id's fields, or params such as
-        `max_steps_in_episode`.
+        Keywords are constructor fields, which override the values that the id sets, or params such
+        as `max_steps_in_episode`.
         """
         check_complete(self.env_class, f"make({self.id!r})")
         allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
@@ -102,7 +112,7 @@ class EnvSpec:
         return param_values.with_params(env, f"make({self.id!r})", given)
 
     def _unknown(self, name: str, fields: Iterable[str], numbers: Iterable[str]) -> str:
-        """Return the message for a keyword that is neither a field nor a param."""
+        """Return the error message for a keyword that is neither a field nor a param."""
         near = checks.suggestion(name, [*fields, *numbers])
         return (
             f"make({self.id!r}): {self.env_class.__name__} has no field or param {name!r}; its "
@@ -113,11 +123,12 @@ class EnvSpec:
 def register(
     id: str, *, aliases: Iterable[str] = (), representative: bool = False, **fields: Any
 ) -> Callable[[EnvClass], EnvClass]:
-    """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
+    """Return a class decorator that registers a subclass of `Env` under `id`.
 
-    `representative` makes the id stand for its class, see `representatives`. An alias, the id of
-    another package, needs no version. Raises `ValueError` for a malformed or taken id, and
-    `TypeError` if the decorated object is not a subclass of `Env`.
+    `fields` are the constructor fields that the id sets. `aliases` are ids of the same environment
+    in other packages, which need no version. `representative` makes the id stand for its class, see
+    `representatives`. Raises `ValueError` for a malformed or taken id, and `TypeError` if the
+    decorated object is not a subclass of `Env`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -143,10 +154,10 @@ def register(
 
 
 def spec(id: str) -> EnvSpec:
-    """Return the registry's entry for an id or an alias.
+    """Return the registry entry of an id or an alias.
 
-    For `module:Id`, the module is imported first to register its ids. Raises `UnknownIdError`,
-    which names the closest ids.
+    For `module:Id`, the module is imported first, so that it can register the id. Raises
+    `UnknownIdError`, whose message names the closest ids.
     """
     if not isinstance(id, str):
         raise TypeError(
@@ -177,17 +188,21 @@ def _import(id: str, module: str) -> None:
 
 
 def make(id: str, **settings: Any) -> Env:
-    """Build the environment registered under `id`.
+    """Build the environment that is registered under `id`.
 
     Keywords are constructor fields such as `obs="rgb"` and params such as
-    `max_steps_in_episode=50`. Raises `UnknownIdError`, `TypeError` for an unknown name,
-    `ValueError` for a bad value, and `IncompleteError` if the class lacks a required method.
+    `max_steps_in_episode=50`. Raises `UnknownIdError` for an unknown id, `TypeError` for an unknown
+    keyword, `ValueError` for a bad value, and `IncompleteError` if the class lacks a required
+    method.
     """
     return spec(id).make(**settings)
 
 
 def check_complete(env_class: type[Env], where: str) -> None:
-    """Raise `IncompleteError` that names the abstract methods which a class has not written."""
+    """Raise `IncompleteError` if a class lacks abstract methods; the message names them.
+
+    `where` begins the message.
+    """
 
     def inherits(name: str) -> bool:
         return getattr(env_class, name) is getattr(Env, name)
@@ -214,17 +229,21 @@ def families() -> list[str]:
 
 
 def classes(family: str | None = None) -> dict[type[Env], list[str]]:
-    """Return the registered ids of each class, in the order of `list`: usually smallest first."""
+    """Return a dict from each registered environment class to the list of its ids.
+
+    Classes and ids are in the order of `list`, in which smaller sizes usually come first.
+    """
     ids = list(family)
     kinds = dict.fromkeys(_specs[id].env_class for id in ids)
     return {kind: [id for id in ids if _specs[id].env_class is kind] for kind in kinds}
 
 
 def representatives(family: str | None = None) -> list[str]:
-    """Return one id of each class, for benchmarks and pictures, in the order of `list`.
+    """Return one id of each environment class, for benchmarks and pictures.
 
-    It is the id registered with `representative=True`, such as the size that papers quote; else
-    the id that sets no fields; else the last in order, usually the largest.
+    It is the id registered with `representative=True`, such as the size that papers report. If
+    there is none, it is the id that sets no constructor fields, and otherwise the last id of the
+    class, usually the largest. The ids are in the order of `list`.
     """
     found = []
     for ids in classes(family).values():
@@ -235,8 +254,12 @@ def representatives(family: str | None = None) -> list[str]:
     return sorted(found, key=_natural)
 
 
-def list(family: str | None = None) -> list[str]:  # callers write `registry.list`
-    """Return the registered ids of one family or of all, sorted, `8x8` before `16x16`."""
+# Shadows the builtin, because callers write `registry.list`.
+def list(family: str | None = None) -> list[str]:
+    """Return the registered ids of one family, or of all families, sorted.
+
+    Numbers are sorted by value: `8x8` comes before `16x16`.
+    """
     known = families()
     if family is not None:
         checks.one_of("registry.list", "family", family, known)
@@ -244,20 +267,20 @@ def list(family: str | None = None) -> list[str]:  # callers write `registry.lis
 
 
 def _natural(id: str) -> tuple[str | int, ...]:
-    """Return a sort key that puts `8x8` before `16x16`."""
+    """Return a key that sorts numbers in ids by value: `8x8` before `16x16`."""
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", id))
 
 
 def absent(ids: Iterable[str], reason: str) -> None:
-    """Record why ids of a reproduced package are missing here, and what to use instead.
+    """Record why environments of another package are not reproduced, and what to use instead.
 
-    The error for such an unknown id ends with `reason`. No effect for registered ids.
+    The error for such an id ends with `reason`. Ids that are registered are not affected.
     """
     _absent.update(dict.fromkeys(ids, reason))
 
 
 def absences() -> dict[str, str]:
-    """Return the ids of reproduced packages that are missing here, each with the reason."""
+    """Return a dict of the other packages' ids that jaxenvs does not reproduce: id -> reason."""
     _load_all()
     return {id: why for id, why in _absent.items() if id not in _specs and id not in _aliases}
 
@@ -275,37 +298,43 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Declare, for each first word of ids, the module that registers them; imported when needed."""
+    """Declare which module registers the ids with a given first word.
+
+    The module is imported when such an id is first used.
+    """
     _modules.update(modules)
 
 
 def homes() -> set[str]:
-    """Return the modules that `expect` named."""
+    """Return the names of the modules that `expect` declared."""
     return {*_modules.values()}
 
 
 def _load(id: str) -> None:
-    """Import the module that registers ids with the first word of this one."""
+    """Import the module that registers ids with the same first word as `id`, if there is one."""
     if module := _modules.get(id.partition("-")[0]):
         importlib.import_module(module)
 
 
 def _load_all() -> None:
-    """Import every module that registers ids."""
+    """Import all modules that register ids, in jaxenvs and in other installed packages."""
     for word in _modules:
         _load(word)
     _load_plugins()
 
 
 def _load_plugins() -> None:
-    """Import the modules that installed packages name under the entry point group, once."""
+    """Import the modules that other installed packages declare as entry points, once.
+
+    A module that fails to import causes a warning.
+    """
     global _plugins_loaded
     if not _plugins_loaded:
         _plugins_loaded = True
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except (Exception, SystemExit) as error:  # the other plugins are still loaded
+            except (Exception, SystemExit) as error:  # other packages must still load
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

@@ -1,6 +1,7 @@
-"""Reset sources: where environments of a batch whose episode is done get their next level.
+"""Reset sources: how `VectorEnv` obtains new levels for the environments whose episode is done.
 
-A row is one environment of the batch.
+This module implements `fresh`, `exact`, `auto` and `pool`, each with a variant for CPUs and one for
+GPUs where that is faster. A row is one environment of the batch; `ended` is the mask of done rows.
 """
 
 import functools
@@ -17,12 +18,13 @@ from .platforms import by_platform
 from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
-# Up to this size of a batch's states, in bytes, a GPU is faster if it makes a new state for every
-# row and selects than if it lists the done rows, which costs six kernels and a wait for the host.
+# Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every row
+# and then selects. For larger batches it lists the done rows and makes states only for them; the
+# list costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
-# The limit for `auto`, where a level is also generated for each row. At 65,536 rows on an H200,
-# `fresh` is as fast as `exact` for DoorKey (states of 5 MB), and half as fast for rule worlds of
-# `xland` (11 MB).
+# The same limit for `auto`, which also has to generate a level for every row. Measured on an H200
+# with 65,536 rows: `fresh` is as fast as `exact` for DoorKey (all states together 5 MB), and half
+# as fast for rule-based `xland` environments (11 MB).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]
@@ -34,9 +36,10 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, to save work, and `fresh` elsewhere, to launch fewer kernels.
+    """Use `exact` on a CPU, which saves work, and `fresh` on a GPU, which launches fewer kernels.
 
-    A large batch is `exact` everywhere: levels and a selection for all rows would take longer.
+    A large batch uses `exact` on a GPU too, because generating a level for every row would take
+    longer than the extra kernels.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -51,18 +54,18 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a first state for every row, and use it where the episode is done."""
+    """Make a first state for every row from a pool level, and use it where the episode is done."""
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
 
 def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make first states for the done rows only."""
+    """List the done rows, and make first states from pool levels only for these rows."""
     slots = _slots(starts.num_envs, 64)
     return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
 
 
 def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
-    """Return the first states of these rows, each in a level drawn from the pool."""
+    """Return the first states of the given rows; each row draws its level from the pool."""
     size = jax.tree.leaves(levels)[0].shape[0]
     keys, counters = starts.key, rows
     if keys.ndim:
@@ -72,7 +75,10 @@ def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
 
 
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
-    """Generate levels for the done rows, `chunk` at a time: the same levels as `fresh`."""
+    """Generate levels for the done rows only, `chunk` at a time.
+
+    The levels are the same as with `fresh`, bit for bit.
+    """
     count = starts.num_envs
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
     wide = chunk or _slots(count, 192 if starts.env.level_budget == 1 else 8)
@@ -92,7 +98,11 @@ def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -
 def _by_platform(
     starts: Starts, *given: Any, cpu: Callable[..., Any], default: Callable[..., Any]
 ) -> Any:
-    """Apply `by_platform` to functions of (starts, *given); the arrays of `starts` are inputs."""
+    """Call `cpu(starts, *given)` on a CPU, `default(starts, *given)` on other platforms.
+
+    `platforms.by_platform` takes only arrays as arguments, so `starts` is split into its arrays
+    (key and params) and put together again in the called function.
+    """
 
     def form(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda key, params, *given: function(starts._replace(key=key, params=params), *given)
@@ -101,7 +111,7 @@ def _by_platform(
 
 
 def _slots(num_envs: int, share: int) -> int:
-    """Return how many rows a GPU serves together: the batch divided by `share`, at least 8."""
+    """Return how many done rows a GPU restarts at a time: num_envs / share, but at least 8."""
     return min(num_envs, max(8, num_envs // share))
 
 
@@ -112,10 +122,11 @@ def _listed(
     ended: Ended,
     always: bool = True,
 ) -> Any:
-    """Begin episodes in the done rows, `slots` at a time.
+    """Begin episodes in the done rows, `slots` rows at a time; `begin` makes their first states.
 
-    With `always`, the first iteration runs before the loop, because the host waits for the GPU at
-    each evaluation of the loop's condition. `begin` is then compiled twice.
+    With `always`, the first iteration runs outside the loop, whether or not a row is done. This
+    saves one evaluation of the loop's condition, at which the host waits for the GPU, but `begin`
+    is compiled twice.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -132,7 +143,7 @@ def _listed(
 
 
 def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
-    """Return the first states of these rows, each in its first candidate level, accepted or not."""
+    """Return the first states of the given rows, each in its first candidate level, unchecked."""
     levels, _ = starts.candidates(
         starts.keys(LEVEL, rows), jnp.zeros_like(rows), starts.params_of(rows)
     )
@@ -140,10 +151,11 @@ def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
 
 
 def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels that may be rejected: several candidates at a time for each done row.
+    """Generate levels that may be rejected, trying several candidates per done row at once.
 
-    `each` is the number of lanes per done row: lane l draws for the done row of rank l // each. The
-    first accepted candidate of a row counts, as if candidates were drawn one after another.
+    Each iteration draws `lanes` candidates, one per lane. Lane l draws for the done row of rank l
+    // each, where `each` is the number of lanes per done row. Each row takes its first accepted
+    candidate, so the result is the same as if candidates were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -172,21 +184,23 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 
 
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels for the done rows, `lanes` at a time, and write those rows in place.
+    """Generate levels for the done rows, `lanes` at a time, and write only these rows.
 
-    Lane `lane` serves the rows `group * lanes + lane`. Each iteration of the loop therefore finds
-    its rows by a maximum over the groups, without a sort or a prefix sum over the batch.
+    The rows are divided into groups of `lanes` rows, and lane i serves row i of each group. In each
+    iteration, every lane finds its first pending row by a maximum over the groups, which is cheaper
+    than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # largest for the first group
+    # The first group has the largest number, so a maximum over pending rows finds it.
+    order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         states, pending, number = carry
         first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
-        # A lane with no row left writes beyond the last row, which drops the write.
+        # A lane without a pending row writes to index num_envs, and JAX drops that write.
         rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), num_envs)
         chosen = starts.params_of(rows)
         levels, accepted = starts.candidates(starts.keys(LEVEL, rows), number, chosen)
@@ -196,7 +210,7 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
             lambda leaf, world: leaf.at[places].set(world, mode="drop"), states, new
         )
         served = (jnp.arange(groups, dtype=jnp.int32)[:, None] == first) & accepted
-        # A lane whose level was not accepted stays at its row and draws the next one.
+        # A lane whose level was rejected keeps its row and draws the next candidate level for it.
         number = jnp.where(accepted, 0, number + 1)
         return states, jnp.where(served, jnp.uint8(0), pending), number
 

@@ -1,7 +1,8 @@
-"""`settled` and `stored`: values computed once, where XLA would compute them repeatedly.
+"""`settled` and `stored` make XLA compute values once and store them in memory.
 
-XLA fuses a chain of arithmetic into each of its consumers. A long chain with many results is then
-computed, and compiled, once for every result: minutes of compilation and tens of times the work.
+Without them, XLA fuses a chain of arithmetic into every operation that uses its results. A long
+chain with many results is then compiled and computed once for each result, which can take minutes
+of compilation and tens of times the work.
 """
 
 from typing import Any, TypeVar
@@ -15,18 +16,20 @@ T = TypeVar("T")
 
 
 def settled(tree: T) -> T:
-    """Return the pytree of arrays unchanged; on a CPU, its consumers read the values from memory.
+    """Return the pytree of arrays unchanged, but on a CPU make XLA store the values in memory.
 
-    On other platforms it does nothing, because there XLA computes many results in one kernel.
+    Operations that use them then read the stored values instead of recomputing them. On other
+    platforms this function does nothing, because there XLA computes many results in one kernel.
     """
     return by_platform(tree, cpu=_by_loop, default=_as_it_is)
 
 
 def stored(tree: T) -> T:
-    """Return the pytree of arrays unchanged; its consumers read the values from memory.
+    """Return the pytree of arrays unchanged, but make XLA store the values in memory.
 
-    The same as `settled` on a CPU. A GPU needs it where a larger array is made from a smaller one:
-    XLA would fuse them, and each element would recompute everything that it depends on.
+    On a CPU it does the same as `settled`. A GPU needs it where a small array is expanded to a
+    larger one: XLA would fuse both, and the thread of each element of the larger array would
+    recompute its part of the smaller one.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 
@@ -36,10 +39,11 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _by_loop(tree: Any) -> Any:
-    """Pass the values through a loop of zero iterations; XLA cannot know that number.
+    """Pass the values through a loop of zero iterations, which XLA cannot fuse across.
 
-    A plain `optimization_barrier` would not do: on a CPU, XLA removes it before fusion. The loop's
-    body only swaps values of one type, which costs nothing.
+    XLA does not know that the number of iterations is zero. A plain `optimization_barrier` has no
+    effect on a CPU, where XLA removes it before fusion. The body of the loop only swaps values of
+    equal type, so it costs nothing.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
@@ -48,7 +52,8 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        group.append(jnp.zeros_like(group[0]))  # so that each has a partner to swap with
+        # So that even a single array has another to swap with.
+        group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):
             leaves[i] = leaf

@@ -1,8 +1,8 @@
-"""Egocentric view of a grid, and MiniGrid's occlusion.
+"""The agent's view of a grid, and which of its cells the agent sees (MiniGrid's occlusion).
 
-A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
-right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,
-size - 1]` and looks towards row 0. Source: MiniGrid 3.2 `gen_obs`.
+A view is a square, indexed `[across, ahead]` as MiniGrid's image: `across` runs from the agent's
+left to its right, `ahead` from 0 in the far row to `size - 1` in the agent's row. The agent is at
+`[size // 2, size - 1]` and looks towards index 0 of `ahead`. Source: MiniGrid 3.2, `gen_obs`.
 """
 
 import functools
@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
-TABLE_LIMIT = 7  # largest view size with a table, which has 4**size bytes: 16 kB for 7
+# Largest view size for which a lookup table is used; it has 4**size bytes, 16 kB for size 7.
+TABLE_LIMIT = 7
 
 
-# `jit` with `inline`: traced once per shape, as is `visible`.
+# The inlined `jit` makes JAX trace this function, and `visible`, only once per shape.
 @functools.partial(jax.jit, static_argnames=("size", "outside"), inline=True)
 def window(
     grid: UInt8[Array, "height width"],
@@ -25,17 +26,20 @@ def window(
     size: int,
     outside: int,
 ) -> UInt8[Array, "{size} {size}"]:
-    """Return the tiles of the agent's view before occlusion; `outside` is the tile beyond the grid.
+    """Return the tiles of the agent's view, indexed `[across, ahead]`, before occlusion.
 
-    Directions are 0 right, 1 down, 2 left, 3 up.
+    `outside` is the tile byte for cells beyond the edge of the grid. `direction` is 0 right, 1
+    down, 2 left or 3 up.
     """
     height, width = grid.shape
-    along_rows = (direction & 1) == 1  # looking down or up: `ahead` counts rows
+    # The agent looks down or up, so `ahead` counts rows, not columns.
+    along_rows = (direction & 1) == 1
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # A step ahead changes one coordinate and a step sideways the other. Both are computed per line
-    # of the view, and only their sum per cell.
+    # A step ahead changes one coordinate (row or column), a step sideways the other. The offset
+    # from each is therefore computed once per line of the view, and each cell only adds two
+    # offsets.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -53,10 +57,10 @@ def seen_cells(
     forward: tuple[Array, Array],
     shape: tuple[int, int],
 ) -> Bool[Array, "height width"]:
-    """Return the mask of grid cells for a mask of view cells: the inverse of `window`.
+    """Turn a mask of view cells into a mask of grid cells: the inverse of `window`.
 
-    place: the agent's (row, column). forward: the change of place by one step ahead. shape: rows
-    and columns of the grid.
+    `place` is the agent's (row, column). `forward` is the change of (row, column) by one step
+    ahead. `shape` is the number of rows and columns of the grid.
     """
     size, (d_row, d_column) = seen.shape[0], forward
     rows = jnp.arange(shape[0], dtype=np.int32)[:, None] - place[0]
@@ -69,21 +73,22 @@ def seen_cells(
 
 @functools.partial(jax.jit, inline=True)
 def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
-    """Return the mask of visible ("lit") cells of the view.
+    """Return the mask of the cells of the view that the agent sees ("lit" cells).
 
-    Row by row, starting at the agent: light spreads sideways through the transparent cells of a row
-    and one cell past them, and from transparent lit cells into the three cells ahead.
+    Light starts at the agent and is followed row by row. In a row it spreads sideways through
+    transparent cells and lights the first opaque cell on each side. From each lit transparent cell
+    it also reaches the three nearest cells of the row ahead.
     """
     size = opaque.shape[0]
     return _lit_by_table(~opaque, size) if size <= TABLE_LIMIT else _lit_by_loop(~opaque, size)
 
 
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
-    """Follow the light with one table lookup per row.
+    """Compute `visible` with one table lookup per row of the view.
 
-    The lit rows are packed into two 32-bit words per view, because XLA computes a chain of scalars
-    in one kernel. Without the barrier it would fuse the chain into the image, and every pixel would
-    compute it again.
+    The lit rows are packed into two 32-bit integers per view, because XLA computes a chain of
+    scalar operations in one kernel. Without the barrier XLA would also fuse this chain into the
+    code that makes the image, and every pixel would recompute it.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
@@ -102,7 +107,7 @@ def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "si
 
 
 def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
-    """Follow the light row by row, for views whose table would be too large."""
+    """Compute `visible` by a scan over rows, for views whose table would be too large."""
 
     def row(seed: Array, clear_row: Array) -> tuple[Array, Array]:
         reach = _reach(seed, clear_row, size)
@@ -113,16 +118,18 @@ def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "siz
 
 
 def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
-    """Pack the cells of each row of the view into bits; `across` 0 is the lowest."""
+    """Pack each row of the view into one integer per row: bit i is the cell with `across` = i."""
     weights = np.left_shift(np.int32(1), np.arange(cells.shape[0], dtype=np.int32))
     return jnp.where(cells, weights[:, None], 0).sum(axis=0, dtype=jnp.int32)
 
 
 def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Return, as bits, the cells of a row that light from `seed` reaches.
+    """Return the cells of one row that light reaches, as bits.
 
-    Light fills every run of clear cells that contains a seed (Kogge-Stone in both directions), and
-    one cell on each side. These cells are also the seed of the row ahead.
+    `seed` are the cells where light enters the row, `clear` the transparent cells. Light fills
+    every run of clear cells that contains a seed, and one more cell on each side of the run. The
+    result is also the seed of the row ahead. The runs are filled in both directions by doubling
+    steps (Kogge-Stone).
     """
     up = down = seed & clear
     via_up = via_down = clear
@@ -137,6 +144,6 @@ def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
 
 @functools.cache
 def _reach_table(size: int) -> np.ndarray:
-    """Tabulate `_reach` for every seed and row, indexed by `seed << size | clear`."""
+    """Return a table of `_reach` for every seed and clear row: index `seed << size | clear`."""
     seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
     return _reach(seed, clear, size).astype(np.uint8)

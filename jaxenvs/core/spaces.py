@@ -1,4 +1,8 @@
-"""Spaces of actions and observations, sampled, checked and clipped in JAX."""
+"""Spaces of actions and observations: `Box`, `MultiDiscrete`, `Discrete` and `Dict`.
+
+They correspond to Gymnasium's spaces, but sampling, membership tests and clipping are JAX
+functions.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,25 +17,31 @@ from .random import Key, multiply_high
 
 
 class Space:
-    """A set of arrays (or of dicts of arrays) of one shape and dtype."""
+    """A set of arrays of one shape and dtype, or of dicts of such arrays."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
     def sample(self, key: Key) -> PyTree[Array]:
-        """Draw an element; every element of the space is possible."""
+        """Draw a random element; every element of the space can be drawn."""
         raise NotImplementedError
 
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
-        """Return whether `value` has the shape and kind of dtype and lies inside; never raises."""
+        """Return whether `value` is an element of the space; never raises.
+
+        The shape must be equal and the dtype of the same kind (boolean, integer or float).
+        """
         raise NotImplementedError
 
     def clip(self, value: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, ""]]:
-        """Return the nearest element to `value` and whether `value` lay outside."""
+        """Return the element nearest to `value`, and whether `value` lay outside the space."""
         raise NotImplementedError
 
     def _fits(self, value: PyTree[ArrayLike]) -> bool:
-        """Return whether shape and kind of dtype fit; an int64 fits an int32 space."""
+        """Return whether shape and kind of dtype fit the space.
+
+        The size of the dtype does not matter: an int64 array fits an int32 space.
+        """
         try:
             array = (
                 np.asarray(value) if isinstance(value, (int, float, bool)) else jnp.asarray(value)
@@ -53,9 +63,11 @@ class Space:
 
 
 class Box(Space):
-    """All arrays of `shape` and `dtype` with `low <= x <= high`, both ends included.
+    """All arrays of `shape` and `dtype` with `low <= x <= high`.
 
-    Float bounds may be infinite; an unbounded side is sampled from an exponential tail.
+    Bounds of floats may be infinite. A component with one infinite bound is sampled from an
+    exponential distribution beyond its finite bound, a component with two from a normal
+    distribution.
     """
 
     def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:
@@ -79,7 +91,8 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # NumPy compares 64 bits
+        # NumPy compares 64-bit values without rounding them to 32 bits as JAX would.
+        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
         low, high, reachable = self._bounds_as(value.dtype)
@@ -92,13 +105,16 @@ class Box(Space):
         if np.issubdtype(self.dtype, np.floating):
             value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)  # NaN counts as 0
         low, high, _ = self._bounds_as(value.dtype)
-        nearest = jnp.clip(value, low, high).astype(self.dtype)  # clip first, or a cast could wrap
+        # Clip before the cast, which would wrap integers that are too large.
+        nearest = jnp.clip(value, low, high).astype(self.dtype)
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Return the bounds clipped to `dtype`, and whether its range overlaps all of them.
+        """Return the bounds in `dtype`, and whether values of `dtype` can reach the space.
 
-        `dtype` is of the same kind (integer, float) as the space's.
+        `dtype` is of the same kind (integer or float) as the space's dtype. Bounds that `dtype`
+        cannot represent are clipped to its limits. The last result is False if, for some component,
+        no value of `dtype` lies within the bounds.
         """
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True
@@ -115,13 +131,13 @@ class Box(Space):
     def __repr__(self) -> str:
         low, high = (self.low.min(), self.high.max()) if self.low.size else (None, None)
         alike = (self.low == low).all() and (self.high == high).all()
-        # `!s`: without it, a float32 of 4.8 would be formatted with the digits of a float64.
+        # `!s` uses `str`; without it, a float32 of 4.8 would show the digits of a float64.
         bounds = f"{low!s}, {high!s}" if alike else f"by element within [{low!s}, {high!s}]"
         return f"Box({bounds}, {self.shape}, {self.dtype})"
 
 
 class MultiDiscrete(Box):
-    """Integer vectors with `0 <= x[i] < nvec[i]`, int32."""
+    """Integer arrays with `0 <= x[i] < nvec[i]`, int32."""
 
     def __init__(self, nvec: Any) -> None:
         self.nvec = np.asarray(nvec, np.int32)
@@ -145,7 +161,7 @@ class Discrete(MultiDiscrete):
 
 
 class Dict(Space):
-    """A dict of named spaces."""
+    """A dict that has an element of a space under each name."""
 
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self.spaces = dict(spaces)
@@ -176,7 +192,7 @@ class Dict(Space):
 
 
 def batched(space: Space, count: int) -> Space:
-    """Return the space of `count` elements, along a new first axis."""
+    """Return the space of `count` elements of `space`, stacked along a new first axis."""
     if isinstance(space, Dict):
         return Dict({name: batched(part, count) for name, part in space.spaces.items()})
     if isinstance(space, MultiDiscrete):
@@ -187,28 +203,37 @@ def batched(space: Space, count: int) -> Space:
 
 
 def _check_representable(low: Any, high: Any, dtype: np.dtype) -> None:
-    """Raise `ValueError` for an integer bound outside its dtype, which would silently wrap."""
+    """Raise `ValueError` if an integer bound lies outside the limits of its dtype.
+
+    NumPy would silently wrap such a bound.
+    """
     limits = np.iinfo(dtype)
     if np.min(np.asarray(low)) < limits.min or np.max(np.asarray(high)) > limits.max:
         raise ValueError(f"Box: {dtype} holds {limits.min}..{limits.max}, got {low}..{high}")
 
 
 def _sample_integers(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
-    """Draw integers from low to high inclusive, up to the dtype's limit (unlike `randint`)."""
+    """Draw uniform integers from `low` to `high`, both included.
+
+    Unlike `jax.random.randint`, it can also draw the largest integer of the dtype.
+    """
     word = jax.random.bits(key, low.shape, jnp.uint32)
     span = jnp.asarray((high.astype(np.int64) - low.astype(np.int64) + 1).astype(np.uint32))
-    # A span of 2**32 wraps to zero; every 32-bit word is then a valid value.
+    # A span of 2**32 wraps to 0 in uint32. In this case every 32-bit integer is a valid value.
     offset = jnp.where(span == 0, word, multiply_high(word, span))
     return (jnp.asarray(low).astype(jnp.uint32) + offset).astype(low.dtype)
 
 
 def _sample_floats(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
-    """Draw floats: uniform between two finite bounds, exponential beyond one, else normal."""
+    """Draw floats: uniform between two finite bounds, normal if both bounds are infinite.
+
+    If one bound is finite, the distance from it is drawn from an exponential distribution.
+    """
     key_uniform, key_tail, key_normal = jax.random.split(key, 3)
     dtype, shape = low.dtype, low.shape
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     start, stop = np.where(bounded_low, low, 0), np.where(bounded_high, high, 1)
-    step = 2.0**-23  # uniform over 2**23 + 1 points, so that the upper bound is possible
+    step = 2.0**-23  # the 2**23 + 1 points include both ends, so the upper bound can be drawn
     points = jax.random.randint(key_uniform, shape, 0, 2**23 + 1).astype(dtype) * dtype.type(step)
     uniform = start.astype(dtype) * (1 - points) + stop.astype(dtype) * points
     tail = jax.random.exponential(key_tail, shape, dtype)

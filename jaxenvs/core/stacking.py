@@ -1,4 +1,4 @@
-"""`stacked`: `jnp.stack` of scalars in the memory order that suits GPUs."""
+"""`stacked`: `jnp.stack` of scalars, with a memory order that a GPU can write fast under `vmap`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,12 @@ from jaxtyping import Array
 
 
 def stacked(values: Sequence[Any]) -> Array:
-    """Stack scalars of one dtype, as `jnp.stack` does.
+    """Stack scalars of one dtype to a vector, as `jnp.stack` does.
 
-    Under `vmap`, the array is written scalar by scalar, then transposed. If it were written
-    environment by environment, neighbouring GPU threads would compute different scalars: XLA
-    branches between the scalars, and a warp runs all branches one after another.
+    Under `vmap`, the result has one vector per environment. It is written scalar by scalar for all
+    environments, then transposed. Otherwise neighbouring GPU threads would compute different
+    scalars of one environment. XLA selects the scalar by a branch, and the threads of a warp would
+    run all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 
@@ -35,16 +36,20 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 
 @jax.custom_batching.custom_vmap
 def _by_columns(columns: list[Array]) -> Array:
-    """Stack vectors as the columns of a matrix: first as its rows, then transposed."""
-    # The barriers keep two kernels: one for all scalars and one transposition. Without the layout
-    # constraints XLA would give the stack the layout of its transpose, the order to avoid.
+    """Stack vectors as columns of a matrix: stack them as rows, then transpose."""
+    # The barriers make XLA launch two kernels, one for all scalars and one for the transposition.
+    # Without the layout constraints XLA would store the stack in the memory order of its transpose,
+    # the order that is slow to write.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 
 
 @_by_columns.def_vmap
 def _over_columns(axis_size: int, batched: Any, columns: list[Array]) -> tuple[Array, bool]:
-    """Merge the batch axes into one: XLA would transpose only the inner axes of many matrices."""
+    """Apply `_by_columns` under a further `vmap` by merging both batch axes into one.
+
+    Otherwise XLA would transpose many small matrices, one per entry of the outer axis.
+    """
     full = [
         column if is_batched else jnp.broadcast_to(column, (axis_size, *column.shape))
         for column, is_batched in zip(columns, batched[0], strict=True)

@@ -1,6 +1,7 @@
-"""Levels and first states of the rows of a batch, from each row's key, params and candidates.
+"""Levels and first states for the rows of a batch; a row is one environment.
 
-A row is one environment of the batch.
+`Starts` derives the random keys of each row, draws candidate levels and starts episodes in them.
+The reset sources build on it.
 """
 
 from typing import Any, NamedTuple
@@ -14,18 +15,20 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes of keys. A key is folded with one number: purpose in the high bits, row in the low bits.
+# Purposes for which random keys are derived. The integer that is folded into a key holds the
+# purpose in its high bits (from PURPOSE_SHIFT) and the index of the row or level in its low bits.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 
 
 class Starts(NamedTuple):
-    """Inputs that determine the first states of all rows."""
+    """Inputs that determine the first states of all rows: environment, key and params."""
 
     env: Env
     num_envs: int
-    key: Keys  # one key for the batch, or one for each environment
-    params: Any  # any leaf may have a first axis of `num_envs`
+    key: Keys  # one key for the batch, or one key per environment
+    # Params of `env`. Any leaf may have a first axis of `num_envs`: one value per environment.
+    params: Any
 
     @property
     def rows(self) -> Int32[Array, " num_envs"]:
@@ -34,29 +37,37 @@ class Starts(NamedTuple):
 
     @property
     def axes(self) -> Any:
-        """Axes of `params` for `vmap`."""
+        """`vmap` axes of `params`: 0 for leaves with a value per environment, else None."""
         return param_axes(self.env, self.params)
 
     @property
     def has_one_setting(self) -> bool:
-        """True if all environments have the same params."""
-        return not jax.tree.leaves(self.axes)  # None is not a leaf
+        """True if all environments of the batch have the same params."""
+        # True if no leaf is batched: JAX does not count None as a leaf.
+        return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
-        """Return a key for each row; the keys of different purposes are independent."""
+        """Return one key for each of the rows.
+
+        Keys for different purposes (`STEP`, `RESET` and so on) are independent.
+        """
         if self.key.ndim:
             return jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.key[rows], purpose)
         return self.shared_keys(purpose, rows)
 
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
-        """Return a key for each of `numbers`, folded into the first key of the batch."""
-        # Purpose and number are folded in together: each fold is a threefry, one or two kernels.
+        """Return one key for each of `numbers`, derived from the first key of the batch.
+
+        `numbers` are indices of rows or of prepared levels.
+        """
+        # Purpose and number are packed into one integer and folded in once, because each `fold_in`
+        # runs the threefry hash, which costs one or two kernels.
         folded = numbers.astype(jnp.uint32) | jnp.uint32(purpose << PURPOSE_SHIFT)
         key = self.key.reshape(-1)[0]
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, folded)
 
     def params_of(self, rows: Array) -> Any:
-        """Return the params of rows, or of one row."""
+        """Return the params of the given rows; `rows` may also be the index of a single row."""
         return jax.tree.map(
             lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
             self.params,
@@ -64,24 +75,24 @@ class Starts(NamedTuple):
         )
 
     def begin(self, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
-        """Start an episode in the given level of each row."""
+        """Start an episode for each of `rows`, in the level at the same index of `levels`."""
         return self.begin_with(self.keys(RESET, rows), levels, params)
 
     def begin_with(self, keys: Keys, levels: Any, params: Any) -> Reset:
-        """Start an episode in each level, with the key at the same index."""
+        """Start an episode in each of `levels`, with the key at the same index of `keys`."""
         with checks.level_is_drawn():
             return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
     def states(self, rows: Int32[Array, " rows"], levels: Any) -> Any:
-        """Return the first state of each row in its level."""
+        """Return the first state for each of `rows`, in the level at the same index of `levels`."""
         return self.begin(rows, levels, self.params_of(rows)).state
 
     def candidates(
         self, keys: Keys, number: Int32[Array, " rows"], params: Any
     ) -> tuple[Any, Bool[Array, " rows"]]:
-        """Draw candidate level `number` for each key, and tell which ones are accepted.
+        """Draw candidate level `number` for each key; return levels and the mask of accepted ones.
 
-        The last candidate of the budget is always accepted.
+        The last candidate that `level_budget` allows is always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:
@@ -90,7 +101,7 @@ class Starts(NamedTuple):
         return levels, jax.vmap(self.env.accepts)(levels) | last
 
     def new_rows(self, rows: Int32[Array, " rows"]) -> Reset:
-        """Start an episode for each of the given rows, each in a fresh level."""
+        """Start an episode for each of `rows`, each in a newly drawn level."""
         count, size = rows.shape[0], self.env.levels_at_once or rows.shape[0]
 
         def begin(rows: Int32[Array, " rows"]) -> Reset:
@@ -100,15 +111,20 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        groups = -(-count // size)  # the last group is padded with the last row
+        # The last group is filled up with copies of the last row, which are removed below.
+        groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)
-        # Not with `batch_size` of `lax.map`, which refuses arrays without elements.
+        # `batch_size` of `lax.map` is not used, because it fails for arrays without elements.
         return jax.tree.map(lambda x: x.reshape(groups.size, *x.shape[2:])[:count], begun)
 
 
 def param_axes(env: Env, params: Any) -> Any:
-    """Return 0 for leaves of `params` with one axis more than the defaults, None for the others."""
+    """Return the `vmap` axes of `params` over a batch of environments.
+
+    The axis is 0 for a leaf with one axis more than the default params have, and None for the
+    others.
+    """
 
     def axis(leaf: Any, default: Any) -> int | None:
         return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None
@@ -117,7 +133,11 @@ def param_axes(env: Env, params: Any) -> Any:
 
 
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
-    """Write new states to distinct rows, in place; rows beyond the last are dropped."""
+    """Return `states` with the states `new` written at the indices `rows`, which must be distinct.
+
+    XLA writes in place where it can. Indices beyond the last row are dropped. `in_order`: whether
+    `rows` is sorted.
+    """
     return jax.tree.map(
         lambda leaf, first: leaf.at[rows].set(
             first, mode="drop", unique_indices=True, indices_are_sorted=in_order
@@ -128,12 +148,12 @@ def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool 
 
 
 def select(mask: Array, new: Any, old: Any) -> Any:
-    """Return the leaves of `new` in rows where the mask is true, of `old` elsewhere."""
+    """Select per row: leaves of `new` where the mask is true, leaves of `old` elsewhere."""
     return jax.tree.map(lambda a, b: jnp.where(along(mask, a), a, b), new, old)
 
 
 def along(mask: Array, leaf: Array) -> Array:
-    """Reshape a mask over rows so that it broadcasts along `leaf`."""
+    """Append axes of length 1 to a mask over rows, so that it broadcasts against `leaf`."""
     return mask.reshape(mask.shape + (1,) * (leaf.ndim - 1))
 
 

@@ -1,4 +1,8 @@
-"""The base of wrappers with a state."""
+"""`StatefulWrapper`, the base class of wrappers that keep a state between steps.
+
+The wrapper's state is called its memory. It is stored next to the state of the wrapped environment
+in a `WrappedState`.
+"""
 
 from typing import Any, ClassVar
 
@@ -14,47 +18,51 @@ from .wrapper import Wrapper
 
 @struct
 class WrappedState(Struct):
-    """State of the wrapped environment (`env`) and of the wrapper (`memory`)."""
+    """State of a `StatefulWrapper`.
+
+    `env` is the state of the wrapped environment, `memory` the state that the wrapper adds.
+    """
 
     env: Any
     memory: Any
 
     @property
     def time(self) -> Int32[Array, "*batch"]:
-        """Steps since reset."""
+        """Number of steps since reset, counted by the wrapped environment."""
         return self.env.time
 
 
 class StatefulWrapper(Wrapper):
-    """Base of wrappers with a state ("memory"), stored in a `WrappedState`.
+    """Base class of wrappers that keep a state between steps, called their memory.
 
-    A subclass writes `begin` and `after`, and `shown` if observations depend on the memory. It sets
-    `remembers_episodes` if `begin` uses `ended`, so that a part of the memory outlives episodes.
+    A subclass writes `begin` and `after`, which return the memory after a reset and after a step,
+    and `shown` if its observations depend on the memory. It sets `remembers_episodes` if `begin`
+    uses `ended`, so that a part of the memory outlives episodes.
     """
 
     remembers_episodes: ClassVar[bool] = False
 
     def begin(self, obs: PyTree[Array], ended: Any | None) -> Any:
-        """Return the memory at the start of an episode, as arrays.
+        """Return the memory at the start of an episode, as a pytree of arrays.
 
-        obs: first observation of the wrapped environment. ended: memory at the end of the previous
-        episode, or None.
+        `obs` is the first observation of the wrapped environment. `ended` is the memory at the end
+        of the previous episode, or None in the first episode.
         """
         raise NotImplementedError
 
     def after(self, memory: Any, action: Any, step: Step) -> tuple[Any, Step]:
-        """Return the memory after a step of the wrapped environment, and that step.
+        """Return the memory after a step, and the step with a possibly changed reward and info.
 
-        A subclass may change the step's reward and info.
+        `memory` is the memory before the step; `step` is the result of the wrapped environment.
         """
         raise NotImplementedError
 
     def shown(self, obs: PyTree[Array], memory: Any) -> PyTree[Array]:
-        """Turn an observation of the wrapped environment into the wrapper's."""
+        """Turn an observation of the wrapped environment into an observation of the wrapper."""
         return obs
 
     def _shows_another(self) -> bool:
-        """Tell whether the wrapper changes the observation."""
+        """Return whether the observation differs from the wrapped environment's observation."""
         names = ("observation_space", "observe", "shown")
         return any(
             getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names
@@ -62,11 +70,11 @@ class StatefulWrapper(Wrapper):
 
     @property
     def carries_over(self) -> bool:  # type: ignore[override]
-        """True if a part of the state outlives episodes, here or in the wrapped environment."""
+        """True if a part of this wrapper's or the wrapped environment's state outlives episodes."""
         return self.remembers_episodes or self.env.carries_over
 
     def inner(self, state: WrappedState) -> Any:
-        """State of the wrapped environment."""
+        """Return the wrapped environment's part of the wrapper's state."""
         return state.env
 
     def observe(self, state: WrappedState, params: Any = None) -> PyTree[Array]:
@@ -81,7 +89,10 @@ class StatefulWrapper(Wrapper):
         return Reset(self.shown(obs, memory), WrappedState(env=state, memory=memory))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance and update the memory; begin a new memory where `env` resets itself."""
+        """Advance the wrapped environment and update the memory.
+
+        If the wrapped environment begins a new episode in this step, begin a new memory too.
+        """
         check_wrapped(state, type(self).__name__)
         stepped = self.env.step(key, state.env, action, self.inner_params(params))
         if not self.env.resets_itself:
@@ -97,19 +108,22 @@ class StatefulWrapper(Wrapper):
         return changed._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
 
     def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
-        """Carry over the state of the wrapped environment and the memory."""
+        """Carry over the parts of the state and of the memory that outlive an episode.
+
+        `ended` is the last state of the old episode, `begun` the first state of the new one.
+        """
         inner = self.inner_params(params)
         state = self.env.carry_over(ended.env, begun.env, inner)
         memory = self.begin(self.env.observe(state, inner), ended.memory)
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Raise: an observation of `package` does not contain this wrapper's state."""
+        """Raise: an observation of the reproduced package lacks the wrapper's memory."""
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 
 def check_wrapped(state: Any, name: str) -> None:
-    """Raise `TypeError` unless `state` is a `WrappedState`; `name` is the wrapper's class."""
+    """Raise `TypeError` unless `state` is a `WrappedState`; `name` is the wrapper's class name."""
     if not isinstance(state, WrappedState):
         kind = type(state).__name__
         raise TypeError(f"step: {name} needs a state from its reset or step, got {kind}")

@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
-States are made in large batches, at the rate at which episodes end. Each is drawn with a separate
-key and depends on no episode, so episodes are as independent as with `exact`. A row is one
-environment of the batch; which state a row gets depends on the other rows.
+States are made in large batches, as fast as episodes end. Each state has a separate random key and
+does not depend on earlier episodes, so episodes are as independent as with `exact`. A row is one
+environment of the batch. Which state a row receives depends on which other rows are done.
 """
 
 from typing import Any, NamedTuple
@@ -21,50 +21,57 @@ from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Number of levels made at a time, by size of a state: (largest size in bytes, levels). Small levels
-# cost a GPU little more than kernel launches; more than 1,024 large ones would not fit its cache.
+# How many levels are made at a time, by the size of a state: (largest size in bytes, number of
+# levels). For small states, a GPU spends little more than the kernel launches even on 8,192 levels.
+# More than 1,024 large states would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
-SERVED_SHARE = 128  # a step serves up to num_envs / 128 done rows (environments) without a loop
+# A step gives a state to up to num_envs / 128 done rows (environments) in straight-line code; if
+# more rows are done, a loop serves the rest.
+SERVED_SHARE = 128
 
 
 @struct
 class Stock(Struct):
-    """A ring buffer of first states."""
+    """A ring buffer of prepared first states, as part of the state of a batch."""
 
-    states: Any  # ring, then one chunk of unused space for writes to a full ring
-    # Index of the next unused state, number of unused states, number of chunks made, and a hash
-    # of the params with which the states were made. One array, because each separate number would
-    # be copied by its own kernel.
+    # First axis: the `size` entries of the ring, then one chunk of scratch space, which receives
+    # new states that find no room in the ring.
+    states: Any
+    # Four integers: index of the next unused state, number of unused states, number of chunks made
+    # so far, and a hash of the params with which the states were made. They are one array, because
+    # XLA would launch a separate kernel to copy each scalar.
     counters: Int32[Array, "4"]
 
 
 class _Trip(NamedTuple):
-    """Carry of the loop that makes states."""
+    """Carry of the loop that makes new states and gives them to done rows."""
 
-    rows: Any  # states of the batch
-    states: Any  # states of the ring
-    # Index of the next unused state, number of unused states, number of chunks made, number of
-    # rows served, and number of levels rejected since the last accepted one.
+    rows: Any  # environment states of the batch, first axis num_envs
+    states: Any  # prepared first states, as in `Stock.states`
+    # Five integers: index of the next unused state, number of unused states, number of chunks made,
+    # number of done rows that have received a state, and number of levels that were rejected since
+    # the last accepted level.
     counters: Int32[Array, "5"]
 
 
 def usual_chunk(env: Env, num_envs: int) -> int:
-    """Return the default number of levels made at a time."""
+    """Return the default number of levels that are made at a time (`chunk`)."""
     bytes = tree_bytes(env.state_shape)
     most = next(levels for limit, levels in CHUNKS if bytes <= limit)
     return min(most, 2 * num_envs if most > 1024 else max(1, num_envs // 4))
 
 
 def usual_size(chunk: int, num_envs: int) -> int:
-    """Return the default size of the ring: the largest of three sizes, in whole chunks.
+    """Return the default number of states in the ring, a multiple of `chunk`.
 
-    They are two chunks, a state per environment (at most 4,096), and a 16th of the batch.
+    It is the largest of three sizes: two chunks; one state per environment, but at most 4,096; and
+    num_envs / 16.
     """
     return chunk * max(2, -(-min(num_envs, 4096) // chunk), num_envs // (16 * chunk))
 
 
 def check_memory(env: Env, size: int, chunk: int) -> None:
-    """Raise `ValueError` for a ring that the device cannot hold."""
+    """Raise `ValueError` if the ring buffer needs more memory than the device has."""
     needed = (size + chunk) * tree_bytes(env.state_shape)
     there = device_memory(jax.local_devices()[0])
     if there is not None and needed > there:
@@ -76,14 +83,14 @@ def check_memory(env: Env, size: int, chunk: int) -> None:
 
 
 class Ring(NamedTuple):
-    """Operations on the ring buffer of a batch."""
+    """Functions that fill, use and refill the ring buffer of a batch."""
 
     starts: Starts
     size: int
-    chunk: int  # states made at a time
+    chunk: int  # number of states made at a time
 
     def filled(self) -> Stock:
-        """Return a full ring."""
+        """Return a ring filled with new states."""
         rows = self.size + self.chunk
         shapes = self.starts.env.state_shape
         states = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), shapes)
@@ -98,7 +105,8 @@ class Ring(NamedTuple):
     ) -> tuple[Any, Stock]:
         """Begin an episode in each done row with a state of the ring, and refill the ring.
 
-        States made with other params are discarded.
+        Returns the environment states of the batch and the ring. States that were made with other
+        params are discarded first.
         """
         self._check(stock)
         now, count = self._digest(), self.starts.num_envs
@@ -121,7 +129,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` if a state's ring has another length than this batch's."""
+        """Raise `ValueError` if the ring in a state has another length than this batch's ring."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(
@@ -131,20 +139,27 @@ class Ring(NamedTuple):
             )
 
     def _digest(self) -> Int32[Array, ""]:
-        """Return a hash of everything that determines the prepared states and their indices."""
+        """Return a hash of the params and the ring size, which determine the prepared states."""
         return digest((self.starts.params, self.size))
 
     def _has_room(self, trip: _Trip) -> Array:
         return trip.counters[1] + self.chunk <= self.size
 
     def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-        """Serve all done rows for which the ring has states, by a selection over the batch."""
+        """Give a state to each done row, as long as the ring has unused states.
+
+        Every row of the batch is rewritten: a selection takes the new state of a done row, and the
+        old state of any other.
+        """
         rank, ready = ranks.of_rows(), trip.counters[1]
         rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Serve up to `slots` more done rows for which the ring has states; write only those."""
+        """Give a state to at most `slots` done rows that have none yet, while the ring has states.
+
+        Only these rows of the batch are written, by a scatter.
+        """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
         places = numbers_from(ranks.rows(), served, slots, end)
@@ -152,28 +167,32 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), end - served)
 
     def _taken(self, trip: _Trip, number: Any) -> Any:
-        """Return the unused states at these offsets from the next unused one."""
+        """Return unused states of the ring.
+
+        `number` counts from the next unused state: 0 is the next one, 1 the one after it.
+        """
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
     def _served(self, trip: _Trip, count: Array) -> _Trip:
-        """Count states as used."""
+        """Update the counters after `count` states were given to done rows."""
         first, ready, chunks, served, rejected = trip.counters
         first = (first + count) % self.size
         counters = _counters(first, ready - count, chunks, served + count, rejected)
         return trip._replace(counters=counters)
 
     def _added(self, trip: _Trip) -> _Trip:
-        """Make a chunk of states and append the accepted ones, if there is room for a chunk.
+        """Make a chunk of states, and append the accepted ones if the ring has room for a chunk.
 
-        After `level_budget` consecutive rejections every level is accepted.
+        After `level_budget` consecutive rejections, every level of the chunk is accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # Whole chunks are copied in place; a scatter would compute an index for every byte.
-            # Without the barrier XLA would fuse level generation into this copy, and the thread
-            # that writes a byte would recompute its state.
+            # No level can be rejected here, so the chunk is copied as one block. A scatter would
+            # compute an index for every byte. Without the barrier XLA would fuse level generation
+            # into this copy, and each GPU thread would regenerate the level of the byte that it
+            # writes.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -192,14 +211,16 @@ class Ring(NamedTuple):
             place = jnp.where(accepted & self._has_room(trip), place, dropped)
             states = written(trip.states, place, made)
         ready = jnp.where(self._has_room(trip), ready + count, ready)
-        chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)  # level numbers have 28 bits
+        # Chunks are counted modulo a limit, because level numbers have PURPOSE_SHIFT bits.
+        chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)
         counters = _counters(first, ready, chunks, served, rejected)
         return trip._replace(states=states, counters=counters)
 
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
-        """Make the states of a chunk; return them and whether each level is accepted.
+        """Make one chunk of first states, and return them with the mask of accepted levels.
 
-        `chunks` increases over all steps, so two steps with the same key make different levels.
+        `chunks` is the number of chunks made before, over all steps. It numbers the levels, so two
+        steps that receive the same key still make different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)
@@ -218,7 +239,10 @@ def _packed(trip: _Trip, hashed: Array) -> Stock:
 
 
 def digest(params: Any) -> Int32[Array, ""]:
-    """Return a hash of all numbers in params; a compile-time constant if they are constants."""
+    """Return a 32-bit hash of all values in `params`.
+
+    XLA evaluates it at compile time if `params` are constants.
+    """
     total = jnp.uint32(0)
     for leaf in jax.tree.leaves(params):
         words = _words(jnp.asarray(leaf)).reshape(-1)

@@ -1,8 +1,9 @@
-"""`struct`: a frozen dataclass that is a pytree, compared and hashed by value.
+"""`struct`, a class decorator: a frozen dataclass that is a pytree, compared by value.
 
-JAX's `register_dataclass` rebuilds a struct through its constructor. A type-checked constructor
-rejects the non-arrays that JAX puts into trees, such as the axes of `vmap`. The dataclasses of chex
-avoid this, but take a quarter of the library's import time and write a temporary file.
+JAX's own `register_dataclass` rebuilds a struct by calling its constructor. If the constructor
+checks types, it rejects the objects other than arrays that JAX puts into trees, such as the axes of
+`vmap`. The dataclasses of chex avoid this, but importing chex takes a quarter of the library's
+import time and writes a temporary file.
 """
 
 import dataclasses
@@ -19,12 +20,13 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a class a frozen pytree with `replace`; its leaves are ordered by name.
+    """Make a class a frozen dataclass and a pytree, with the method `replace`.
 
-    Structs are equal if they have the same class and their leaves agree in shape, dtype and every
-    bit. A Python number counts as the 32-bit array that JAX makes of it. `==` returns a bool, and
-    equal structs have equal hashes, so params can be static arguments of `jit`. Both raise
-    `TypeError` for traced leaves, whose values are unknown.
+    The leaves are ordered by field name. Two structs are equal if they have the same class and
+    their leaves agree in shape, dtype and every bit; a Python number counts as the 32-bit array
+    that JAX makes of it. `==` returns a bool, and equal structs have equal hashes, so params can be
+    static arguments of `jit`. `==` and `hash` raise `TypeError` for traced leaves, whose values are
+    unknown.
     """
     made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     names = tuple(sorted(field.name for field in dataclasses.fields(made)))  # type: ignore[arg-type]
@@ -49,7 +51,7 @@ def struct(cls: type[T]) -> type[T]:
 
 
 class Struct:
-    """Methods that `struct` adds to a class, declared for type checkers."""
+    """Base class that declares for type checkers the methods that the decorator `struct` adds."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: dict[str, Any]
@@ -72,7 +74,9 @@ def _hash(self: Any) -> int:
 
 
 def _value(it: Any) -> tuple[Any, ...]:
-    """Return the structure and the values of the leaves; equal structs have equal ones."""
+    """Return a hashable tuple of a struct's tree structure and its leaves' dtypes, shapes and
+    bytes.
+    """
     leaves, structure = jax.tree.flatten(it)
     return structure, *(_leaf_value(leaf, it) for leaf in leaves)
 

@@ -1,4 +1,7 @@
-"""Words and a drawing for the cells around an agent in a grid world."""
+"""Text about the cells around the agent of a grid world: a sentence and a character map.
+
+People and language models read it, through `describe`.
+"""
 
 import functools
 from collections.abc import Callable
@@ -9,24 +12,28 @@ import numpy as np
 
 from .facts import away, drawn, listed
 
-Cells = dict[tuple[int, int], int]  # (steps ahead of the agent, to its right) -> tile byte
-AGENT = ">v<^"  # sign of the agent for each `facing`
+Cells = dict[tuple[int, int], int]  # (steps ahead of the agent, steps to its right) -> tile byte
+AGENT = ">v<^"  # character that stands for the agent, by `facing`
 
 
 class Scene(NamedTuple):
-    """A state of a grid world on the host."""
+    """The parts of a state that its text needs, as NumPy arrays and Python integers."""
 
-    view: np.ndarray  # tile bytes in sight, far row first, 0 for unseen cells
-    grid: np.ndarray  # tile bytes
-    row: int  # row and column of the agent
+    # Tile bytes of the agent's view, far row first; 0 for cells that it does not see.
+    view: np.ndarray
+    grid: np.ndarray  # tile byte of each cell of the whole grid
+    row: int  # the agent's row
     column: int
-    facing: int  # direction of the agent in MiniGrid's encoding, see `gridworld`
-    direction: int  # direction of the agent in the family's encoding
-    carried: int  # tile byte that the agent carries, 0 for none
+    facing: int  # the agent's direction in MiniGrid's encoding, see `gridworld`
+    direction: int  # the agent's direction in the family's encoding
+    carried: int  # tile byte of the object that the agent carries, 0 for none
 
 
 def scene_of(env: Any, state: Any) -> Scene:
-    """Copy to the host the parts of a state that its text needs; compiled once per `env`."""
+    """Copy the parts of a state that its text needs from the device to a `Scene`.
+
+    The function that reads them is compiled once per environment.
+    """
     view, grid, *numbers = jax.device_get(_reader(env)(state))
     return Scene(view, grid, *map(int, numbers))
 
@@ -41,7 +48,10 @@ def _reader(env: Any) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def cells_of(scene: Scene, whole: bool) -> Cells:
-    """Return the tiles of the whole grid, or of the view, by their place relative to the agent."""
+    """Return the tile bytes by position relative to the agent: (steps ahead, steps right).
+
+    `whole`: for the whole grid; otherwise for the agent's view.
+    """
     if not whole:
         size = len(scene.view)
         places = np.ndenumerate(scene.view)
@@ -55,7 +65,10 @@ def cells_of(scene: Scene, whole: bool) -> Cells:
 
 
 def sighted(objects: Cells, noun: Callable[[int], str]) -> str:
-    """Return a sentence that lists objects with their places, the nearest first."""
+    """Return a sentence that lists objects and their positions, the nearest object first.
+
+    `noun` returns the words for a tile byte.
+    """
     found = [
         (abs(ahead) + abs(right), -ahead, right, tile) for (ahead, right), tile in objects.items()
     ]
@@ -66,7 +79,10 @@ def sighted(objects: Cells, noun: Callable[[int], str]) -> str:
 def drawing(
     scene: Scene, whole: bool, sign: Callable[[int], str], meaning: Callable[[int], str]
 ) -> str:
-    """Draw the whole grid or the view, with a line that explains the signs that occur."""
+    """Draw the whole grid or the agent's view as characters, with a line that explains them.
+
+    `sign` returns the character for a tile byte, `meaning` the words that explain it.
+    """
     shown, at = scene.view, (len(scene.view) - 1, len(scene.view) // 2)
     where, you = "Your view, ahead is up", AGENT[3]
     if whole:

@@ -1,4 +1,4 @@
-"""Results of `reset` and `step`."""
+"""Named tuples that `reset`, `step` and an author's `step_state` return."""
 
 from typing import Any, NamedTuple
 
@@ -7,35 +7,42 @@ from jaxtyping import Array, Bool, Float32, PyTree
 
 
 class Reset(NamedTuple):
-    """Result of `reset`."""
+    """Result of `reset`: the first observation and state of an episode."""
 
     obs: PyTree[Array]
     state: Any
 
 
 class Step(NamedTuple):
-    """Result of `step`, in gymnax 1.0's order of fields."""
+    """Result of `step`; the fields are in the order of gymnax 1.0."""
 
     obs: PyTree[Array]
     state: Any
     reward: Float32[Array, "*batch"]
-    terminated: Bool[Array, "*batch"]  # the task ended: no further reward can follow
-    truncated: Bool[Array, "*batch"]  # the time limit ended the episode before the task did
+    # Whether the task ended, so that no further reward can follow.
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]  # whether the time limit ended the episode before the task did
     info: dict[str, Any]
 
     @property
     def done(self) -> Bool[Array, "*batch"]:
-        """True if the episode is over, for either reason."""
+        """True if the episode is over, terminated or truncated."""
         return self.terminated | self.truncated
 
     @property
     def discount(self) -> Float32[Array, "*batch"]:
-        """0 where the episode terminated, else 1: a truncated episode still has a future value."""
+        """Factor for the value of the next state: 0 if the episode terminated, else 1.
+
+        It is 1 for a truncated episode, because its last state still has a future value.
+        """
         return 1.0 - self.terminated.astype(jnp.float32)
 
 
 class Transition(NamedTuple):
-    """Result of an author's `step_state`: the consequences of one action; `step` counts `time`."""
+    """Result of an author's `step_state`: the consequences of one action.
+
+    It has no `truncated`, because `Env.step` applies the time limit.
+    """
 
     state: Any
     reward: Array

@@ -1,4 +1,7 @@
-"""Commands for messages, as a user can type them in the current folder with this Python."""
+"""Shell commands for messages, which a user can paste into a terminal in the current folder.
+
+They run `jaxenvs` or pip with the same Python that runs this program.
+"""
 
 import importlib.metadata
 import json
@@ -10,11 +13,15 @@ import urllib.parse
 from pathlib import Path
 
 PROGRAM = "jaxenvs"
-ROOT = Path(__file__).resolve().parents[2]  # the checkout, or site-packages
+# The repository's folder, or site-packages if jaxenvs is installed.
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def program() -> str:
-    """Return the command that runs `jaxenvs`, such as ".venv/bin/jaxenvs" where PATH lacks it."""
+    """Return the command that runs `jaxenvs`, as the user called it.
+
+    It is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH, or ends in `-m jaxenvs`.
+    """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:
         return f"{_shown(Path(sys.executable))} -m {PROGRAM}"
@@ -22,22 +29,30 @@ def program() -> str:
 
 
 def installation(extra: str) -> str:
-    """Return the command that installs an extra from the source that jaxenvs was installed from."""
+    """Return the pip command that installs an optional extra of jaxenvs.
+
+    It names the source from which jaxenvs was installed: an index, a URL or a folder.
+    """
     return f"{pip()} install {_requirement(extra)}"
 
 
 def pip() -> str:
-    """Return the command that runs the pip of this Python."""
+    """Return the command that runs pip for the Python that runs this program."""
     script = Path(sys.executable).with_name("pip")
     return _shown(script) if script.exists() else f"{_shown(Path(sys.executable))} -m pip"
 
 
 def _requirement(extra: str) -> str:
-    """Return pip's argument; it names an index's package only if jaxenvs came from an index."""
-    there = importlib.metadata.distributions(name=PROGRAM)  # often two: a build leaves an egg-info
+    """Return the argument for `pip install`: jaxenvs with an extra, and its source.
+
+    It is a plain package name only if jaxenvs was installed from a package index.
+    """
+    # Often two results: a build leaves an egg-info folder in the repository.
+    there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
-        is_checkout = (ROOT / "pyproject.toml").exists()  # on the path, but not installed
+        # Whether jaxenvs is imported from a repository without being installed.
+        is_checkout = (ROOT / "pyproject.toml").exists()
         return f'-e "{_here(ROOT)}[{extra}]"' if is_checkout else f'"{PROGRAM}[{extra}]"'
     found = json.loads(origin)
     if "vcs_info" in found:
@@ -50,13 +65,14 @@ def _requirement(extra: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return a program's name if PATH finds that very file, else its path."""
+    """Return a program's name if the shell would find this file on PATH, else its path."""
     found = shutil.which(path.name)
     is_on_path = found is not None and os.path.abspath(found) == os.path.abspath(path)
     return path.name if is_on_path else shlex.quote(_here(path))
 
 
 def _here(path: Path) -> str:
-    """Return a path, relative to the current folder if it lies in it."""
-    path = Path(os.path.abspath(path))  # keeps links: a virtual environment's Python is a link
+    """Return a path, made relative if it lies in the current folder."""
+    # `abspath` keeps symbolic links, such as the Python of a virtual environment
+    path = Path(os.path.abspath(path))
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,4 +1,8 @@
-"""Batches of one environment with auto-reset, as pure functions over a leading axis."""
+"""Batches of one environment that step together and restart by themselves (auto-reset).
+
+`make_vec` returns a `VectorEnv`, whose methods are pure functions. In states, actions and
+observations, the environments of the batch are the first axis of every array.
+"""
 
 import dataclasses
 import functools
@@ -30,12 +34,14 @@ MAX_ENVS = 1 << PURPOSE_SHIFT
 
 @struct
 class VectorState(Struct):
-    """State of a batch: every leaf of `env` has the batch as its first axis."""
+    """State of a batch. The first axis of every leaf of `env` is the environment."""
 
     env: Any
-    ended: UInt8[Array, " num_envs"] | None  # 1 where the episode is done; None unless `next_step`
-    pool: Any  # prepared levels (first axis: pool_size); None unless the source is `pool`
-    stock: Stock | None = None  # prepared first states; None unless the source is `stock`
+    # 1 where the next step restarts a done episode; None unless `autoreset` is `next_step`.
+    ended: UInt8[Array, " num_envs"] | None
+    # Prepared levels, first axis `pool_size`; None unless `reset_source` is `pool`.
+    pool: Any
+    stock: Stock | None = None  # Prepared first states; None unless `reset_source` is `stock`.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,25 +49,27 @@ class VectorEnv:
     """`num_envs` copies of `env` that step together; made by `make_vec`, frozen and hashable.
 
     `autoreset` sets when the next episode begins after an episode is done:
-      same_step  in the same step: obs and state are the first of the next episode,
+      same_step  in the same step: the returned obs and state are the first of the next episode;
                  `info["final_obs"]` is the last observation of the done episode (computed only if
-                 it is read), and `info["final_mask"]` its legal actions, if `env` ever forbids one;
+                 the caller uses it), and `info["final_mask"]` is the mask of its legal actions,
+                 present only if `env` can forbid an action;
       next_step  in the next step, which ignores its action and has reward 0;
-      none       never; call `reset_rows` for the environments to restart.
+      none       never; call `reset_rows` to restart the environments that you select.
 
     `reset_source` sets the source of the next episode's level:
-      fresh  every step generates a level for every environment: for tiny levels on a GPU;
-      exact  levels are generated for done episodes only, `chunk` at a time: the same levels as
-             with `fresh`, bit for bit;
-      auto   `exact` on a CPU and for large batches, else `fresh`: for cheap levels;
+      fresh  every step generates a level for every environment, and uses it only if the episode is
+             done: for levels that are very cheap to generate, on a GPU;
+      exact  every step generates levels for the done episodes only, `chunk` at a time. The levels
+             are the same as with `fresh`, bit for bit;
+      auto   `exact` on a CPU and for large batches, `fresh` otherwise: for cheap levels;
       pool   levels are drawn from `pool_size` prepared ones: the cheapest source, but levels repeat
-             until `refresh`, between rollouts for example, replaces the `refresh_size` oldest (by
-             default all);
-      stock  `stock_size` prepared first states, each of which begins one episode; `chunk` new ones
-             are made whenever there is room. Episodes are as independent as with `exact` and cost
-             little more than with `pool`: for expensive levels on a GPU. The assignment of levels
-             to environments depends on the batch. If params differ between environments, `stock`
-             is the same as `exact`; if they change, states made with the old params are not used.
+             until you call `refresh`, for example between rollouts. It replaces the `refresh_size`
+             oldest levels (by default all of them);
+      stock  `stock_size` prepared first states, each of which begins one episode only; `chunk` new
+             ones are made whenever there is room. Episodes are as independent as with `exact` and
+             cost little more than with `pool`: for expensive levels on a GPU. The levels that an
+             environment gets depend on the whole batch. If params differ between environments,
+             `stock` works like `exact`; if params change, states made before are discarded.
     """
 
     env: Env
@@ -121,14 +129,17 @@ class VectorEnv:
 
     @property
     def default_params(self) -> Any:
-        """Params of one environment; any leaf may get a leading axis of `num_envs`."""
+        """Params of one environment.
+
+        To vary a parameter over the batch, give its leaf a leading axis of `num_envs`.
+        """
         return self.env.default_params
 
     @eager.compiled
     def reset(self, key: Keys, params: Any = None) -> Reset:
-        """Start every environment; `key` is one key, or one for each environment.
+        """Start every environment. `key` is one key for the batch, or one key per environment.
 
-        Environment i depends on the key and on i, not on `num_envs`.
+        The episode of environment i depends on the key and on i, but not on `num_envs`.
         """
         key = self._key(key, "reset")
         params = self.checked_params(params, "reset")
@@ -146,7 +157,7 @@ class VectorEnv:
     def step(
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
-        """Advance every environment by its action; restart those whose episode is done."""
+        """Advance every environment by its action; restart done episodes as `autoreset` says."""
         action = _arrays(action)
         self._check_rows(state, action)
         key = self._key(key, "step")
@@ -155,9 +166,10 @@ class VectorEnv:
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
-        # Without the barrier XLA would fuse these values into each selection below, which would
-        # read the old state again; a scan would then copy the state before overwriting it (two of
-        # DoorKey's fourteen kernels).
+        # Without the barrier XLA would fuse the computation of these three arrays into each
+        # selection below, so each selection would read the old state again. A scan would then have
+        # to copy the old state before overwriting it. For DoorKey this copy takes two of fourteen
+        # kernels.
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -166,7 +178,8 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            if self.env.carries_over:  # statistics must not count a step that only restarts
+            # Statistics of wrappers must not count a step that only restarts the environment.
+            if self.env.carries_over:
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:
@@ -188,7 +201,7 @@ class VectorEnv:
         rows: Bool[Array, " num_envs"],
         params: Any = None,
     ) -> Reset:
-        """Restart the environments selected by the mask `rows`."""
+        """Restart the environments where the mask `rows` is true; the others are unchanged."""
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
         params = self.checked_params(params, "reset_rows")
@@ -202,15 +215,15 @@ class VectorEnv:
     def action_mask(
         self, state: VectorState, params: Any = None
     ) -> Bool[Array, "num_envs actions"]:
-        """Tell which actions are legal in each environment."""
+        """Return the mask of legal actions of each environment; true: legal."""
         params = self.checked_params(params, "action_mask")
         mask = jax.vmap(self.env.action_mask, in_axes=(0, self.param_axes(params)))
         return mask(state.env, params)
 
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
-        """Replace the `refresh_size` oldest levels of the pool, or all of them.
+        """Replace the `refresh_size` oldest levels of the pool by new ones; None means all levels.
 
-        Does nothing with another reset source.
+        Returns the state unchanged if `reset_source` is not `pool`.
         """
         return self._refreshed(key, state, params) if self.reset_source == "pool" else state
 
@@ -231,7 +244,10 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each done environment; carry over what `env.carry_over` keeps."""
+        """Begin a new episode in each environment where `ended` is true.
+
+        Then apply `env.carry_over`, which copies statistics of the old episode into the new state.
+        """
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun
@@ -240,7 +256,7 @@ class VectorEnv:
         return begun.replace(env=select(ended, kept, begun.env))
 
     def _begun(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin new episodes where `ended` is true, with first states from the reset source."""
+        """Begin new episodes where `ended` is true, with levels or states from `reset_source`."""
         source, rows = self.reset_source, state.env
         if source == "stock" and state.stock is not None and starts.has_one_setting:
             rows, left = self._ring(starts).restart(state.stock, rows, ended)
@@ -266,7 +282,7 @@ class VectorEnv:
         return min(chunk, self.stock_size or chunk)
 
     def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
-        """Draw `count` levels, which all environments share."""
+        """Draw `count` levels for the pool, which all environments of the batch use."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: environments share the levels of a pool, so they need the same params; "
@@ -289,15 +305,20 @@ class VectorEnv:
         return key
 
     def param_axes(self, params: Any) -> Any:
-        """Return 0 for leaves of `params` with a value per environment, None for the others."""
+        """Return `vmap` axes of `params`: 0 for leaves with a value per environment, else None."""
         return param_axes(self.env, params)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return the params, or the defaults, checked against `num_envs`."""
+        """Return `params`, or the default params if None.
+
+        Raises `TypeError` if the structure is wrong or a batched leaf does not have `num_envs`
+        values.
+        """
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
-            self.env.checked_params(params, where)  # raises if one is invalid
+            # raises TypeError, because the structures differ
+            self.env.checked_params(params, where)
         axes = self.param_axes(params)
         rows = jax.tree.map(lambda leaf, axis: axis if axis is None else len(leaf), params, axes)
         for count in jax.tree.leaves(rows):
@@ -309,7 +330,9 @@ class VectorEnv:
         return params
 
     def _check_rows(self, state: Any, rows: PyTree[Array]) -> None:
-        """Raise `TypeError` unless state and action (or mask) have this batch's leading axis."""
+        """Raise `TypeError` unless the first axis of the state and of `rows` has `num_envs`
+        entries.
+        """
         if not isinstance(state, VectorState):
             kind = type(state).__name__
             raise TypeError(f"the state must come from this batch's reset or step, got {kind}")
@@ -334,11 +357,14 @@ def make_vec(
     stock_size: int | None = None,
     **fields: Any,
 ) -> VectorEnv:
-    """Return `num_envs` copies of an environment (or of an id, with its fields) that step together.
+    """Return `num_envs` copies of an environment that step together.
 
-    `reset_source` defaults to the environment's reset source; on an accelerator, `stock` replaces
-    `exact` if episodes restart by themselves. Raises as `make` does, and `ValueError` for an
-    unknown mode or source.
+    `env` is an environment or an id; `fields` are constructor fields and params for `make`, allowed
+    only with an id. The other arguments are explained in `VectorEnv`.
+
+    `reset_source` defaults to the environment's own default; on an accelerator, `stock` replaces
+    `exact` if episodes restart by themselves. Raises the errors of `make`, and `ValueError` for an
+    unknown `autoreset` or `reset_source`.
     """
     if isinstance(env, str):
         env = make(env, **fields)
@@ -348,21 +374,25 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = reset_source
-    if source is None:  # a batch that never restarts needs no prepared levels
+    if source is None:  # a batch that never restarts by itself needs no prepared states
         source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 
 
 def usual_source(env: Env) -> str:
-    """Return the default reset source of a batch that restarts by itself, on this machine."""
+    """Return the default reset source of a batch that restarts by itself.
+
+    It depends on this machine: if `exact` is the environment's source, an accelerator uses `stock`.
+    """
     expensive = env.reset_source == "exact"
     return "stock" if expensive and has_accelerator() else env.reset_source
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Apply `jax.vmap` over `rows` environments.
+    """Return `function` mapped by `jax.vmap` over the first axis of its inputs, `rows` long.
 
-    A single environment is compiled without a batch axis, in half the time.
+    If `rows` is 1, remove this axis, call `function` and add the axis again: without a batch axis,
+    XLA compiles in half the time.
     """
     if rows != 1:
         return jax.vmap(function, axes)
@@ -378,7 +408,7 @@ def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..
 
 
 def _arrays(action: Any) -> Any:
-    """Convert lists and tuples to arrays; JAX would treat them as pytrees of numbers."""
+    """Convert lists and tuples in an action to arrays; JAX would treat them as pytrees."""
 
     def is_list(part: Any) -> bool:
         return isinstance(part, (list, tuple))
@@ -389,7 +419,10 @@ def _arrays(action: Any) -> Any:
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
-    """Clear the step of environments that only restart: zero reward, not done, zero info."""
+    """Clear the results of the environments that this step only restarts (mask `ended`).
+
+    Their reward becomes zero, their done flags false and all entries of their info zero.
+    """
 
     def zero(leaf: Array) -> Array:
         return jnp.where(along(ended, leaf), jnp.zeros_like(leaf), leaf)

@@ -1,4 +1,8 @@
-"""Integer observations as categories, which a model can predict one by one."""
+"""Observations of small integers as categories, which a model can predict by classification.
+
+A `Vocabulary` says how many categories each part of an observation has, and converts observations
+to categories and back.
+"""
 
 import functools
 from collections.abc import Callable
@@ -10,23 +14,27 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-PICTURE = 255  # highest value of a pixel; integers with a smaller range are categories
+# Highest value of a pixel. An array that reaches it is a picture, others are categories.
+PICTURE = 255
 
 
 class Vocabulary(NamedTuple):
-    """An observation as a map of categorical cells and a vector of further categories."""
+    """An observation as a map of categorical cells, and a vector of further categories."""
 
-    map: tuple[int, int]  # rows and columns of the map
-    cells: tuple[int, ...]  # number of categories of each channel of a cell
-    rest: tuple[int, ...]  # number of categories of each entry of the vector
-    # Function that turns one observation into its categories, counted from 0: int32 (rows, columns,
-    # channels) for the map and (entries,) for the vector. Traceable.
+    map: tuple[int, int]  # number of rows and columns of the map
+    cells: tuple[int, ...]  # number of categories in each channel of a cell
+    rest: tuple[int, ...]  # number of categories of each entry of the further vector
+    # Traceable function that converts one observation to categories, counted from 0: the map, int32
+    # (rows, columns, channels), and the vector, int32 (entries,).
     read: Callable[[Any], tuple[Array, Array]]
-    write: Callable[[Array, Array], Any]  # inverse of `read`
+    write: Callable[[Array, Array], Any]  # inverse of `read`: (map, vector) -> observation
 
 
 def of_map(space: Space) -> Vocabulary | None:
-    """Return the vocabulary of a map of non-negative integers; None for any other space."""
+    """Return the vocabulary of observations that are maps of small non-negative integers.
+
+    None if `space` is not two- or three-dimensional, or has other values.
+    """
     if not isinstance(space, Box) or len(space.shape) not in (2, 3):
         return None
     if not np.issubdtype(space.dtype, np.integer) or space.low.min() < 0:
@@ -47,14 +55,21 @@ def of_map(space: Space) -> Vocabulary | None:
 
 
 def of_bytes(map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...]) -> Vocabulary:
-    """Return the vocabulary of a byte vector: a map per channel, row by row, then the rest."""
+    """Return the vocabulary of observations that are byte vectors.
+
+    The vector begins with one map per channel, stored row by row; `rest` describes the bytes after
+    them. `map` and `cells` are fields of `Vocabulary`.
+    """
     return Vocabulary(map, cells, rest, functools.partial(_read, map, cells, rest), _write)
 
 
 def _read(
     map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...], obs: UInt8[Array, " bytes"]
 ) -> tuple[Int32[Array, "rows columns channels"], Int32[Array, " numbers"]]:
-    """Split bytes into cells and the rest; values beyond the last category are clipped to it."""
+    """Split a byte vector into the cells of the map and the remaining entries.
+
+    A value beyond the last category is clipped to the last category.
+    """
     numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
     planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)
     last_cells, last_rest = (np.array(sizes, np.int32) - 1 for sizes in (cells, rest))

@@ -1,4 +1,8 @@
-"""The base of all wrappers: it forwards every member to the wrapped environment."""
+"""The base class of all wrappers, `Wrapper`.
+
+It forwards every member of `Env`, and every member that only the wrapped environment has, so a
+wrapper defines only the members that it changes.
+"""
 
 import dataclasses
 import functools
@@ -19,31 +23,34 @@ from .random import Key
 from .spaces import Space
 from .vocabulary import Vocabulary
 
-# Members that a wrapper does not forward: the first two call forwarded members, the next two are
-# written by authors of environments, and the last one is a field.
+# Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` call other members,
+# which are forwarded; `reset_state` and `step_state` are written by authors of environments and
+# have no place in a wrapper; `given_params` is a dataclass field.
 COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 class Wrapper(Env, kw_only=False):
-    """An environment that forwards everything to `env`; the base of all wrappers.
+    """An environment that forwards every member to the wrapped environment `env`.
 
     `env` and the fields of subclasses may be given by position. A subclass overrides the members
-    that change: `transform` for an observation computed from that of `env`; `step` and
-    `reset_to`, perhaps with `inner`; `default_params` and `inner_params` if it adds params;
-    `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
-    wrappers with a state.
+    that change: `transform` if it computes its observation from the observation of `env`; `step`
+    and `reset_to`, perhaps with `inner`, if it changes states; `default_params` and `inner_params`
+    if it adds params; `fully_observed` if its observation leaves out something. `StatefulWrapper`
+    is the base of wrappers with a state.
 
-    All other members of `Env` are forwarded by `_forwarded`, and members that only a family has,
-    such as `mission_text`, by `__getattr__`. They take states and params of the wrapper.
+    All other members of `Env` are forwarded by `_forwarded`. Members that only some environments
+    have, such as `mission_text`, are forwarded by `__getattr__`. When called on the wrapper, they
+    take the wrapper's states and params.
     """
 
     env: Env
 
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
-        """Make the subclass a dataclass.
+        """Make the subclass a frozen dataclass.
 
-        `kw_only`: whether its fields must be given by name; None: only if Python requires it.
+        `kw_only`: whether its fields must be given by name; None means only if Python requires it,
+        because a required field follows an optional one.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
@@ -56,7 +63,7 @@ class Wrapper(Env, kw_only=False):
             raise TypeError(f"{type(self).__name__}: env must come from jaxenvs.make, got {kind}")
 
     def __getattr__(self, name: str) -> Any:
-        """Return a member of the wrapped environment that `Env` does not have."""
+        """Return a member that only the wrapped environment has, such as `mission_text`."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
             return object.__getattribute__(self, name)  # raises AttributeError
         return _of_wrapper(self, getattr(self.env, name))
@@ -83,7 +90,10 @@ class Wrapper(Env, kw_only=False):
 
     @property
     def controls(self) -> Controls:
-        """Keys and mouse of the wrapped environment, unless the wrapper changes the actions."""
+        """Keys and mouse actions of the wrapped environment.
+
+        A wrapper that changes the action space has `Env`'s default controls instead.
+        """
         if type(self).action_space is not Wrapper.action_space:
             return super().controls
         controls = self.env.controls
@@ -103,47 +113,56 @@ class Wrapper(Env, kw_only=False):
 
     @property
     def features(self) -> Features:
-        """Features of the wrapped environment, unless the wrapper changes the observation."""
+        """Features of the wrapped environment.
+
+        A wrapper that changes the observation has `Env`'s default features instead.
+        """
         return super().features if self._shows_another() else self.env.features
 
     @property
     def map_features(self) -> Features:
-        """Map features of the wrapped environment, unless the wrapper changes the observation."""
+        """Map features of the wrapped environment.
+
+        A wrapper that changes the observation has `Env`'s default map features instead.
+        """
         return super().map_features if self._shows_another() else self.env.map_features
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Vocabulary of the wrapped environment, unless the wrapper changes the observation."""
+        """Vocabulary of the wrapped environment's observation.
+
+        A wrapper that changes the observation has `Env`'s default vocabulary instead.
+        """
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
-        """Tell whether the wrapper changes the observation."""
+        """Return whether the observation differs from the wrapped environment's observation."""
         names = ("observation_space", "transform", "observe")
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 
     def inner(self, state: Any) -> Any:
-        """State of the wrapped environment."""
+        """Return the wrapped environment's part of the wrapper's state."""
         return state
 
     def inner_params(self, params: Any) -> Any:
-        """Params of the wrapped environment; None stands for the defaults."""
+        """Return the wrapped environment's part of the wrapper's params; None means the default."""
         return params
 
     def _keeps_state(self) -> bool:
-        """Tell whether the wrapper's states are those of the wrapped environment."""
+        """Return whether the wrapper uses the wrapped environment's states without changes."""
         return type(self).inner is Wrapper.inner
 
     def check_values(self, params: Any, where: str) -> None:
-        """Also check the params of the wrapped environment."""
+        """Check the params of the wrapper, then the params of the wrapped environment."""
         super().check_values(params, where)
         self.env.check_values(self.inner_params(params), where)
 
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """Turn an observation of the wrapped environment into the wrapper's."""
+        """Turn an observation of the wrapped environment into an observation of the wrapper."""
         return obs
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Return this wrapper around the trials of the wrapped environment."""
+        """Apply this wrapper to `env.trials(...)`, whose episodes are trials of the given tasks."""
         return dataclasses.replace(self, env=self.env.trials(tasks, part, **lengths))
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -152,7 +171,7 @@ class Wrapper(Env, kw_only=False):
         return Reset(self.transform(obs), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action; resets only if `env` does."""
+        """Advance by one action; begins the next episode only if the wrapped environment does."""
         stepped = self.env.step(key, state, action, self.inner_params(params))
         info = stepped.info
         if self.env.resets_itself:
@@ -160,9 +179,10 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Carry over the wrapped environment's state.
+        """Carry over the parts of the wrapped environment's state that outlive an episode.
 
-        A wrapper with its own state holds it in the field `env`.
+        If the wrapper has a separate state class, its field `env` must hold the wrapped
+        environment's state.
         """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
@@ -173,25 +193,31 @@ class Wrapper(Env, kw_only=False):
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of `package` into this environment's; raise if the wrapper has a state."""
+        """Turn a state of the reproduced package into a state of this environment.
+
+        Raises if the wrapper adds a state, which the package's states lack.
+        """
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of `package` into this environment's."""
+        """Turn an observation of the reproduced package into an observation of the wrapper."""
         return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
 
 
 def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
-    """Raise `ValueError` for an environment that begins its next episode by itself."""
+    """Raise `ValueError` if `env` begins its next episode in `step`, as `AutoReset` does.
+
+    `where` and `advice` are the beginning and the end of the message.
+    """
     if env.resets_itself:
         raise ValueError(f"{where}: {env.name} begins its next episode by itself; {advice}")
 
 
 def _needs_names(cls: type) -> bool:
-    """Tell whether a required field of a subclass comes after an optional one.
+    """Return whether a required field of a wrapper class comes after an optional one.
 
-    Python takes such fields by name only.
+    A dataclass with such fields must be keyword-only.
     """
     bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
     fields = [field for base in bases for field in dataclasses.fields(base) if not field.kw_only]
@@ -202,10 +228,11 @@ def _needs_names(cls: type) -> bool:
 
 
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
-    """Return a member of the wrapped environment, as a function of the wrapper's states and params.
+    """Adapt a member of the wrapped environment to the wrapper's states and params.
 
-    Parameters are recognised by their names. A value, or a function without such parameters, is
-    returned as it is.
+    If it is a method with parameters such as `state`, `step` or `params`, return a function that
+    takes the wrapper's states, steps or params, converts them and calls the method. Any other
+    member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member
@@ -229,12 +256,18 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
 
 
 def _inner_step(wrapper: Wrapper, step: Any) -> Any:
-    """Return a step with the wrapped environment's state; other values of `step` are unchanged."""
+    """Replace the state in a `Step` of the wrapper by the wrapped environment's state.
+
+    An argument named `step` that is not a `Step` is returned unchanged.
+    """
     return step._replace(state=wrapper.inner(step.state)) if isinstance(step, Step) else step
 
 
 def _forwarded(name: str, default: Any) -> Any:
-    """Return a member of `Wrapper` that forwards to `env`, in place of `Env`'s default."""
+    """Return a property or method for `Wrapper` that forwards the member `name` to `env`.
+
+    `default` is the member's default in `Env`.
+    """
 
     def inside(wrapper: Wrapper) -> Any:
         return _of_wrapper(wrapper, getattr(wrapper.env, name))

@@ -1,4 +1,4 @@
-"""Conformance tests for environment authors: `check_env`, which includes fuzzing."""
+"""Tests that authors run on their environments: `check_env` and the fuzzer `fuzz`."""
 
 from .contract import CHECKS, ContractError, Subject, check_env
 from .fuzzing import Fuzzed, Fuzzer, fuzz

@@ -1,7 +1,8 @@
-"""Conformance test of the environment contract: `check_env(env)`.
+"""`check_env` tests whether an environment keeps the contract that `Env` documents.
 
-For environment authors, and for the tests of jaxenvs, which run each of `CHECKS` on every id. A
-check is a function of a `Subject` that raises `AssertionError` with a message.
+Environment authors call it, and the tests of jaxenvs run each of `CHECKS` on every id. A check is a
+function of a `Subject`, an environment with compiled functions; it raises `AssertionError` with a
+message if the environment breaks a rule.
 """
 
 import dataclasses
@@ -26,24 +27,24 @@ from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
 try:
     from jax import enable_x64
-except ImportError:  # location before jax 0.8
+except ImportError:  # where `enable_x64` was before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
-BATCH = 4  # environments in a batch
-RESETS = 16  # number of sampled levels
+BATCH = 4  # number of environments in a batch
+RESETS = 16  # number of levels that are sampled
 
 
 class ContractError(AssertionError):
-    """An environment breaks the contract; the message has a line for each failed check."""
+    """Raised if an environment breaks the contract; the message has a line per failed check."""
 
 
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
-    """Check the whole contract of an environment or an id.
+    """Run all checks on an environment (or on the environment of an id) and fuzz it.
 
-    `steps` is the number of fuzzing steps (see `fuzzing`) in addition to the fixed checks; `seed`
-    determines their levels and actions. Returns the names of the passed checks. Raises
-    `ContractError` with a line for each failed check, and `registry.IncompleteError` if the class
-    lacks required methods. An environment with 100 actions takes about ten seconds to compile.
+    `steps` is the number of fuzzing steps, see `fuzzing`; `seed` determines the levels and actions
+    of these steps. Returns the names of the checks, all of which passed. Raises `ContractError`
+    with a line for each failed check, and `registry.IncompleteError` if the class lacks required
+    methods. Compiling an environment with 100 actions takes about ten seconds.
     """
     if isinstance(env, str):
         env = make(env)
@@ -64,14 +65,14 @@ def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str
 
 
 def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
-    """Check that no step of random play, also with illegal and invalid actions, breaks a rule."""
+    """Check that random play, which includes illegal and invalid actions, breaks no rule."""
     found = fuzz(subject.env, steps=steps, seed=seed)
     broken = {rule: count for rule, count in found.broken.items() if count}
     assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
 
 
 def check_value(subject: Subject) -> None:
-    """Check that the environment is a frozen, hashable value, and that its params are hashable."""
+    """Check that the environment is frozen, and that it and its params are hashed by value."""
     env = subject.env
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
@@ -83,16 +84,19 @@ def check_value(subject: Subject) -> None:
         raise AssertionError("an environment is frozen: it must not take new attributes")
     params, again = env.default_params, env.default_params
     assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
-    # Static arguments of `jit` need both equality and hashes by value.
+    # As static arguments of `jit`, params must be compared and hashed by value.
     try:
         alike = (params == again) is True and hash(params) == hash(again)
-    except Exception:  # `==` of arrays may return or raise anything
+    except Exception:  # params that contain arrays may return anything from `==`, or raise
         alike = False
     assert alike, "params must compare and hash by value: make their class with jaxenvs.struct"
 
 
 def check_types(subject: Subject) -> None:
-    """Check that every step keeps the structure, shapes, dtypes and weak types of the reset."""
+    """Check that a step returns the same tree structure, shapes and dtypes as a reset.
+
+    Weak types must not change either, because they would make JAX compile again.
+    """
     env = subject.env
     key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
     obs, state = jax.eval_shape(env.reset, key)
@@ -112,7 +116,10 @@ def check_types(subject: Subject) -> None:
 
 
 def check_x64(subject: Subject) -> None:
-    """Check that no array has 64 bits under `enable_x64`, as one without explicit dtype would."""
+    """Check that no array has 64 bits when 64-bit types are enabled.
+
+    An array that is made without an explicit dtype would have 64 bits.
+    """
     env = subject.env
     with enable_x64(True):
         key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -130,17 +137,17 @@ def _check_leaves(tree: PyTree, name: str) -> None:
 
 
 def check_no_key(subject: Subject) -> None:
-    """Check that the state holds no key, with which a planner could foresee random outcomes.
+    """Check that the state holds no PRNG key, from which a planner could predict random outcomes.
 
-    Its 32-bit integers are searched for the words of the keys given to a reset and a step, of the
-    keys for the level and the first state, and of keys split from these. Changed words, and words
-    of keys split further, are not detected.
+    The state's 32-bit integers are searched for key data: of the keys given to a reset and a step,
+    of the keys for the level and the first state, and of keys split from these. Keys that were
+    modified or split further are not found.
     """
     env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    # Split keys consist of large random words, which a state does not hold by chance.
+    # Split keys are large random integers, which a state does not contain by accident.
     key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
@@ -157,7 +164,10 @@ def check_no_key(subject: Subject) -> None:
 
 
 def check_spaces(subject: Subject) -> None:
-    """Check that observations and rewards lie in their spaces, and sampled actions are valid."""
+    """Check that observations and rewards lie in their spaces.
+
+    Actions sampled from the action space must not be reported as invalid.
+    """
     env, (first, steps) = subject.env, subject.episode
     space = env.observation_space
     assert space.contains(first.obs), f"the first observation is not in {space}"
@@ -174,7 +184,10 @@ def check_spaces(subject: Subject) -> None:
 
 
 def check_transforms(subject: Subject) -> None:
-    """Check that a scan over steps, single jitted steps and a batch give the same results."""
+    """Check that three ways to run the same steps give the same results.
+
+    They are a scan over the steps, single jitted steps, and a batch under `vmap`.
+    """
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)
     first, scanned = jax.device_get(subject.episode)
@@ -186,8 +199,8 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The batch holds steps of the episode in reverse order; its environments must not influence
-    # each other.
+    # The batch consists of steps of one episode in reverse order. Each must give the same result as
+    # in the episode, so environments of a batch must not influence each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
@@ -197,9 +210,10 @@ def check_transforms(subject: Subject) -> None:
 
 
 def check_eager(subject: Subject) -> None:
-    """Check that results are the same when operations run one at a time, not as one program.
+    """Check that reset and step give the same results when JAX runs one operation at a time.
 
-    Loops are still compiled: `jax.disable_jit` would run them in Python for minutes.
+    Loops are still compiled, because `jax.disable_jit` would run them in Python, which takes
+    minutes.
     """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
@@ -212,7 +226,7 @@ def check_eager(subject: Subject) -> None:
 
 
 def check_level(subject: Subject) -> None:
-    """Check that `reset` equals `sample_level` followed by `reset_to`."""
+    """Check that `reset` gives the same result as `sample_level` followed by `reset_to`."""
     env = subject.env
     key_level, key_state = jax.random.split(jax.random.key(3))
     level = jax.jit(env.sample_level)(key_level)
@@ -222,7 +236,7 @@ def check_level(subject: Subject) -> None:
 
 
 def check_one_compilation(subject: Subject) -> None:
-    """Check that a second reset or step compiles nothing."""
+    """Check that later calls of `reset` and `step` reuse the program of the first call."""
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)
     state = subject.reset(key, params).state
@@ -238,7 +252,7 @@ def check_one_compilation(subject: Subject) -> None:
 def check_time_limit(subject: Subject) -> None:
     """Check that an episode is truncated at its time limit, unless the same step terminates it.
 
-    The environments of the batch have different limits.
+    Each environment of the batch has a different limit.
     """
     env = subject.env
     given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
@@ -259,14 +273,15 @@ def check_time_limit(subject: Subject) -> None:
 
 
 def check_ending(subject: Subject) -> None:
-    """Check that exactly the last action of `ending` terminates the episode.
+    """Check that the last action of `ending`, and no earlier one, terminates the episode.
 
-    Played twice: with the default time limit, and with one that the last action reaches.
+    The actions are played twice: with the default time limit, and with a limit that the last action
+    reaches, which must not be reported as truncation.
     """
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
-    except NotImplementedError:  # a puzzle without `inverse` and `predecessors`
+    except NotImplementedError:  # raised for a puzzle that lacks `inverse` and `predecessors`
         ending = None
     if ending is None:
         return
@@ -284,13 +299,16 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Check that environment i of a batch does not depend on the batch size, even after resets."""
+    """Check that environment i behaves the same in batches of any size, also after resets."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 
 
 def _play_batch(env: Env, rows: int) -> PyTree:
-    """Play five steps with a time limit of two, so that every environment restarts twice."""
+    """Play five steps in a batch with a time limit of two steps; return the results.
+
+    Every environment therefore restarts twice.
+    """
     venv = make_vec(env, rows)
     params = limited(venv.default_params, np.int32(2))
     actions = jax.vmap(env.action_space.sample)(jax.random.split(jax.random.key(7), rows))
@@ -308,7 +326,10 @@ def _play_batch(env: Env, rows: int) -> PyTree:
 
 
 def check_sight(subject: Subject) -> None:
-    """Check `fully_observed`: states with equal observations may only differ in `time`."""
+    """Check the claim of `fully_observed`: equal observations mean equal states, except for `time`.
+
+    Does nothing if `fully_observed` is false.
+    """
     env, params = subject.env, subject.env.default_params
     if not env.fully_observed:
         return
@@ -328,7 +349,7 @@ def check_sight(subject: Subject) -> None:
 
 
 def _without_clock(env: Env, state: Any) -> dict[str, Any]:
-    """Return the leaves of a state by name, without `time` and the states of wrappers."""
+    """Return the leaves of a state by name, without `time` and without the states of wrappers."""
     while isinstance(env, Wrapper):
         env, state = env.env, env.inner(state)
     leaves = jax.tree_util.tree_leaves_with_path(state)
@@ -337,7 +358,7 @@ def _without_clock(env: Env, state: Any) -> dict[str, Any]:
 
 
 def check_masks(subject: Subject) -> None:
-    """Check that the mask has an entry for each action, and some action is legal at the start."""
+    """Check the shape and dtype of the action mask, and that some action is legal at the start."""
     env = subject.env
     if not isinstance(env.action_space, Discrete):
         return
@@ -348,7 +369,7 @@ def check_masks(subject: Subject) -> None:
 
 
 def check_pictures(subject: Subject) -> None:
-    """Check that tiles are indices into the atlas; an environment may have no tiles."""
+    """Check that `tiles` returns indices into `atlas`; skipped if there are no tiles."""
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
     try:
@@ -360,10 +381,10 @@ def check_pictures(subject: Subject) -> None:
 
 
 def check_words(subject: Subject) -> None:
-    """Check names, controls, facts and descriptions.
+    """Check action names, controls, facts and descriptions.
 
-    Every action has a name and an entry in `controls`; if actions are not Discrete, `controls` also
-    has an element of the space for each entry.
+    Every action needs a name and an entry in `controls`. If actions are not Discrete, `controls`
+    also needs an element of the action space for each entry.
     """
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state

@@ -1,7 +1,8 @@
-"""Fuzzing: random play with illegal and invalid actions; every step is checked on the device.
+"""Fuzzing: random play that includes illegal and invalid actions, with a check of every step.
 
-The environments of a batch differ in levels, time limits and other params. Half of the actions are
-uniform; the others are masked or outside the space.
+The play and the checks are one compiled program. The environments of a batch differ in levels, time
+limits and other params. Half of the actions are sampled uniformly from the action space; the others
+are illegal by the action mask, or outside the space.
 """
 
 import dataclasses
@@ -19,18 +20,22 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits besides the default, in steps
-USUAL = 7 * len(LIMITS)  # weight of the default limit in the draw; each of LIMITS has weight 1
-VARIATIONS = (0.0, 0.5, 4.0)  # variations of params (`Fuzzer.play`), one per call in turn
-NEAR = 0.5  # variation up to which observations and rewards of jaxenvs' ids stay in their spaces
-OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats for invalid actions
+# Time limits in steps that are drawn in addition to the default limit.
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
+# Weight of the default limit in the random draw, where each of LIMITS has weight 1.
+USUAL = 7 * len(LIMITS)
+# Values of `variation` for `Fuzzer.play`, which the calls use in turn.
+VARIATIONS = (0.0, 0.5, 4.0)
+# Largest variation of params at which all environments of jaxenvs stay in their spaces.
+NEAR = 0.5
+OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
-Rules = dict[str, Bool[Array, "*batch"]]  # True where a rule is broken
+Rules = dict[str, Bool[Array, "*batch"]]  # rule -> mask of the steps that break it
 
 
 class Fuzzed(NamedTuple):
-    """Result of fuzzing."""
+    """Result of fuzzing: number of steps, and how many of them break each rule."""
 
     steps: int
     broken: dict[str, int]  # rule -> number of steps that break it
@@ -39,10 +44,11 @@ class Fuzzed(NamedTuple):
 def fuzz(
     env: Env, *, steps: int, seed: int = 0, rows: int = 256, length: int = 64, near: float = 0.0
 ) -> Fuzzed:
-    """Play at least `steps` steps in `rows` environments, restarted every `length` steps.
+    """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
-    Observations and rewards must lie in their spaces while float params vary by at most `near` (see
-    `Fuzzer.play`): by default, only with the default params.
+    The batch restarts with new levels and params every `length` steps. Observations and rewards
+    must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`); by
+    default, this is required only of the default params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -56,22 +62,22 @@ def fuzz(
 
 @dataclasses.dataclass(frozen=True)
 class Fuzzer:
-    """Plays `rows` environments for `length` steps; the program is compiled once."""
+    """Plays `length` steps in a batch of `rows` environments; compiled once."""
 
     env: Env
     rows: int = 256
     length: int = 64
-    near: float = 0.0  # variation of params up to which the spaces must hold
+    near: float = 0.0  # largest variation of params at which spaces are checked
 
     @functools.partial(jax.jit, static_argnums=0)
     def play(
         self, key: Key, hostile: float | Array, variation: float | Array
     ) -> dict[str, Int32[Array, ""]]:
-        """Count the steps that break each rule.
+        """Play with random actions and params; return the number of steps that break each rule.
 
-        `hostile` is the fraction of actions that are masked or outside their space. Float params
-        are multiplied or divided by up to `2 ** variation`. Where `variation` is above `near`, the
-        spaces are not checked.
+        `hostile` is the fraction of actions that are illegal by the mask or outside the action
+        space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
+        If `variation` is above `near`, observations and rewards may leave their spaces.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
         params = self._vary(key_params, jnp.float32(variation))
@@ -80,7 +86,8 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            reset_source="exact" if source == "pool" else source,  # params differ within the batch
+            # A pool needs equal params, but they differ here.
+            reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state
 
@@ -105,7 +112,10 @@ class Fuzzer:
         return jax.vmap(self.env.observation_space.contains)(obs)
 
     def _vary(self, key: Key, variation: Array) -> Any:
-        """Return params for each environment, with various limits and floats near the defaults."""
+        """Return params with random values per environment.
+
+        The time limit is one of `LIMITS` or the default; float params are near their defaults.
+        """
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)
         varied = []
@@ -121,7 +131,9 @@ class Fuzzer:
         return jax.tree.unflatten(structure, varied)
 
     def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
-        """Draw an action: in the space, masked, or outside the space."""
+        """Draw a random action: one of the space, one that the mask forbids, or one outside the
+        space.
+        """
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
         action = space.sample(key_sample)
@@ -136,7 +148,7 @@ class Fuzzer:
         )
 
     def _rules(self, key: Key, state: Any, action: PyTree, step: Step, params: Any) -> Rules:
-        """Return a flag for each rule, true if the step breaks it."""
+        """Return a flag for each rule, which is true if the step breaks the rule."""
         env, time = self.env, step.state.time
         low, high = env.reward_range
         limit = env.time_limit(step.state, params)
@@ -163,9 +175,9 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether a masked action changed the state otherwise than `idle_action` would.
+        """Return whether an illegal action changed the state in another way than allowed.
 
-        Without an idle action, it may only advance `time`.
+        It may do what `idle_action` does. Without an idle action, it may only increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):
@@ -180,7 +192,10 @@ class Fuzzer:
 
 
 def limited(params: Any, limit: Any) -> Any:
-    """Return params with the time limit replaced, also where a wrapper's params contain them."""
+    """Return params with another time limit.
+
+    The params of a wrapper may contain the limit at any depth.
+    """
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: limit if _is_limit(path) else leaf, params
     )
@@ -191,7 +206,10 @@ def _is_limit(path: Any) -> bool:
 
 
 def _wild(key: Key, space: Space) -> PyTree[Array]:
-    """Draw an action from all values of the dtype (floats: `OUTSIDE`); most are invalid."""
+    """Draw an action from all values of the dtype, most of which lie outside the space.
+
+    Floats are drawn from `OUTSIDE`.
+    """
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
         parts = zip(keys, space.spaces.items(), strict=True)

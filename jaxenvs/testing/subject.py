@@ -1,4 +1,7 @@
-"""Environments compiled for checks, and comparisons of pytrees."""
+"""`Subject`, an environment whose functions are compiled once for all checks.
+
+Functions that compare and index pytrees are here too.
+"""
 
 import dataclasses
 import functools
@@ -18,23 +21,23 @@ try:
 except ImportError as error:
     raise MissingExtraError(["chex"], "test") from error
 
-STEPS = 256  # steps of a rollout, which continues after the episode's end
+STEPS = 256  # number of steps of a rollout, which does not stop at the end of an episode
 EPSILON = float(np.finfo(np.float32).eps)
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """An environment with its functions compiled once for all checks."""
+    """An environment and its jitted functions, which all checks use."""
 
     env: Env
     reset: Callable[..., Reset]  # function of (key, params)
     step: Callable[..., Step]  # function of (key, state, action, params)
-    batch_step: Callable[..., Step]  # `step` over a leading axis of every argument
+    batch_step: Callable[..., Step]  # `step` under `vmap`, with a leading axis in every argument
     rollout: Callable[..., tuple[Reset, Step]]  # function of (key_reset, keys, actions, params)
 
     @classmethod
     def of(cls, env: Env) -> "Subject":
-        """Wrap the environment; its functions compile at their first call."""
+        """Make the subject of an environment; its functions are compiled at their first call."""
 
         def rollout(key: Array, keys: Array, actions: PyTree, params: Any) -> tuple[Reset, Step]:
             def one(state: Any, key_and_action: Any) -> tuple[Any, Step]:
@@ -54,22 +57,23 @@ class Subject:
 
     @functools.cached_property
     def episode(self) -> tuple[Reset, Step]:
-        """The first state and all steps of `plan(env)`, with the default params."""
+        """First state and all steps of the rollout `plan(env)` with the default params."""
         return self.rollout(*plan(self.env), self.env.default_params)
 
 
 def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyTree[Array]]:
-    """Return the reset key, the step keys and random actions of a rollout."""
+    """Return the inputs of a rollout: a reset key, and a key and a random action per step."""
     key_world, key_steps, key_actions = jax.random.split(jax.random.key(seed), 3)
     actions = jax.vmap(env.action_space.sample)(jax.random.split(key_actions, steps))
     return key_world, jax.random.split(key_steps, steps), actions
 
 
 def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
-    """Assert that two pytrees are equal in structure, dtypes and every bit.
+    """Assert that two pytrees have the same structure and dtypes, and equal values.
 
-    Floats of two programs may differ in the last two bits: XLA compiles sums of products
-    differently in each program.
+    If both come from one program, values must agree in every bit. Floats of two programs may differ
+    by about two units in the last place, because XLA compiles sums of products differently in each
+    program. `what` begins the error message.
     """
 
     def equal(x: Any, y: Any) -> bool:
@@ -88,12 +92,15 @@ def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> N
 
 
 def at(tree: PyTree, index: int) -> PyTree:
-    """Index a pytree along its first axis."""
+    """Return entry `index` of every array of a pytree."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def stack(trees: list[Any]) -> Any:
-    """Join pytrees along a new first axis; NumPy arrays stay NumPy and compile nothing."""
+    """Stack pytrees along a new first axis.
+
+    NumPy arrays are stacked with NumPy, which needs no compilation.
+    """
 
     def join(*leaves: Any) -> Any:
         numpy = isinstance(leaves[0], np.ndarray | np.generic)
@@ -103,7 +110,9 @@ def stack(trees: list[Any]) -> Any:
 
 
 def types_of(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return the structure, and each leaf's shape, dtype and weak type: `jit` recompiles if any
-    differs."""
+    """Return a pytree's structure, and the shape, dtype and weak type of each leaf.
+
+    `jit` compiles again if any of these changes.
+    """
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]

@@ -1,5 +1,6 @@
-"""Parts of `Env`, members with defaults: for players, learners, batches and upstream packages.
+"""Base classes of `Env` that define members with defaults, grouped by who uses them.
 
-`jaxenvs.core.env.Env` inherits them, so their members are attributes of every environment, and an
-environment overrides those in which it differs. Wrappers forward all of them.
+There is one for players, one for learners, one for batches and one for comparison with other
+packages. `jaxenvs.core.env.Env` inherits from all of them, so every environment has their members
+and overrides those in which it differs. Wrappers forward all of them.
 """

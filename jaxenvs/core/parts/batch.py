@@ -1,27 +1,32 @@
-"""Part of `Env` for batches and wrappers: resets."""
+"""`BatchPart`, a base class of `Env`: how batches and wrappers restart episodes."""
 
 from typing import Any, ClassVar
 
 from .part import Part
 
-BATCH = "envs"  # name of the `vmap` axis over which `make_vec` maps steps
-ROWS_PER_LANE = 64  # default `rows_per_lane`: a little less than most families' episode length
+BATCH = "envs"  # name of the `vmap` axis over environments with which `make_vec` calls `step`
+# Default of `rows_per_lane`. It is a little less than the length of an episode in most families.
+ROWS_PER_LANE = 64
 
 
 class BatchPart(Part):
-    """Reset source of a batch, and the statistics that outlive an episode."""
+    """Members about resets: the source of new levels, and statistics that outlive an episode."""
 
-    reset_source: ClassVar[str] = "exact"  # default source of new levels, see `VectorEnv`
-    # On a CPU, `exact` generates a batch's levels num_envs / rows_per_lane at a time.
+    # Default reset source of `make_vec`, explained in `VectorEnv`.
+    reset_source: ClassVar[str] = "exact"
+    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    levels_at_once: ClassVar[int] = 0  # maximum generated together, for large levels; 0: all
-    carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
-    resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
+    # Maximum number of levels generated together (for large levels); 0: no limit.
+    levels_at_once: ClassVar[int] = 0
+    # Whether `carry_over` copies anything into the next episode.
+    carries_over: ClassVar[bool] = False
+    resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode when one is done
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Return the state `begun` of a new episode with the statistics of `ended`, the last state.
+        """Copy statistics that outlive an episode into the first state of the next one; return it.
 
-        By default nothing outlives an episode. An environment that overrides this, such as
+        `ended` is the last state of the old episode, `begun` the first state of the new one. By
+        default nothing outlives an episode. An environment that overrides this, such as
         `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
         restart.
         """

@@ -1,4 +1,4 @@
-"""Members that no environment overrides, because they follow from the other members of `Env`."""
+"""`Derived`, a base class of `Env`: members computed from other members, never overridden."""
 
 import functools
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ from ..transitions import Reset
 
 
 class Derived:
-    """Names, shapes, checks and restarts, computed from the other members of `Env`."""
+    """Name, shapes, argument checks and restarts of an environment."""
 
-    if TYPE_CHECKING:  # members of `Env`
+    if TYPE_CHECKING:  # declared for type checkers; `Env` defines them
         given_params: tuple[tuple[str, Any], ...]
         carries_over: Any
 
@@ -29,25 +29,31 @@ class Derived:
 
     @property
     def name(self) -> str:
-        """The class with its settings, as messages and tables show it."""
+        """The environment's class with its settings and given params, for messages and tables."""
         given = ", ".join(f"{name}={value}" for name, value in self.given_params)
         return f"{self!r} with {given}" if given else repr(self)
 
     def with_params(self, **numbers: Any) -> Any:
-        """Return this environment with other default params, such as `max_steps_in_episode=50`.
+        """Return a copy of this environment with other default params, by keyword.
 
-        Raises `TypeError` for an unknown name or a value that is no number of its dtype, and
-        `ValueError` for a time limit below 1.
+        Example: `env.with_params(max_steps_in_episode=50)`. Raises `TypeError` for an unknown name
+        or a value of the wrong type, and `ValueError` for a time limit below 1.
         """
         return param_values.with_params(self, f"{type(self).__name__}.with_params", numbers)
 
     def candidate(self, key: Key, number: Array, params: Any) -> PyTree[Array]:
-        """Draw candidate level `number`; a reset takes the first candidate that is accepted."""
+        """Draw the candidate level with the index `number`, counted from 0 within one reset.
+
+        A reset uses the first candidate that `accepts` accepts.
+        """
         return levels.candidate(self, key, number, params)
 
     @eager.compiled
     def restart(self, key: Key, ended: Any, params: Any = None) -> Reset:
-        """Start the episode after `ended`, the last state of the previous one; see `carry_over`."""
+        """Start the episode that follows `ended`, the last state of the previous episode.
+
+        Unlike `reset`, this applies `carry_over`.
+        """
         begun = self.reset(key, params)
         if not self.carries_over:
             return begun
@@ -55,22 +61,27 @@ class Derived:
         return Reset(self.observe(state, params), state)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return `params`, or the defaults, as arrays of the right dtypes."""
+        """Return `params` (None: the defaults) as arrays of the right dtypes; raise if they do not
+        fit.
+        """
         defaults = self.default_params
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
     def check_values(self, params: Any, where: str) -> None:
-        """Raise as `checked_params` does, also for bad values, which a trace cannot see."""
+        """Check concrete params before they are traced; raise as `checked_params` does.
+
+        This also finds values that their dtype cannot hold; inside a trace, values are unknown.
+        """
         _check_once(self, params, where)
 
     @property
     def state_shape(self) -> Any:
-        """The state as `jax.ShapeDtypeStruct`s."""
+        """Shapes and dtypes of a state: a pytree of `jax.ShapeDtypeStruct`."""
         return _state_shape(self)
 
     @property
     def level_shape(self) -> Any:
-        """A level as `jax.ShapeDtypeStruct`s."""
+        """Shapes and dtypes of a level: a pytree of `jax.ShapeDtypeStruct`."""
         return _level_shape(self)
 
 
@@ -81,7 +92,7 @@ def _check_once(env: Any, params: Any, where: str) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _state_shape(env: Any) -> Any:
-    # The key is abstract: only shapes are traced here.
+    # `eval_shape` only computes shapes, so the value of the key does not matter.
     return jax.eval_shape(eager.shared(env.reset), jax.random.key(0)).state
 
 

@@ -1,4 +1,4 @@
-"""Part of `Env` for learners and evaluations."""
+"""`LearnerPart`, a base class of `Env`: members that learners and evaluations use."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -12,57 +12,66 @@ from .part import Part
 
 
 class LearnerPart(Part):
-    """Network inputs, observability, success and task sets."""
+    """Network inputs, observability, success and task sets of an environment."""
 
-    observations: ClassVar[tuple[str, ...]] = ()  # allowed values of the field `obs`, if any
-    # Whether one observation determines the state, except for `time`. A planner that steps the
-    # true state then uses nothing that the agent cannot observe.
+    # Allowed values of the constructor field `obs`; empty if there is no such field.
+    observations: ClassVar[tuple[str, ...]] = ()
+    # Whether one observation determines the state, except for `time`. If so, a planner that
+    # searches from the true state uses nothing that the agent cannot observe.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
-    achievements: ClassVar[tuple[str, ...]] = ()  # names of the flags in info["achievements"]
-    success_is: ClassVar[str] = "success"  # how tables name the outcome that `succeeded` reports
-    task_sets: ClassVar[tuple[str, ...]] = ()  # names of the task sets that `trials` accepts
+    # Names of the entries of info["achievements"], in order.
+    achievements: ClassVar[tuple[str, ...]] = ()
+    # Name in result tables for the event that `succeeded` reports.
+    success_is: ClassVar[str] = "success"
+    # Names of the sets of tasks that `trials` can draw from.
+    task_sets: ClassVar[tuple[str, ...]] = ()
 
     @property
     def full_observations(self) -> tuple[str, ...]:
-        """Values of the field `obs` that make the environment fully observed."""
+        """Values of the constructor field `obs` for which `fully_observed` is true."""
         change: Any = dataclasses.replace
         return tuple(n for n in self.observations if change(self, obs=n).fully_observed)
 
     @property
     def features(self) -> Features:
-        """Network inputs: by default the observation itself."""
+        """Network inputs: a function that computes them from an observation, and their space.
+
+        By default the inputs are the observation itself.
+        """
         return Features(self.observation_space, identity)
 
     @property
     def map_features(self) -> Features:
-        """Inputs of spatial networks: cells as a map, integers as categories.
+        """Inputs of networks with spatial layers: a function that computes them, and their space.
 
-        By default the same as `features`.
+        These inputs are a map of cells with integer categories. By default the same as `features`.
         """
         return self.features
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The observation as categories, for models that predict it; None if it is not discrete.
+        """Conversion of observations to categories, for models that predict observations.
 
-        By default a two-dimensional observation of small integers is a map of categories.
+        None if observations are not discrete. By default, an observation that is a map of small
+        integers has a vocabulary.
         """
         return of_map(self.observation_space)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Tell whether this step accomplished the task; an episode with such a step is a success.
+        """Return whether this step accomplished the task.
 
-        None, the default, if the return is a score and nothing counts as success.
+        An episode with such a step counts as a success. The default is None, for tasks in which the
+        return is a score and no event counts as success.
         """
         return None
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Return an environment whose episodes are trials: several episodes of one task of a set.
+        """Return an environment whose episodes are trials, for meta-learning.
 
-        tasks: one of `task_sets`. part: start and end of the part of the set that the default
-        params hold, as fractions of its fixed order. lengths: the fields `episodes` and `steps` of
-        a trial.
-        Raises `ValueError` if the environment has no such tasks.
+        A trial is several episodes of one task, drawn from the set of tasks called `tasks` (one of
+        `task_sets`). `part` selects a part of this set by its start and end, as fractions of the
+        set's fixed order. `lengths` may give `episodes`, the number of episodes in a trial, and
+        `steps`, its number of steps. Raises `ValueError` if the environment has no such set.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")

@@ -1,4 +1,4 @@
-"""The base of the parts of `Env`."""
+"""`Part`, the superclass of those base classes of `Env` whose members have defaults."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """Members of `Env` that have a default; `Wrapper` forwards them to the wrapped environment."""
+    """Superclass of the base classes of `Env`, such as `PlayerPart`.
 
-    if TYPE_CHECKING:  # members of `Env` that parts read
+    `Wrapper` forwards their members to the wrapped environment.
+    """
+
+    if TYPE_CHECKING:  # declared for type checkers; `Env` defines them
 
         @property
         def name(self) -> str: ...
@@ -27,7 +30,7 @@ class Part:
 
 
 def members(env_class: type) -> Iterator[tuple[str, Any]]:
-    """Yield name and default of the public members of `Env` and its parts, not of `Derived`."""
+    """Yield (name, default) of each public member of `Env` and its parts, except `Derived`."""
     for kind in env_class.__mro__:
         if issubclass(kind, Part) and kind is not Part:
             yield from ((name, it) for name, it in vars(kind).items() if name[0] != "_")

@@ -1,4 +1,4 @@
-"""Part of `Env` for people and language models who play: keys, texts and pictures."""
+"""`PlayerPart`, a base class of `Env`: members for people and language models that play."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -14,28 +14,30 @@ from .part import Part
 
 
 class PlayerPart(Part):
-    """Keys, texts and pictures, for players, viewers and documentation pages.
+    """Keys, texts and pictures of an environment, for players, viewers and documentation pages.
 
-    An environment is drawn from `tiles` and `atlas`, or by `picture`.
+    A picture is made from `tiles` and `atlas`, or by `picture`.
     """
 
-    # Number of rows at the bottom of `tiles` that repeat `facts`; hidden where a panel shows them.
+    # Number of rows at the bottom of `tiles` that show the same information as `facts`. Viewers
+    # that have a panel for facts hide these rows.
     status_rows: ClassVar[int] = 0
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """A short name for each action; `up`, `right`, `down` and `left` are played by arrow keys.
+        """A short name for each action, or for each component if actions are vectors.
 
-        For a Box or a MultiDiscrete space: a name for each component of an action.
+        The arrow keys play actions called `up`, `right`, `down` and `left`.
         """
         return ()
 
     @property
     def controls(self) -> Controls:
-        """Keys and mouse of a person who plays.
+        """Keys and mouse actions with which a person plays.
 
-        By default the keys come from `action_names`, and only Discrete actions have keys. For
-        another space, `values` holds the element of the space that each of `actions` stands for.
+        By default, Discrete actions get keys from their `action_names`, and other actions have no
+        keys. An environment with another action space lists keys in `Controls.actions` and the
+        element of the space that each one selects in `Controls.values`.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -44,68 +46,83 @@ class PlayerPart(Part):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) of each entry of the observation, for its page; empty by default."""
+        """Pairs (index, meaning) that explain the entries of an observation.
+
+        The environment's documentation page shows them. Empty by default.
+        """
         return ()
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
-        """Return the agent's possessions and knowledge, for panels and text; not traceable."""
+        """Return facts about the agent's possessions and knowledge, for panels and text.
+
+        Not traceable by JAX.
+        """
         return ()
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return the side effects of an action between two states, for players to highlight.
+        """Return side effects of an action, which players highlight; by default there are none.
 
-        By default there are none. Not traceable.
+        `before` and `after` are the states around the action. Not traceable by JAX.
         """
         return Effects()
 
     def describe(self, state: Any, params: Any = None) -> str:
-        """Describe the agent's knowledge of `state`, for people and language models.
+        """Return a text about the agent's knowledge of `state`, for people and language models.
 
-        By default the facts as sentences, then the observation. Not traceable.
+        By default it consists of the facts, as sentences, and the observation. Not traceable by
+        JAX.
         """
         known = sentences(self.facts(state, params))
         return "\n".join([*known, *observed(self.observe(state, params))])
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the icon that a fact names, uint8 (size, size, 3); None if there is none."""
+        """Return the icon called `name`, uint8 (size, size, 3); None if there is none.
+
+        The field `icon` of a `Fact` contains such a name.
+        """
         return None
 
     @eager.compiled
     def tiles(self, state: Any) -> Int[Array, "height width"]:
-        """Return the picture of the state as indices into `atlas`."""
+        """Return the state drawn as a map of tiles: indices into the sprites of `atlas`."""
         raise NotImplementedError(f"{self.name} has no tiles to draw")
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
+        """Return the sprites that `tiles` refers to, uint8 (sprites, tile_size, tile_size, 3)."""
         raise NotImplementedError(f"{self.name} has no tiles to draw")
 
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture that shows more than the tiles; None, the default, if there is none.
+        """Return a picture of the state that shows more than its tiles, or None if there is none.
 
-        The picture is about as large as the tiles. Traceable for a given `tile_size`, in pixels.
+        The default is None. The picture is about as large as the tiles at `tile_size` pixels per
+        tile, which is static under `jit`.
         """
         return None
 
     def view_tiles(self, state: Any) -> Int[Array, "height width"] | None:
-        """Return the agent's view as indices into `atlas`; None, the default, if it has none."""
+        """Return the part of the state that the agent sees as indices into `atlas`.
+
+        None, the default, if there is no such view.
+        """
         return None
 
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
-        """Return the points that the latest step adds to the line of an episode, or None.
+        """Return the points that the latest step adds to a line that players draw over the picture.
 
-        Points are (x, y) in the picture, from 0 to 1. `state` is the state after `action`; at the
-        start of an episode `action` is -1. By default None: players draw no line. Not traceable.
+        The line shows the course of the episode. Points are (x, y) from 0 to 1 across the picture.
+        `state` is the state after `action`; at the start of an episode, `action` is -1. The default
+        is None: no line is drawn. Not traceable by JAX.
         """
         return None
 
     def picture_between(
         self, state: Any, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return the picture of an unfinished action, of which `share` (0 to 1) is done.
+        """Return a picture in the middle of an action, with which players animate the action.
 
-        Players animate actions with it. By default None: there is nothing in between. Not
-        traceable.
+        `share` is the fraction of the action that is done, from 0 to 1. The default is None: the
+        action is not animated. Not traceable by JAX.
         """
         return None

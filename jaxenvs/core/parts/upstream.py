@@ -1,4 +1,7 @@
-"""Part of `Env` for comparison with the reproduced package, and for `jaxenvs check`."""
+"""`UpstreamPart`, a base class of `Env`: comparison with the package that it reproduces.
+
+`ending`, which the checks of `jaxenvs check` use, is here too.
+"""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -12,37 +15,38 @@ from .part import Part
 
 
 class Ending(NamedTuple):
-    """A level close to the end of its task, and the actions that lead there."""
+    """A level from which a few known actions end the task, for `jaxenvs check`."""
 
     level: PyTree[Array]
-    actions: Sequence[ArrayLike]  # actions, of which only the last one terminates the episode
+    # Actions from the level's start; only the last one terminates the episode.
+    actions: Sequence[ArrayLike]
 
 
 class UpstreamPart(Part):
-    """Conversion of states and observations of `package`, and how the task can end."""
+    """Conversion of states and observations of the reproduced package, and a known ending."""
 
-    # Import name of the package whose rules are reproduced; "" for none.
+    # Import name of the package whose rules this environment reproduces; "" if there is none.
     package: ClassVar[str] = ""
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of `package` into one of this environment's.
+        """Turn a state of the reproduced package into a state of this environment.
 
-        With this or `upstream_obs`, policies trained in jaxenvs can play in `package` (`jaxenvs
-        eval --in`).
+        With this method or `upstream_obs`, policies trained in jaxenvs can play in that package
+        (`jaxenvs eval --in`).
         """
         raise NotImplementedError(f"{self.name} takes no states of another package")
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of `package` into one of this environment's; not traceable.
+        """Turn an observation of the reproduced package into an observation of this environment.
 
-        By default the values are cast to the dtype of `observation_space`.
+        By default the values are cast to the dtype of `observation_space`. Not traceable by JAX.
         """
         return jax.tree.map(lambda one: np.asarray(one, self.observation_space.dtype), shown)
 
     def ending(self, level: PyTree[Array]) -> Ending | None:
-        """Change a drawn level to one near the end of its task; return it with the last actions.
+        """Return a level close to the end of its task, and the actions that end it.
 
-        `jaxenvs check` plays these actions. None, the default, if the task has no end. Not
-        traceable.
+        The result is made from the drawn level `level`. `jaxenvs check` plays the actions. The
+        default is None, for tasks without an end. Not traceable by JAX.
         """
         return None

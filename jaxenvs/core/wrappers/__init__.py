@@ -1,4 +1,8 @@
-"""Wrappers: episode statistics and limits; changed observations, actions and rewards."""
+"""Wrappers of environments, as in Gymnasium.
+
+They add episode statistics, limit or restart episodes, and change observations, actions and
+rewards. `Wrapper` and `StatefulWrapper` are base classes for new wrappers.
+"""
 
 from ..stateful import StatefulWrapper, WrappedState
 from ..wrapper import Wrapper

@@ -1,4 +1,4 @@
-"""Wrappers that change actions."""
+"""Wrappers that change actions: `StickyAction` and `ActionRepeat`."""
 
 from typing import Any
 
@@ -22,10 +22,11 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class StickyParams(Struct):
-    """Params of the wrapped environment, and the probability of a repeat."""
+    """Params of `StickyAction`: params of the wrapped environment and a probability."""
 
     env: Any
-    repeat_probability: Float[Any, "*batch"] | float  # probability of repeating the last action
+    # Probability that a step repeats the previous action.
+    repeat_probability: Float[Any, "*batch"] | float
 
     @property
     def max_steps_in_episode(self) -> Any:
@@ -34,15 +35,15 @@ class StickyParams(Struct):
 
 
 class StickyAction(Wrapper):
-    """Repeats the previous action with a probability (0.25 by default), never in the first step.
+    """Repeats the previous action with a probability (by default 0.25), except in the first step.
 
-    (Machado et al. 2018, "Revisiting the Arcade Learning Environment".) The probability is a param;
-    `info["repeated_action"]` is true in steps that repeat.
+    Source: Machado et al. 2018, "Revisiting the Arcade Learning Environment". The probability is a
+    param; `info["repeated_action"]` is true in steps that repeat.
     """
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """False: the next state depends on the previous action, which is not observed."""
+        """False, because the next state depends on the previous action, which is not observed."""
         return False
 
     @property
@@ -51,14 +52,14 @@ class StickyAction(Wrapper):
         return StickyParams(env=self.env.default_params, repeat_probability=np.float32(0.25))
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: the wrapper may repeat an action instead of taking the given one."""
+        """Return None: a known ending is no use if a step may repeat the previous action."""
 
     def inner(self, state: WrappedState) -> Any:
-        """State of the wrapped environment."""
+        """Return the wrapped environment's part of the wrapper's state."""
         return state.env
 
     def inner_params(self, params: StickyParams | None) -> Any:
-        """Params of the wrapped environment."""
+        """Return the wrapped environment's part of the params; None means the defaults."""
         return None if params is None else params.env
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -70,7 +71,7 @@ class StickyAction(Wrapper):
         return Reset(obs, WrappedState(env=state, memory=previous))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance by the action or by the previous one."""
+        """Advance by the given action, or by the previous one with `repeat_probability`."""
         check_wrapped(state, "StickyAction")
         params = self.checked_params(params, "step")
         action, invalid = checks.action_in(self.action_space, action, "step")
@@ -85,18 +86,18 @@ class StickyAction(Wrapper):
 
 @struct
 class RepeatedState(Struct):
-    """State of the wrapped environment, and the number of the agent's actions."""
+    """State of `ActionRepeat`: the wrapped environment's state and a separate step count."""
 
-    time: Int32[Array, "*batch"]  # number of the agent's actions since reset
+    time: Int32[Array, "*batch"]  # number of actions of the agent since reset, not of repetitions
     env: Any
 
 
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions;
-    `max_steps_in_episode` counts steps of the wrapped environment. The observation and the info
-    are those of the last of these steps.
+    Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions, but
+    `max_steps_in_episode` limits the steps of the wrapped environment. The observation and the info
+    come from the last of the repeated steps.
     """
 
     num_repeats: int
@@ -113,12 +114,12 @@ class ActionRepeat(SuccessInInfo):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Range of a sum of up to `num_repeats` rewards."""
+        """Lowest and highest sum of up to `num_repeats` rewards."""
         low, high = self.env.reward_range
         return min(low, low * self.num_repeats), max(high, high * self.num_repeats)
 
     def inner(self, state: RepeatedState) -> Any:
-        """State of the wrapped environment."""
+        """Return the wrapped environment's part of the wrapper's state."""
         return state.env
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -127,7 +128,7 @@ class ActionRepeat(SuccessInInfo):
         return Reset(obs, RepeatedState(time=jnp.zeros_like(state.time), env=state))
 
     def step(self, key: Key, state: RepeatedState, action: Any, params: Any = None) -> Step:
-        """Advance by up to `num_repeats` steps of one action."""
+        """Advance the wrapped environment by up to `num_repeats` steps with the same action."""
         if not isinstance(state, RepeatedState):
             kind = type(state).__name__
             raise TypeError(f"step: ActionRepeat needs a state from its reset or step, got {kind}")
@@ -153,20 +154,25 @@ class ActionRepeat(SuccessInInfo):
         return stepped._replace(state=RepeatedState(time=time, env=stepped.state))
 
     def time_limit(self, state: RepeatedState, params: Any) -> ArrayLike:
-        """Return the number of the agent's actions after which the episode is truncated."""
+        """Return the number of actions of the agent after which the episode is truncated."""
         limit = self.env.time_limit(state.env, self.inner_params(params))
         return -(-limit // np.int32(self.num_repeats))  # type: ignore[operator]
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the smallest time limit, in actions of the agent."""
+        """Return the smallest time limit of any episode, in actions of the agent."""
         return -(-self.env.shortest_limit(self.inner_params(params)) // self.num_repeats)
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: an ending's actions must be taken once each, not repeatedly."""
+        """Return None: the actions of a known ending must be taken once each."""
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return no effects: the states are several steps of the wrapped environment apart."""
+        """Return no effects, because several steps of the wrapped environment lie between the
+        states.
+        """
         return Effects()
 
     def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
-        """Return None: the states are several steps of the wrapped environment apart."""
+        """Return None, so that players do not animate actions.
+
+        Several steps of the wrapped environment lie between two states.
+        """

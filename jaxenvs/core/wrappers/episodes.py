@@ -1,4 +1,4 @@
-"""Wrappers that count, limit or restart episodes."""
+"""Wrappers that report statistics of episodes, limit their length or restart them."""
 
 from typing import Any
 
@@ -19,33 +19,37 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class EpisodeTotals(Struct):
-    """Totals of an episode so far: its return and its length."""
+    """Sum of rewards and number of steps of an episode so far."""
 
-    total: Float32[Array, ""]  # sum of rewards
-    length: Int32[Array, ""]  # number of steps
+    total: Float32[Array, ""]  # sum of the rewards so far
+    length: Int32[Array, ""]  # number of steps so far
 
 
 class EpisodeStatistics(StatefulWrapper):
-    """Adds `info["episode"]`: `return`, `length` so far and `finished`, true in the last step.
+    """Adds statistics of the current episode to `info["episode"]`.
 
-    Averages are taken over finished episodes only: see `mean_over_finished`.
+    `return` is the sum of rewards so far, `length` the number of steps so far, and `finished` is
+    true in the last step of the episode. To average over finished episodes, call
+    `mean_over_finished`.
     """
 
     def begin(self, obs: PyTree[Array], ended: EpisodeTotals | None) -> EpisodeTotals:
-        """Return totals of zero."""
+        """Return totals of zero for the new episode."""
         return EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
 
     def after(self, memory: EpisodeTotals, action: Any, step: Step) -> tuple[EpisodeTotals, Step]:
-        """Add the step to the totals, and the totals to `info`."""
+        """Count the reward and the step, and write the statistics to `info`."""
         totals = _added(memory, step)
         episode = {"return": totals.total, "length": totals.length, "finished": step.done}
         return totals, step._replace(info={**step.info, "episode": episode})
 
 
 def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
-    """Average return and length over the finished episodes in `info["episode"]` (any batch shape).
+    """Return the mean return and length of the episodes that finish in a batch of steps.
 
-    Returns float32 scalars `return` and `length` (0 if no episode finished) and int32 `count`.
+    `episode` is `info["episode"]` of any batch shape, such as (steps, environments). Returns
+    float32 scalars `return` and `length` (0 if no episode finished), and int32 `count`, the number
+    of finished episodes.
     """
     finished = episode["finished"]
     count = finished.sum(dtype=jnp.int32)
@@ -61,29 +65,34 @@ def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
 class Log(Struct):
     """State of `LogWrapper`."""
 
-    running: EpisodeTotals  # totals of the current episode
-    returned: EpisodeTotals  # totals of the latest finished episode; zeros before the first
-    timestep: Int32[Array, ""]  # steps since the first reset, over all episodes
+    running: EpisodeTotals  # totals of the current episode so far
+    # Totals of the latest finished episode; zeros before the first.
+    returned: EpisodeTotals
+    timestep: Int32[Array, ""]  # number of steps since the first reset, over all episodes
 
 
 class LogWrapper(StatefulWrapper):
-    """Adds PureJaxRL's entries of `info`, which learners for it and for gymnax log.
+    """Adds the entries of `info` that PureJaxRL's `LogWrapper` adds.
 
-    `returned_episode`: whether the episode is done; `returned_episode_returns` and
-    `returned_episode_lengths`: return and length of the latest finished episode, 0 before the
-    first; `timestep`: steps of this environment over all episodes.
+    Learners written for PureJaxRL or gymnax log these entries. `returned_episode`: whether the
+    episode is done in this step; `returned_episode_returns` and `returned_episode_lengths`: return
+    and length of the latest finished episode, 0 before the first; `timestep`: number of steps of
+    this environment over all episodes.
     """
 
     remembers_episodes = True
 
     def begin(self, obs: PyTree[Array], ended: Log | None) -> Log:
-        """Set the running totals to zero and keep those of the latest finished episode."""
+        """Set the totals of the current episode to zero.
+
+        The totals of the latest finished episode and the number of steps are kept.
+        """
         zero = EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
         first = Log(running=zero, returned=zero, timestep=jnp.int32(0))
         return first if ended is None else ended.replace(running=zero)
 
     def after(self, memory: Log, action: Any, step: Step) -> tuple[Log, Step]:
-        """Add the step to the totals, and the entries to `info`."""
+        """Count the reward and the step, and write the entries to `info`."""
         running, done = _added(memory.running, step), step.done
         returned = jax.tree.map(
             lambda new, old: jnp.where(done, new, old), running, memory.returned
@@ -100,11 +109,11 @@ class LogWrapper(StatefulWrapper):
 
 
 class TimeLimit(Wrapper):
-    """Truncates an episode after `max_episode_steps` steps, or earlier where `env` does.
+    """Truncates an episode after `max_episode_steps` steps, or earlier if `env` does.
 
-    Deliberate difference from Gymnasium's: a step that terminates is not also truncated. Params do
-    not change, so rewards or observations that depend on `max_steps_in_episode`, such as MiniGrid's
-    rewards, ignore this limit.
+    Deliberate difference from Gymnasium's `TimeLimit`: a step that terminates the episode is not
+    also truncated. The params do not change. Rewards and observations that depend on the param
+    `max_steps_in_episode`, such as MiniGrid's rewards, therefore ignore this limit.
     """
 
     max_episode_steps: int
@@ -116,29 +125,35 @@ class TimeLimit(Wrapper):
         refuse_self_resetting(self.env, "TimeLimit", "write AutoReset(TimeLimit(env, steps))")
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance, and truncate at the limit."""
+        """Advance by one action, and truncate the episode at the limit."""
         stepped = super().step(key, state, action, params)
         late = jnp.asarray(stepped.state.time >= self.max_episode_steps)
         return stepped._replace(truncated=(stepped.truncated | late) & ~stepped.terminated)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the smaller of this limit and the wrapped environment's."""
+        """Return the time limit: `max_episode_steps` or the wrapped environment's, if it is
+        smaller.
+        """
         inside = super().time_limit(state, params)
         return jnp.minimum(jnp.asarray(inside, jnp.int32), self.max_episode_steps)
 
     def shortest_limit(self, params: Any) -> int:
-        """Return the smaller of this limit and the wrapped environment's."""
+        """Return the smallest time limit of any episode.
+
+        It is `max_episode_steps`, or the wrapped environment's smallest limit if that is smaller.
+        """
         return min(super().shortest_limit(params), self.max_episode_steps)
 
 
 class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
-    In such a step, `obs` and the state are the first of the next episode; reward, `terminated`,
-    `truncated` and the info belong to the previous one. `info["final_obs"]` is its last observation
-    and `info["final_mask"]` its legal actions, if `env` ever forbids one, as in `make_vec`. Batches
-    of `make_vec` are faster, because they make levels only for done episodes. Gymnasium's
-    `Autoreset` spends a step on each reset, as `make_vec(..., autoreset="next_step")` does.
+    In such a step, `obs` and the state are the first of the next episode. Reward, `terminated`,
+    `truncated` and the info belong to the episode that ended. As in `make_vec`, `info["final_obs"]`
+    is its last observation, and `info["final_mask"]` is the mask of its legal actions, present only
+    if `env` can forbid an action. `make_vec` is faster for batches, because it generates levels
+    only for done episodes. Gymnasium's `Autoreset` needs a separate step for each reset, as
+    `make_vec(..., autoreset="next_step")` does.
     """
 
     resets_itself = True
@@ -149,7 +164,7 @@ class AutoReset(SuccessInInfo):
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance, and begin the next episode if this one is done."""
+        """Advance by one action, and begin the next episode if this one is done."""
         key_step, key_reset = jax.random.split(checks.single_key(key, "step"))
         stepped = with_success(self.env, self.env.step(key_step, state, action, params))
         info = {**stepped.info, "final_obs": stepped.obs}

@@ -1,4 +1,4 @@
-"""Wrappers that normalise observations and rewards by running statistics."""
+"""Wrappers that normalise observations or rewards by running statistics."""
 
 from typing import Any
 
@@ -19,7 +19,10 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class Moments(Struct):
-    """Running mean and variance, with the structure of the values."""
+    """Running mean and variance of a pytree of values.
+
+    `count` is the number of values so far; `mean` and `variance` have the structure of the values.
+    """
 
     count: Float32[Array, ""]
     mean: PyTree[Array]
@@ -27,15 +30,19 @@ class Moments(Struct):
 
     @classmethod
     def like(cls, values: PyTree[Array]) -> "Moments":
-        """Start as Gymnasium's `RunningMeanStd` does: mean 0, variance 1, almost no weight."""
+        """Return initial statistics, as Gymnasium's `RunningMeanStd` has them.
+
+        The mean is 0, the variance 1, and the count 1e-4, so that the first value outweighs them.
+        """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
         return cls(count=jnp.float32(1e-4), mean=mean, variance=variance)
 
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
-        """Return the statistics updated with one value, or a whole batch (Chan et al., 1979).
+        """Return the statistics updated with one value, or with a whole batch.
 
-        `shared`: whether `values` is mapped over the batch, as the `vmap` axis `BATCH`.
+        With `shared`, the function is called under `vmap` with the axis name `BATCH`, and the
+        values of all environments are included. Source: Chan et al., 1979.
         """
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)
@@ -54,7 +61,7 @@ class Moments(Struct):
 
 
 def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Array]]:
-    """Return count, means and variances over the environments of a batch."""
+    """Return the count, means and variances of `values` over the `vmap` axis `BATCH`."""
     try:
         number = jax.lax.psum(jnp.float32(1), BATCH)
     except NameError:
@@ -68,12 +75,13 @@ def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Arr
 
 
 class NormalizeObservation(StatefulWrapper):
-    """Observations minus their running mean, divided by their standard deviation, as float32.
+    """Normalises observations: subtracts their running mean and divides by the standard deviation.
 
-    The statistics are part of the state and outlive episodes. `shared=False`: each environment has
-    separate statistics, as in Gymnasium's `NormalizeObservation`. `shared=True`: the environments
-    of a batch share them, as in Gymnasium's wrapper for vector environments and in PureJaxRL; first
-    observations of episodes are then normalised, but not counted. `update_running_mean=False`
+    Observations are float32. The statistics are part of the state and outlive episodes. With
+    `shared=False`, each environment has separate statistics, as in Gymnasium's
+    `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
+    as in Gymnasium's wrapper for vector environments and in PureJaxRL; first observations of
+    episodes are then normalised, but do not update the statistics. `update_running_mean=False`
     freezes the statistics, for evaluations. The last digits may differ between two compiled
     programs.
     """
@@ -83,7 +91,7 @@ class NormalizeObservation(StatefulWrapper):
     shared: bool = False
 
     remembers_episodes = True
-    fully_observed = False  # the statistics are not observed
+    fully_observed = False  # the next observation depends on the statistics, which are not observed
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -92,25 +100,28 @@ class NormalizeObservation(StatefulWrapper):
 
     @property
     def observation_space(self) -> Space:
-        """All float32 numbers, in the shape of the wrapped environment's observations."""
+        """Unbounded float32 space, in the shape of the wrapped environment's observations."""
         return map_space(
             lambda box: Box(-np.inf, np.inf, box.shape, np.float32), self.env.observation_space
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Keep the statistics and include the first observation."""
+        """Return the statistics at the start of an episode, which continue from the previous one.
+
+        The first observation updates them, unless `shared` is set.
+        """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
         return before.and_of(obs, shared=False) if counts else before
 
     def after(self, memory: Moments, action: Any, step: Step) -> tuple[Moments, Step]:
-        """Update the statistics with the observation."""
+        """Update the statistics with the new observation."""
         if not self.update_running_mean:
             return memory, step
         return memory.and_of(step.obs, self.shared), step
 
     def shown(self, obs: PyTree[Array], memory: Moments) -> PyTree[Array]:
-        """Return the observation normalised by the statistics."""
+        """Return the observation, normalised by the current statistics."""
 
         def scaled(x: Array, mean: Array, variance: Array) -> Array:
             centred = x.astype(jnp.float32) - mean
@@ -123,17 +134,18 @@ class NormalizeObservation(StatefulWrapper):
 class RewardScale(Struct):
     """State of `NormalizeReward`."""
 
-    total: Float32[Array, ""]  # discounted sum of the episode's rewards so far
-    moments: Moments  # running statistics of these sums
+    total: Float32[Array, ""]  # discounted sum of the current episode's rewards so far
+    moments: Moments  # running mean and variance of these sums over all steps
 
 
 class NormalizeReward(SuccessInInfo, StatefulWrapper):
-    """Rewards divided by the running standard deviation of discounted returns; never centred.
+    """Divides rewards by the running standard deviation of discounted returns.
 
-    `gamma` is the learner's discount; `shared` and `update_running_mean` are explained in
-    `NormalizeObservation`. Deliberate difference from Gymnasium's: the return of a step that
-    terminates an episode includes all rewards of the episode, and the next episode starts at 0.
-    Gymnasium's drops the earlier rewards in that step and carries its reward into the next episode.
+    The mean is not subtracted. `gamma` is the learner's discount; `shared` and
+    `update_running_mean` are explained in `NormalizeObservation`. Deliberate difference from
+    Gymnasium's `NormalizeReward`: in the step that terminates an episode, the discounted return
+    includes all rewards of this episode, and the next episode starts at 0. Gymnasium's wrapper
+    drops the earlier rewards in that step and carries the step's reward into the next episode.
     """
 
     gamma: float = 0.99
@@ -152,13 +164,13 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
             raise ValueError(f"NormalizeReward: gamma={self.gamma} must be from 0 to 1")
 
     def begin(self, obs: PyTree[Array], ended: RewardScale | None) -> RewardScale:
-        """Set the return to zero and keep the statistics."""
+        """Set the discounted return to zero and keep the statistics of earlier episodes."""
         zero = jnp.float32(0)
         moments = Moments.like(zero) if ended is None else ended.moments
         return RewardScale(total=zero, moments=moments)
 
     def after(self, memory: RewardScale, action: Any, step: Step) -> tuple[RewardScale, Step]:
-        """Update the statistics with the return so far, then scale the reward."""
+        """Update the statistics with the discounted return so far, then scale the reward."""
         total = memory.total * np.float32(self.gamma) + step.reward
         moments = memory.moments
         if self.update_running_mean:
@@ -169,10 +181,10 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 
 
 def refuse_shared(env: Env, where: str, advice: str) -> None:
-    """Raise `ValueError` for a wrapper with shared statistics.
+    """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    Called where only some environments of a batch step: statistics over the batch would include
-    the others.
+    It is called where only some environments of a batch make a step. Statistics over the whole
+    batch would then include environments that make no step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

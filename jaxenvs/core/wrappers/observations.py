@@ -1,4 +1,4 @@
-"""Wrappers that change the form of observations."""
+"""Wrappers that change the form of observations: `Flatten`, `OneHot` and `FrameStack`."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ from ..wrapper import Wrapper
 
 
 class Flatten(Wrapper):
-    """Flattens an observation to one vector: its leaves, joined in order of their names.
+    """Flattens an observation to one vector, which joins its leaves in the order of their names.
 
-    A single array keeps its dtype; several leaves become float32.
+    A single array keeps its dtype; several leaves are cast to float32.
     """
 
     @property
@@ -39,14 +39,15 @@ class Flatten(Wrapper):
 
 
 class OneHot(Wrapper):
-    """One-hot uint8 vectors for integer observations.
+    """Replaces integers in observations by one-hot vectors, uint8.
 
-    Each entry along the last axis becomes a vector as long as its number of values, and the vectors
-    are joined: MiniGrid's (7, 7, 3) image becomes (7, 7, 20), and a `Discrete(n)` becomes (n,).
+    Each entry along the last axis becomes a vector as long as the entry has possible values, and
+    these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a `Discrete(n)`
+    becomes (n,).
     """
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` unless observations are integers of a small range."""
+        """Raise `ValueError` unless all observations are integers with few possible values."""
         super().__post_init__()
         for box in boxes(self.env.observation_space, "OneHot"):
             if not np.issubdtype(box.dtype, np.integer) or sum(_counts(box)) > 65_536:
@@ -54,19 +55,22 @@ class OneHot(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """Zeros and ones; the last axis is as long as the joined one-hot vectors."""
+        """Arrays of zeros and ones, whose last axis holds the joined one-hot vectors."""
         return map_space(
             lambda box: Box(0, 1, (*box.shape[:-1], sum(_counts(box))), np.uint8),
             self.env.observation_space,
         )
 
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """Replace each integer by its one-hot vector."""
+        """Replace each integer by its one-hot vector, and join the vectors along the last axis."""
         return map_obs(_onehot, self.env.observation_space, obs)
 
 
 class FrameStack(StatefulWrapper):
-    """The last `count` observations along a new first axis, oldest first; a reset fills it."""
+    """Observes the last `count` observations, stacked along a new first axis, the oldest first.
+
+    At a reset, the first observation fills the whole stack.
+    """
 
     count: int = 4
 
@@ -86,23 +90,26 @@ class FrameStack(StatefulWrapper):
         return map_space(stacked, self.env.observation_space)
 
     def begin(self, obs: PyTree[Array], ended: PyTree[Array] | None) -> PyTree[Array]:
-        """Fill the stack with the first observation."""
+        """Fill the stack with copies of the first observation."""
         return jax.tree.map(lambda x: jnp.repeat(x[None], self.count, axis=0), obs)
 
     def after(self, memory: PyTree[Array], action: Any, step: Step) -> tuple[PyTree[Array], Step]:
-        """Drop the oldest frame and append the new one."""
+        """Drop the oldest observation and append the new one."""
         frames = jax.tree.map(
             lambda old, new: jnp.concatenate([old[1:], new[None]]), memory, step.obs
         )
         return frames, step
 
     def shown(self, obs: PyTree[Array], memory: PyTree[Array]) -> PyTree[Array]:
-        """Return the stacked frames."""
+        """Return the stacked observations."""
         return memory
 
 
 def boxes(space: Space, owner: str) -> list[Box]:
-    """Return the leaves of a space in the order in which JAX flattens its elements."""
+    """Return the Box spaces of all leaves of an observation, in JAX's order of flattening.
+
+    Raises `ValueError`, which begins with `owner`, for other spaces.
+    """
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
     if not isinstance(space, Box):
@@ -123,7 +130,10 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 
 
 def _counts(box: Box) -> list[int]:
-    """Return the largest number of values of each entry along the last axis."""
+    """Return the number of possible values of each entry along the last axis.
+
+    If it differs along the other axes, the largest number counts.
+    """
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()
 

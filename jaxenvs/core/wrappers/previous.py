@@ -1,4 +1,4 @@
-"""Observe the previous action and reward."""
+"""`PreviousStep`, a wrapper that adds the previous action and reward to observations."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,40 +18,43 @@ from ..struct import Struct, struct
 
 @struct
 class Previous(Struct):
-    """Previous action and reward."""
+    """Action and reward of the previous step, stored in the wrapper's state."""
 
-    action: Int32[Array, ""]  # the action plus 1; 0 before the first step
+    action: Int32[Array, ""]  # the previous action plus 1; 0 before the first step
     reward: Float32[Array, ""]
 
 
 class PreviousStep(StatefulWrapper):
     """Adds the previous action and reward to the observation, as meta-learning agents need them.
 
-    Observation: a dict of `obs`, the observation of the wrapped environment; `action` int32, the
-        previous action plus 1, or 0 at the start of an episode; `reward` float32, the previous
-        reward, 0 at the start.
+    The observation becomes a dict. `obs` is the observation of the wrapped environment. `action`,
+    int32, is the previous action plus 1, or 0 at the start of an episode. `reward`, float32, is the
+    previous reward, or 0 at the start.
     """
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` unless actions are Discrete."""
+        """Raise `ValueError` unless the action space is Discrete."""
         super().__post_init__()
         if not isinstance(self.action_space, Discrete):
             raise ValueError(f"PreviousStep: needs Discrete actions, got {self.action_space}")
 
     @property
     def observation_space(self) -> Dict:
-        """Dict of the wrapped environment's space, the previous action and the previous reward."""
+        """Dict space of the wrapped environment's observation, the previous action and reward."""
         return Dict({"obs": self.env.observation_space, **self._before})
 
     @property
     def features(self) -> Features:
-        """Features of the wrapped environment, the action and the reward."""
+        """Network inputs of the wrapped environment, with the previous action and reward."""
         space, read = self.env.features
         return Features(Dict({"obs": space, **self._before}), _Beside(read))
 
     @property
     def map_features(self) -> Features:
-        """Map features of the wrapped environment, the action and the reward, in one flat dict."""
+        """Map features of the wrapped environment, with the previous action and reward.
+
+        All entries are in one flat dict.
+        """
         space, read = self.env.map_features
         parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}
         return Features(Dict({**parts, **self._before}), _Beside(read, flat=True))
@@ -64,25 +67,29 @@ class PreviousStep(StatefulWrapper):
         return {"action": Discrete(inside.n + 1), "reward": reward}
 
     def begin(self, obs: PyTree[Array], ended: Previous | None) -> Previous:
-        """Start with no action and no reward."""
+        """Begin an episode with action 0 (none) and reward 0."""
         return Previous(action=jnp.int32(0), reward=jnp.float32(0))
 
     def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
-        """Store the action and its reward."""
+        """Store the action that was taken and the reward of the step."""
         taken, _ = checks.action_in(self.action_space, action, "step")
         return Previous(action=taken + jnp.int32(1), reward=step.reward), step
 
     def shown(self, obs: PyTree[Array], memory: Previous) -> dict[str, PyTree[Array]]:
-        """Add the previous action and reward."""
+        """Return the dict of the observation, the previous action and the previous reward."""
         return {"obs": obs, "action": memory.action, "reward": memory.reward}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Beside:
-    """Feature function: applies `read` to the entry `obs`; keeps action and reward."""
+    """Function that computes network inputs from an observation of `PreviousStep`.
+
+    It applies `read` to the entry `obs`, and keeps the entries `action` and `reward`.
+    """
 
     read: Callable[[Any], Any]
-    flat: bool = False  # whether a dict of features is merged with action and reward
+    # Whether features that are a dict are merged into one dict with action and reward.
+    flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
         inside = self.read(obs["obs"])

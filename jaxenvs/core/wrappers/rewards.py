@@ -1,4 +1,4 @@
-"""Wrappers that change rewards."""
+"""Wrappers that change rewards: `TransformReward` and `ClipReward`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,38 +15,38 @@ from .success import SuccessInInfo, with_success
 class TransformReward(SuccessInInfo):
     """Replaces each reward by `func(reward)`, a traceable function of a float32 scalar.
 
-    The environment is hashed by its fields: give a function that you keep, such as one with a name,
-    not a new lambda in each call.
+    The environment is hashed by its fields, so give a function that you define once. A new lambda
+    in each call would make JAX compile again.
     """
 
     func: Callable[[Array], Any]
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Any number."""
+        """All numbers, because the range of `func` is not known."""
         return -float("inf"), float("inf")
 
     def reward(self, reward: Float32[Array, ""]) -> Float32[Array, ""]:
-        """Apply `func`."""
+        """Apply `func` to a reward and check that it returns one number."""
         changed = jnp.asarray(self.func(reward))
         if changed.shape != ():
             raise TypeError(f"TransformReward: func must return one number, got {changed.shape}")
         return changed.astype(jnp.float32)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance and change the reward."""
+        """Advance by one action, and transform the reward."""
         stepped = with_success(self.env, super().step(key, state, action, params))
         return stepped._replace(reward=self.reward(stepped.reward))
 
 
 class ClipReward(SuccessInInfo):
-    """Clips each reward to `min_reward` and `max_reward`; None is no bound."""
+    """Clips each reward to the range from `min_reward` to `max_reward`; None means no bound."""
 
     min_reward: float | None = None
     max_reward: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the bounds."""
+        """Raise `ValueError` unless there is a bound and `min_reward` is at most `max_reward`."""
         super().__post_init__()
         if self.min_reward is None and self.max_reward is None:
             raise ValueError("ClipReward: give min_reward, max_reward or both")
@@ -66,7 +66,7 @@ class ClipReward(SuccessInInfo):
         return low, high
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance and clip the reward."""
+        """Advance by one action, and clip the reward."""
         stepped = with_success(self.env, super().step(key, state, action, params))
         low, high = map(np.float32, self._bounds)
         return stepped._replace(reward=jnp.clip(stepped.reward, low, high))

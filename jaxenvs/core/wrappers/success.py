@@ -1,4 +1,7 @@
-"""Success of a step whose reward or state a wrapper changes."""
+"""`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
+
+`succeeded` computes success from the step, so it must see the step before the change.
+"""
 
 from jaxtyping import Array, Bool
 
@@ -7,18 +10,17 @@ from ..wrapper import Wrapper
 
 
 class SuccessInInfo(Wrapper):
-    """Base of wrappers that change the steps that `env.succeeded` reads.
+    """Base class of wrappers that change a part of a step from which `succeeded` is computed.
 
-    Such a wrapper calls `env.succeeded` on the unchanged step (see `with_success`) and stores the
-    result in `info`.
+    Before the change, such a wrapper calls `with_success`, which stores the result in `info`.
     """
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Return the result of the wrapped environment, from `info`."""
+        """Return the entry of `info` that `with_success` wrote; None if success is not defined."""
         return step.info.get("succeeded")
 
 
 def with_success(env: Env, step: Step) -> Step:
-    """Add `info["succeeded"]` to a step of `env`, if it defines success."""
+    """Add `env.succeeded(step)` to the step's `info`, unless `env` defines no success."""
     success = env.succeeded(step)
     return step if success is None else step._replace(info={**step.info, "succeeded": success})
