@@ -61,6 +61,7 @@ class Game:
     main: Groups
     late: Groups
     wins: tuple[Win, ...]
+    glyphs: dict[str, int]  # object mask of each character that levels may contain
     levels: tuple[Level | str, ...]  # strings are messages
     warnings: tuple[str, ...]
     errors: tuple[str, ...]  # empty unless on_error="engine"
@@ -201,6 +202,7 @@ class _Reading:
             main=main,
             late=late,
             wins=tables.wins(self.wins, names),
+            glyphs=tables.glyphs(names),
             levels=tuple(each for each in made if each is not None),
             warnings=tuple(self.problems.described(self.problems.warnings)),
             errors=tuple(self.problems.described(self.problems.errors)),

@@ -346,6 +346,12 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
     return Win("some" if kind == "any" else kind, x, y, all_of_x, all_of_y)
 
 
+def glyphs(names: Names) -> dict[str, int]:
+    """Return the object mask of each character that stands for definite objects in a level."""
+    singles = (name for name in (*names.sprites, *names.lines) if len(name) == 1)
+    return {name: names.mask(name) for name in singles if not names.is_property(name)}
+
+
 def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
     """Build a level from rows of (line number, glyphs).
 

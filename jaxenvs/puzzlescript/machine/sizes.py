@@ -62,6 +62,14 @@ class Size(NamedTuple):
         return all(mine >= theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True))
 
 
+SIZES = {
+    "small": Size(16, 32, 6, 128, 2, 4, 3, 6, 5, 64, 160, 3, True),
+    "medium": Size(32, 64, 12, 512, 3, 6, 4, 8, 6, 160, 512, 4, True),
+    "large": Size(64, 160, 30, 4096, 5, 16, 8, 12, 8, 640, 2048, 8, True),
+}
+MOST = np.iinfo(np.int16).max  # largest number of literals, patterns and rules that tables hold
+
+
 class Tables(NamedTuple):
     """A game for an interpreter of some `Size`.
 

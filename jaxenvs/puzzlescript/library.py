@@ -1,0 +1,213 @@
+"""The games and levels of an environment, as arrays of one size."""
+
+import functools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Int8, Int32, UInt32
+
+from ..core.checks import counted, suggestion
+from .game import Game, load
+from .machine import Packer, Size, Tables
+from .machine.sizes import MOST, SIZES, WORD, bits
+from .tables import BITS, Level
+from .text import GameError
+
+SHIPPED = Path(__file__).parent / "games"
+MEANINGS = {
+    "side": "cells on the longer side of a level",
+    "objects": "objects",
+    "layers": "collision layers",
+    "rules": "rules after expansion",
+    "rows": "rows in a rule",
+    "cells": "cells in a row before its ellipsis",
+    "tail": "cells in a row behind its ellipsis",
+    "tests": "conditions on a cell",
+    "changes": "effects on a cell",
+    "sets": "sets of objects and movements",
+    "patterns": "different cells in rules",
+    "wins": "win conditions",
+}  # fields of `Size` in messages
+
+
+class Codes(NamedTuple):
+    """Encoding of a board: for each layer that can change, the binary number of its object.
+
+    Digit planes are numbered over all such layers; literal d + 1 is digit d, -(d + 1) its opposite.
+    """
+
+    digits: UInt32[np.ndarray, "games digits words"]  # objects whose number has the digit
+    literals: Int8[np.ndarray, "games objects most"]  # digits of each object's number; 0: unused
+    fixed: UInt32[np.ndarray, "games words"]  # objects of layers that cannot change
+
+
+class Library(NamedTuple):
+    """Games and their levels. All arrays are NumPy's."""
+
+    games: tuple[Game, ...]
+    size: Size
+    tables: Tables  # with a first axis of games
+    codes: Codes
+    boards: UInt32[np.ndarray, "levels objects side words"]
+    width: Int32[np.ndarray, " levels"]
+    height: Int32[np.ndarray, " levels"]
+    game: Int32[np.ndarray, " levels"]  # index of each level's game
+    first: Int32[np.ndarray, " games"]  # first level of each game
+    count: Int32[np.ndarray, " games"]  # number of levels of each game
+
+    def has(self, option: str) -> bool:
+        """Return whether a game has an option in its prelude."""
+        return any(option in game.prelude for game in self.games)
+
+    def commands(self, *names: str) -> bool:
+        """Return whether a rule of a game has one of the commands."""
+        groups = (group for game in self.games for part in (game.main, game.late) for group in part[0])
+        return any(name in rule.commands for group in groups for rule in group for name in names)
+
+
+def paths(game: str) -> list[Path]:
+    """Return the files of a shipped game's name, a file, or a folder; raise `GameError` if none."""
+    shipped = SHIPPED / f"{game}.txt"
+    if shipped.parent == SHIPPED and shipped.exists():
+        return [shipped]
+    path = Path(game).expanduser()
+    if path.is_dir():
+        found = sorted(path.rglob("*.txt"))
+        if not found:
+            raise GameError(f"game={game!r}: the folder has no .txt file")
+        return found
+    if not path.exists():
+        names = sorted(each.stem for each in SHIPPED.glob("*.txt"))
+        raise GameError(
+            f"game={game!r}: no such file or folder; the shipped games are {', '.join(names)}"
+            f"{suggestion(game, names)}"
+        )
+    return [path]
+
+
+@functools.lru_cache(maxsize=16)
+def read(game: str, level: int | None, size: str) -> Library:
+    """Read the games of a name, file or folder. Later changes of the files have no effect.
+
+    With a `level`, only that level of the only game. Raises `GameError` (a `ValueError`) that names
+    the file and what is wrong or too large.
+    """
+    games = tuple(load(path) for path in paths(game))
+    packers = [Packer(each) for each in games]
+    levels = [[each for each in one.levels if isinstance(each, Level)] for one in games]
+    if level is not None:
+        levels = [[_chosen(games, levels, level)]]
+    needed = [
+        packer.level_size(each)
+        for packer, mine in zip(packers, levels, strict=True)
+        for each in mine
+    ]
+    names = [one.name for one, mine in zip(games, levels, strict=True) for _ in mine]
+    common = fitting(size, needed, names)
+    tables = [packer.tables(common) for packer in packers]
+    rows = [(i, each) for i, mine in enumerate(levels) for each in mine]
+    count = np.array([len(mine) for mine in levels], np.int32)
+    return Library(
+        games=games,
+        size=common,
+        tables=jax.tree.map(lambda *leaves: np.stack(leaves), *tables),
+        codes=_codes(packers, common),
+        boards=np.stack([packers[i].board(each, common) for i, each in rows]),
+        width=np.array([each.width for _, each in rows], np.int32),
+        height=np.array([each.height for _, each in rows], np.int32),
+        game=np.array([i for i, _ in rows], np.int32),
+        first=(np.cumsum(count) - count).astype(np.int32),
+        count=count,
+    )
+
+
+def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> Level:
+    """Return the level with a number, from 0; raise `GameError` if there is none."""
+    if len(games) != 1:
+        raise GameError(f"level={level}: a level can be chosen of one game, not of {len(games)}")
+    if not 0 <= level < len(levels[0]):
+        raise GameError(
+            f"{games[0].name}: level={level}, but there are {counted(len(levels[0]), 'level')}, "
+            f"numbered from 0"
+        )
+    return levels[0][level]
+
+
+def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
+    """Return the size called `size` that holds all needed sizes, of games with these names.
+
+    "exact" is the least size, "auto" the least of `SIZES`. Raises `GameError` for one that is too
+    small, with the quantity and the game that exceed it.
+    """
+    needed, names = [*needed], [*names]
+    least = Size(*(max(values) for values in zip(*needed, strict=True)))
+    if size == "exact":
+        for quantity, number in (("rules", least.rules), ("patterns", least.patterns)):
+            if number > MOST:
+                raise GameError(f"{number:,} {MEANINGS[quantity]}, more than {MOST:,}")
+        return least
+    able = [name for name in (SIZES if size == "auto" else [size]) if SIZES[name].holds(least)]
+    if able:
+        return SIZES[able[0]]
+    name = "large" if size == "auto" else size
+    largest = SIZES[name]
+    problems = []
+    for field, meaning in MEANINGS.items():
+        number = getattr(least, field)
+        if number > getattr(largest, field):
+            game = next(n for n, one in zip(names, needed, strict=True) if getattr(one, field) == number)
+            problems.append(f"{game} has {number:,} {meaning} ({getattr(largest, field):,} fit)")
+    raise GameError(f'size="{name}" is too small: {"; ".join(problems)}; use size="exact"')
+
+
+def changing_layers(game: Game) -> set[int]:
+    """Return the layers whose objects a turn can change: by a rule, or because they move."""
+    objects = moves = 0
+    for group in (*game.main.rules, *game.late.rules):
+        for rule in group:
+            for cell in (cell for row in rule.rows for cell in row if cell is not None):
+                if new := cell.replacement:
+                    objects |= new.oc | new.os | new.re
+                    moves |= new.ms | new.rd
+    found = {game.layer_of[each] for each in bits((objects | game.player) & _all(game))}
+    return found | {each // BITS for each in bits(moves)}
+
+
+def _all(game: Game) -> int:
+    return (1 << len(game.objects)) - 1
+
+
+def _codes(packers: list[Packer], size: Size) -> Codes:
+    """Build the encoding of the boards of games."""
+    plans = []
+    for packer in packers:
+        game = packer.game
+        members = {
+            layer: [i for i, each in enumerate(game.layer_of) if each == layer]
+            for layer in sorted(changing_layers(game))
+        }
+        plans.append(members)
+    lengths = [sum(len(each).bit_length() for each in plan.values()) for plan in plans]
+    most = max(len(each).bit_length() for plan in plans for each in plan.values())
+    words = -(-size.objects // WORD)
+    digits = np.zeros((len(plans), max(lengths), words), np.uint32)
+    literals = np.zeros((len(plans), size.objects, most), np.int8)
+    fixed = np.zeros((len(plans), words), np.uint32)
+    for g, (plan, packer) in enumerate(zip(plans, packers, strict=True)):
+        free, digit = set(range(packer.objects)), 0
+        for members in plan.values():
+            count = len(members).bit_length()
+            for number, each in enumerate(members, 1):
+                free.discard(each)
+                for d in range(count):
+                    is_set = number >> d & 1
+                    literals[g, each, d] = (digit + d + 1) * (1 if is_set else -1)
+                    if is_set:
+                        digits[g, digit + d, each // WORD] |= np.uint32(1 << each % WORD)
+            digit += count
+        for each in free:
+            fixed[g, each // WORD] |= np.uint32(1 << each % WORD)
+    return Codes(digits, literals, fixed)
