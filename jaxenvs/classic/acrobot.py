@@ -24,8 +24,7 @@ from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
 
 SECONDS = np.float32(0.2)  # duration of a step in seconds
-# Highest angular velocities of the upper and the lower link, rad/s.
-SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)
+SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # speed limits of both links, rad/s
 START = 0.1  # initial angles and speeds are uniform in [-START, START)
 BAR = 1.0  # the free end must be higher than this above the upper joint, in link lengths
 
@@ -50,11 +49,9 @@ class AcrobotState(State):
     """State of Acrobot: time step, angles and angular velocities of the two links."""
 
     upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
-    # Angle of the lower link relative to the upper link, rad counter-clockwise.
-    lower: Float32[Array, ""]
+    lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
     upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s
-    # Angular velocity of the lower link relative to the upper link, rad/s.
-    lower_speed: Float32[Array, ""]
+    lower_speed: Float32[Array, ""]  # angular velocity of the lower link from the upper one, rad/s
 
 
 @register("Classic-Acrobot-v0", aliases=("Acrobot-v1",))

@@ -21,10 +21,8 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-# The episode terminates when the cart is farther than this from the middle, m.
-POSITION_LIMIT = np.float32(2.4)
-# The episode terminates when the pole leans more than this from upright, rad.
-ANGLE_LIMIT = np.float32(np.radians(12))
+POSITION_LIMIT = np.float32(2.4)  # the episode terminates farther than this from the middle, m
+ANGLE_LIMIT = np.float32(np.radians(12))  # beyond this angle from upright, the episode ends, rad
 START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
 
 

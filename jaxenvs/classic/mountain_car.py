@@ -23,11 +23,9 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-# Positions of the left and the right end of the road.
-LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)
+LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of both ends of the road
 SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
-# The initial position is uniform between BOTTOM - START and BOTTOM + START.
-BOTTOM, START = np.float32(-0.5), 0.1
+BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are at most START from BOTTOM (uniform)
 FORCE_COST = np.float32(0.1)  # in MountainCarContinuous, a step costs this times force^2
 PRIZE = np.float32(100)  # in MountainCarContinuous, the reward for reaching the flag
 
@@ -46,8 +44,7 @@ class MountainCarParams(Params):
 class MountainCarState(State):
     """State of MountainCar: time step, position and velocity of the car."""
 
-    # Position of the car, -1.2 to 0.6; the bottom of the valley is near -0.52.
-    position: Float32[Array, ""]
+    position: Float32[Array, ""]  # position, -1.2 to 0.6; the bottom of the valley is near -0.52
     velocity: Float32[Array, ""]  # velocity of the car to the right, in units of position per step
 
 

@@ -31,16 +31,12 @@ class Place(NamedTuple):
     tile: float  # side of a tile, m
     left: float  # distance from the left edge of the picture to the origin, m
     top: float  # distance from the top edge of the picture to the origin, m
-    # Whether there is ground from the origin downwards; otherwise the background is all sky.
-    floor: bool = False
+    floor: bool = False  # whether there is ground below the origin; otherwise all is sky
 
 
-# Background of CartPole: a track.
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)
-# Background of Acrobot, for two links of 1 m.
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)
-# Background of Pendulum, for a rod of 1 m.
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # for CartPole
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # for Acrobot, whose links have 1 m
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # for Pendulum, whose rod has 1 m
 HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # background of MountainCar
 
 AXLE = 0.27  # height of the pole's axle above the track, m
@@ -170,8 +166,7 @@ def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size
     metre = np.float32(tile_size / place.tile)  # number of pixels per metre
     picture = background.astype(jnp.float32)
     for distance, radius, colour in shapes:
-        # Estimate which fraction of a pixel the shape covers, from the pixel's distance to the
-        # edge.
+        # Estimate the covered fraction of a pixel from the pixel's distance to the shape's edge.
         alpha = jnp.clip((np.float32(radius) - distance) * metre + np.float32(0.5), 0, 1)
         picture = picture + alpha[..., None] * (np.array(colour, np.float32) - picture)
     return jnp.round(picture).astype(jnp.uint8)

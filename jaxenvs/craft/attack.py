@@ -89,8 +89,7 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    # As in Craftax, a kill clears all marks on the cell, even the mark of another live mob.
-    for role in ROLES:
+    for role in ROLES:  # a kill clears all marks on the cell, even another live mob's
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )

@@ -22,10 +22,8 @@ WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 class Whims(NamedTuple):
     """Random draws for the mobs of one role, one per mob slot. Uniform draws are in [0, 1)."""
 
-    # Random step: 0 left, 1 right, 2 up, 3 down; a higher value means no step.
-    step: Int32[Array, " slots"]
-    # Uniform draw that chooses the axis of a step towards the player if the player is equally far
-    # along both axes.
+    step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
+    # Uniform draw that chooses the axis of a step towards a player who is equally far along both.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None
@@ -53,13 +51,10 @@ class Draws(NamedTuple):
 
     sapling: Float32[Array, ""]  # uniform draw that decides whether grass gives a sapling
     whims: dict[str, Whims]  # random draws for the mobs of each role
-    # Uniform draw for each role that decides whether a mob appears.
-    appears: dict[str, Float32[Array, ""]]
-    # Uniform draw for each role that chooses the cell on which the mob appears.
-    place: dict[str, Float32[Array, ""]]
+    appears: dict[str, Float32[Array, ""]]  # uniform draw by role: whether a mob appears
+    place: dict[str, Float32[Array, ""]]  # uniform draw by role: cell on which the mob appears
     loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
-    # Uniform draw that chooses the spell that a book teaches if the player knows none: iceball
-    # below 0.5, else fireball.
+    # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.
     book: Any = None
     armour: Any = None  # uniform draw that chooses the piece of armour that is enchanted
 

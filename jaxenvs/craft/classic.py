@@ -65,8 +65,7 @@ _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood"
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # highest health that a mob may have, in points; the state stores it in 5 bits
 BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
-# Largest side of the map, in cells: 8 bits store a coordinate from -BESIDE to side + BESIDE.
-MAX_SIZE = 224
+MAX_SIZE = 224  # largest side of the map in cells: 8 bits store -BESIDE to side + BESIDE
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -160,19 +159,15 @@ class CraftParams(Params):
 
     max_steps_in_episode: Any = np.int32(10_000)
     day_length: Any = np.int32(300)  # number of steps in a day
-    # Whether every new map turns one of its stones into a diamond.
-    always_diamond: Any = np.bool_(True)
+    always_diamond: Any = np.bool_(True)  # whether each new map turns one stone into a diamond
     zombie_health: Any = np.int32(_ZOMBIE.health)  # health of a new zombie in points, at most 31
     cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
-    # Health of a new skeleton in points, at most 31.
-    skeleton_health: Any = np.int32(_SKELETON.health)
+    skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
     # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
-    # Probability per step that a zombie appears in full daylight.
-    spawn_zombie_base_chance: Any = np.float32(0.02)
-    # Probability per step that full darkness adds to `spawn_zombie_base_chance`.
-    spawn_zombie_night_chance: Any = np.float32(0.1)
+    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
+    spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step that a skeleton appears
     # Angles of the gradients of the water, mountain, tunnel and wood noise, in turns (full
     # circles). NaN: the angle is drawn at random.

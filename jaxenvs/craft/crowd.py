@@ -17,10 +17,12 @@ ROW = 256  # stride of a map row in `place_of`; it exceeds the number of cells i
 
 
 class Crowd(NamedTuple):
-    """Cells of all mob slots, and which of the slots are marked (see `Mob.marked`)."""
+    """Cells of all mob slots, and which of the slots are marked (see `Mob.marked`).
 
-    # Cell of every mob slot as one number, see `place_of`; slots in the order of `mobs_of`.
-    places: tuple[Array, ...]
+    A marked slot occupies its cell, so no other mob may enter it.
+    """
+
+    places: tuple[Array, ...]  # cell of every mob slot, see `place_of`; the order is `mobs_of`
     marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
@@ -29,7 +31,7 @@ class Crowd(NamedTuple):
         return any_of(bits)
 
     def sees(self, place: Array) -> Bool[Array, ""]:
-        """Return whether at least one marked mob is on a cell."""
+        """Return whether a marked mob is on a cell, so that other mobs cannot enter the cell."""
         return (self.on(place) & self.marks) != 0
 
     def moved(self, slot: int, place: Array, leaves: Array, stays: Array) -> "Crowd":

@@ -18,11 +18,9 @@ from .full_rows import SIZE
 from .tables import Block
 
 ROOMS = 8
-# Side of a chunk, in cells. The map has 3 x 3 chunks; at most one room has its upper left corner in
-# each chunk.
+# Side of a chunk, in cells; each of the map's 3 x 3 chunks has the corner of at most one room.
 CHUNK = 16
-# Probability that a wall is mossy, and that a path cell becomes the dungeon's rare block.
-MOSSY = 0.1
+MOSSY = 0.1  # probability that a wall has moss, and that a path cell becomes the rare block
 TORCH = 128  # bit above the block in a cell's byte; it is set if the cell has a torch
 _B = Block
 
@@ -56,17 +54,14 @@ class Rooms(NamedTuple):
     from its corner.
     """
 
-    # Height and width of each room, walls included, 5 to 9 cells.
-    size: Int32[Array, "*floors rooms 2"]
+    size: Int32[Array, "*floors rooms 2"]  # height and width of a room with its walls: 5 to 9
     # Chunk that contains the room's corner, 0 to 8; different rooms have different chunks.
     chunk: Int32[Array, "*floors rooms"]
-    # Cells from the chunk's corner to the room's corner, 0 to 10.
-    offset: Int32[Array, "*floors rooms 2"]
+    offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's: 0 to 10
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
     fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which a corridor leads from room i: 0 to i - 1. The value i stands for
-    # the last room.
+    # Index of the room to which room i's corridor leads: 0 to i - 1; i stands for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -120,10 +115,10 @@ def make(
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
     """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte of a word has a bit for each room. Bytes of the first word: whether the line crosses
-    the room, its edge, its chest, its fountain. Bytes of the second word: whether the line crosses
-    the part of the room's corridor along a row, the part along a column, the special block of the
-    first room.
+    Each byte of a word has a bit for each room. Bytes of the first word: whether the row (or
+    column) crosses the room, its edge, its chest, its fountain. Bytes of the second word: whether
+    it crosses the part of the room's corridor along a row, the part along a column, the special
+    block of the first room.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)

@@ -50,9 +50,7 @@ class CraftEnv(Env):
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
-    # Mobs appear nearer to the player than this: in steps in Classic, in a straight line in the
-    # full game.
-    reach: int = 14
+    reach: int = 14  # mobs appear nearer to the player than this; full game: straight-line distance
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
@@ -64,18 +62,15 @@ class CraftEnv(Env):
     rules: ClassVar[Rules]
     ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest valid value of each param
     state_type: ClassVar[type[CraftState]] = CraftState
-    # Functions that make up a step, in the order in which they are applied.
-    stages: ClassVar[tuple[Rule, ...]]
+    stages: ClassVar[tuple[Rule, ...]]  # functions that make up a step, in their order
     # Functions applied after certain stages to limit XLA's fusion, see `compiler`.
     edges: ClassVar[Mapping[Rule, Rule]] = {}
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     status_rows: ClassVar[int] = 2  # height of the drawn inventory below the view, in cells
-    # Width and height of a cell in pixels, in the observation `pixels`.
-    pixel_size: ClassVar[int] = 7
+    pixel_size: ClassVar[int] = 7  # side of a cell in pixels, in the observation `pixels`
     most_seen: ClassVar[float] = 1.0  # highest value that occurs in the symbolic observation
     sight: ClassVar[Any] = sight  # module that computes the edition's observations
-    # Module with the edition's keys, panel facts and text descriptions.
-    people: ClassVar[Any] = facts
+    people: ClassVar[Any] = facts  # module of keys, panel facts and text descriptions
 
     def __post_init__(self) -> None:
         """Raise an error if a field of the environment has an invalid value."""
@@ -102,7 +97,7 @@ class CraftEnv(Env):
         """
         return {**self.ranges, "mob_despawn_distance": (1, self.reach)}
 
-    # The `Env` interface.
+    # The following methods implement the `Env` interface.
 
     @property
     def action_space(self) -> Space:
@@ -320,7 +315,7 @@ class CraftEnv(Env):
         """Convert a state of Craftax 1.6.1, of the same edition, see `upstream.from_craftax`."""
         return upstream.from_craftax(self, state)
 
-    # Methods beyond the `Env` interface.
+    # The following methods are not part of the `Env` interface.
 
     @property
     def layout(self) -> Any:

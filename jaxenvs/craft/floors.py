@@ -70,8 +70,9 @@ class Hills(NamedTuple):
     wet: float = 0.7  # a cell is sea where the water noise exceeds this value
     clear: float = 0.8  # probability that a ground cell in woods has no tree
     woods: float = 0.5  # a cell belongs to the woods where the wood noise exceeds this value
-    plain: float = 5.0  # cells from the middle over which the mountain noise is raised by 1
-    peak: float = 1.0  # limit of this rise of the mountain noise
+    # Distance from the map's middle at which the mountain noise is raised by 1, cells.
+    plain: float = 5.0
+    peak: float = 1.0  # highest rise of the mountain noise with the distance from the middle
 
 
 def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
@@ -115,8 +116,7 @@ class FloorDraws(NamedTuple):
 
     # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draws that decide about ore, tree or rare block of each cell; floors are ordered as in
-    # `_ROWS`.
+    # Draws that decide about ore, tree or rare block of each cell; the order of floors is `_ROWS`.
     cells: Float32[Array, "floors size size"]
     # Three draws per floor. They choose the stone that becomes a diamond (used on floor 0 only),
     # the cell of the ladder down, and the cell of the ladder up.
@@ -166,7 +166,7 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Return one array over `rows` for each attribute: int32 if all values are, else float32."""
+    """Return one array over `rows` per attribute: int32 if it has only integers, else float32."""
     values = {name: [getattr(row, name) for row in rows] for name in names}
     kind = {True: np.int32, False: np.float32}
     return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
@@ -207,8 +207,7 @@ _SPAN = np.arange(SIZE) - SIZE // 2
 # Euclidean distance of each cell from the middle of the map, in cells.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-# Bit above the block in a cell's byte, set if the cell is lava that gives light. `_finished` clears
-# this bit and TORCH.
+# Bit above the block in a cell's byte: whether lava there gives light; `_finished` clears it.
 _GLOW = 64
 # Number of cells whose flags share a word, see `_words`, and the mask of the word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
@@ -251,8 +250,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier XLA would write an array to memory for each flag and for each comparison
-    # of a draw.
+    # Without the barrier XLA would write one array to memory per flag and per comparison of a draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []

@@ -55,11 +55,9 @@ from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Rule
 from .tables import ROLES, Action, Block, Rules, of_type
 
-# Highest attribute: 1 at the start, plus a point of experience for each of the eight lower floors.
-MOST_TRAIT = 9
+MOST_TRAIT = 9  # highest attribute: 1 plus a point of experience for each of eight floors
 MOST_REACH = 16
-# Highest value in `symbolic`: a tenth of the highest mana, 33 at intelligence MOST_TRAIT.
-MOST_SEEN = 3.3
+MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the mana at intelligence MOST_TRAIT
 
 
 @struct
@@ -71,8 +69,7 @@ class FullParams(Params):
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
     # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
     mob_despawn_distance: Any = np.int32(14)
-    # Limit up to which dexterity, strength and intelligence can be raised.
-    max_attribute: Any = np.int32(5)
+    max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
     # Angles of the gradients of the water, mountain, tunnel and wood noise, in turns (full
@@ -165,11 +162,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    # Index into `kits.KITS` of the start kit; -1: a random kit is drawn for each level.
-    kit: int = 0
+    kit: int = 0  # index into `kits.KITS` of the start kit; -1: each level has a random kit
 
-    # Levels generated at a time: fewer than for Classic, because a level has 124 kB.
-    levels_at_once: ClassVar[int] = 512
+    levels_at_once: ClassVar[int] = 512  # levels generated at a time; each has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10
@@ -286,7 +281,7 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """Convert the light of all cells to uint8 if pixels are observed; else return no values."""
+        """Return the light of all cells as uint8 if pixels are observed; else an empty array."""
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)

@@ -54,8 +54,7 @@ _SOLID = blocks(
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
 # Blocks on which mobs that do not swim appear, except on the boss floor.
 GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")
-# Blocks on which mobs appear on the last floor, the boss floor.
-GRAVES = blocks("GRAVE GRAVE2 GRAVE3")
+GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # blocks on which mobs appear on the boss floor
 _LAND = blocks("WATER LAVA")  # blocks that most mobs avoid and that the player cannot enter
 _SWIMS = _OPEN - {_B.WATER}  # blocks that swimming mobs avoid: all open blocks except water
 _BARE = GROUND | {_B.SAND}  # blocks on which torches may lie
@@ -74,8 +73,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # Energy and mana have a wider range than their limits, because a potion can exceed the
-            # limits until the end of the step.
+            # Energy and mana need more bits than their limits, because a potion can move them
+            # beyond their limits until the end of the step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),

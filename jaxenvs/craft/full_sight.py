@@ -23,8 +23,7 @@ from .state import World
 from .tables import ROLES, Block, Item, Rules
 
 TYPES = 8  # number of type flags for each class of mobs or projectiles
-# Number of classes: melee, passive, ranged mobs; projectiles of mobs; projectiles of the player.
-CLASSES = 5
+CLASSES = 5  # number of classes: three roles of mobs, projectiles of mobs, of the player
 # Items whose count is observed as a tenth of its square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
@@ -46,8 +45,7 @@ class View(NamedTuple):
     block: Array  # `Block` of each cell; OUT_OF_BOUNDS beyond the map's border
     item: Array  # `Item` on each cell; a ladder down is LADDER_DOWN even if it is blocked
     lit: Array  # bool: whether the cell is lit; the player does not observe dark cells
-    # 0 if there is no mob, else 1 + 8 * class + type; class 0 is melee, 1 passive, 2 ranged.
-    mob: Array
+    mob: Array  # 0 if there is none, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
     projectiles: Array  # projectiles shot by mobs: bit i is set if one of type i is on the cell
     missiles: Array  # projectiles shot by the player: bit i is set if one of type i is on the cell
 
@@ -60,16 +58,13 @@ class Layout(NamedTuple):
     projectiles: slice  # mobs' projectiles on each cell, encoded as in `View.projectiles`
     missiles: slice
     items: slice  # count or level of each item, in the order of `Rules.items`
-    # Enchantment of sword, bow, helmet, chestplate, leggings and boots: 0 none, 1 fire, 2 ice.
-    charms: slice
+    charms: slice  # enchantment of each item in `CHARMS`: 0 none, 1 fire, 2 ice
     health: slice  # two bytes: whole points of health, and the fraction of a point in 256ths
     vitals: slice  # points of food, drink, energy, mana
     traits: slice  # experience points, dexterity, strength, intelligence
     facing: int  # direction that the player faces: 1 left, 2 right, 3 up, 4 down
     light: int  # daylight, 0 (darkest) to 255 (brightest)
-    # Sleeping, resting, fireball learned, iceball learned, floor, ladder is open, boss is
-    # vulnerable.
-    flags: slice
+    flags: slice  # sleeping, resting, fireball, iceball, floor, ladder is open, boss is vulnerable
     size: int
 
 
@@ -128,8 +123,7 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
         block=jnp.where(inside, seen & BLOCK, Block.OUT_OF_BOUNDS),
         item=item,
         lit=inside & ((seen & LIT) != 0),
-        # Index of the highest bit, plus 1, because a cell has at most one mob.
-        mob=32 - jax.lax.clz(mobs),
+        mob=32 - jax.lax.clz(mobs),  # index of the highest bit, plus 1: a cell has at most one mob
         projectiles=flying & 255,
         missiles=flying >> TYPES,
     )
@@ -184,8 +178,7 @@ def ids(
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # Without the barrier, XLA would compute a whole cell again in the thread of each of its
-        # bytes.
+        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(

@@ -181,8 +181,8 @@ class Ground:
 
         All indices must be on the map.
         """
-        # With a signed index, XLA would add two instructions that make a negative index count from
-        # the end.
+        # With signed indices, XLA would add instructions for negative ones, which count from the
+        # end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 

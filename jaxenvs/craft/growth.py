@@ -37,7 +37,7 @@ def count(moment: Moment) -> Moment:
 
 
 def possessions_counted(rules: Rules, world: World) -> World:
-    """Return the world with the achievements recorded that the player's items earn."""
+    """Return the world after recording the achievements that the player's items earn."""
     for row in rules.possessions:
         world = unlock(world, row.achievement, world.items[row.item] >= row.least)
     return world

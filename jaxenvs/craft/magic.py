@@ -17,8 +17,7 @@ from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # cost in mana of casting a spell, and of enchanting an item
 SHOT = "arrow2"  # name of the projectile that the player's bow shoots
-# For each spell: the action, the achievement for casting, and the achievement for learning.
-CASTS = {
+CASTS = {  # for each spell: action, achievement for casting it, achievement for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }

@@ -55,8 +55,7 @@ class _Turn(NamedTuple):
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
         """Return whether mobs of this type do not enter a block, although it is not solid."""
-        # Mob types, grouped by the set of blocks that they avoid.
-        kinds: dict[frozenset[int], list[int]] = {}
+        kinds: dict[frozenset[int], list[int]] = {}  # types by the set of blocks that they avoid
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -104,10 +103,8 @@ class _Intent(NamedTuple):
 
     step: tuple[Array, Array]
     free: Array  # whether the mob can take the step
-    # Whether the mob attacks instead of stepping; None: mobs of this role never attack.
-    attacks: Array | None = None
-    # Direction in which the mob shoots; None: the mob hits without a projectile.
-    aim: tuple[Array, Array] | None = None
+    attacks: Array | None = None  # whether the mob attacks instead of stepping; None: it never does
+    aim: tuple[Array, Array] | None = None  # direction of the mob's shot; None: it does not shoot
 
 
 def _melee(turn: _Turn) -> _Intent:
@@ -137,8 +134,7 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    # Adding 1 makes the values 0 to 2, so that `once_joined` can pack them into bits.
-    aim = towards[0] + 1, towards[1] + 1
+    aim = towards[0] + 1, towards[1] + 1  # plus 1, so that `once_joined` can pack them: 0 to 2
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
 

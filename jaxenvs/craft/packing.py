@@ -38,8 +38,7 @@ class Packing(NamedTuple):
     floor: tuple[tuple[Field, ...], ...] = ()  # other fields of the player's floor
 
 
-# Fields that share a word, and the NamedTuple that has their values.
-Thing = tuple[Sequence[Field], Any]
+Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple with their values
 
 
 class Known(NamedTuple):

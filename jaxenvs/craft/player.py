@@ -13,8 +13,7 @@ from .step import Front, Moment
 from .tables import Action, Block
 
 _EIGHT = np.delete(np.arange(9, dtype=np.int32), 4)
-# Row and column offsets of the eight neighbours of a cell.
-_AROUND = _EIGHT // 3 - 1, _EIGHT % 3 - 1
+_AROUND = _EIGHT // 3 - 1, _EIGHT % 3 - 1  # row and column offsets of a cell's eight neighbours
 _FRONT = (
     Field("row", 8, low=-1),
     Field("column", 8, low=-1),
@@ -57,8 +56,7 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    # `_FRONT` can store values from -1 upwards; lower values occur only after the end of an
-    # episode.
+    # `_FRONT` stores values from -1 upwards; lower ones occur only after the end of an episode.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)

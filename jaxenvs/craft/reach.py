@@ -22,14 +22,12 @@ from .step import Moment
 from .tables import Block, MobRow, Rules
 
 SIEGE = 6  # on the boss floor, mobs appear on graves at most this many cells from the player
-# Number of cells in a word that holds both bit planes: the first in the low half, the second in the
-# high half.
+# Number of cells in a word that holds two bit planes, one in each half.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of cells in a word that holds one bit plane
 _OFFSET = 64  # added to rows and columns relative to the player, to make them positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
-# For division by _WORD: n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD.
-_SHIFT, _LAST = 5, _WORD - 1
+_SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
@@ -237,8 +235,7 @@ def _middle(d_row: Array, reach: int) -> Array:
     `d_row` is relative to the player.
     """
     whole = 2 * reach * (reach - 1) + 1  # number of cells in the whole diamond
-    # Number of rows of the diamond above `d_row`, in its upper half.
-    above = jnp.minimum(d_row, 0) + reach - 1
+    above = jnp.minimum(d_row, 0) + reach - 1  # rows of the diamond's upper half above `d_row`
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -290,8 +287,8 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses. It would write
-    # an array to memory and read it again.
+    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses. XLA would write
+    # an array of them to memory and read it again.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # an index of -1 matches no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 

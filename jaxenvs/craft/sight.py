@@ -195,8 +195,7 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # Without the barrier, XLA would compute a whole cell again in the thread of each of its
-        # bytes.
+        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])

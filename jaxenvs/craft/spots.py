@@ -15,8 +15,7 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-# Number of low bits of a word of `spots` that hold the mark; the bits above hold the cell.
-MARK_BITS = 25
+MARK_BITS = 25  # number of low bits of a word of `spots` that hold the mark; the rest hold the cell
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
 _WORD = 32  # number of cells whose bits share a word of `masks`
 
@@ -29,8 +28,7 @@ class Corner(NamedTuple):
     floor: Any
 
 
-# Pairs of a group's slots and its number of types, as in `sight.who`.
-Groups = Sequence[tuple[Sequence[Any], int]]
+Groups = Sequence[tuple[Sequence[Any], int]]  # pairs (slots, number of types), as in `sight.who`
 
 
 def padded(rules: Rules) -> int:

@@ -94,11 +94,9 @@ class World(NamedTuple):
     facing: Any  # direction the player faces, as in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
     vitals: dict[str, Any]  # points of health, food, drink and energy; in the full game also mana
-    # Counters of recovery, hunger, thirst and fatigue, in steps times `Rules.pace`.
-    counters: dict[str, Any]
+    counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
     items: dict[str, Any]  # inventory: count of each item, or its level if it is a tool or armour
-    # Bit masks of the achievements earned so far, EARNED_BITS achievements per int32 word.
-    earned: tuple[Any, ...]
+    earned: tuple[Any, ...]  # bit masks of earned achievements, EARNED_BITS in each int32 word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
     plants: Plants  # slots of growing plants; plants grow on floor 0 only
@@ -106,17 +104,14 @@ class World(NamedTuple):
     # The following fields are used in the full game only.
     resting: Any = None
     floor: Any = None  # index of the floor on which the player is, 0 to 8
-    # Experience points (`xp`) and the attributes dexterity, strength and intelligence.
-    traits: Any = None
+    traits: Any = None  # experience points (`xp`), dexterity, strength, intelligence
     spells: Any = None  # whether the player has learned each of the spells fireball and iceball
-    # Enchantment of the sword, the bow and each piece of armour: 0 none, 1 fire, 2 ice.
-    charms: Any = None
+    charms: Any = None  # enchantment of sword, bow and armour: 0 none, 1 fire, 2 ice
     effects: Any = None  # effect of each potion colour, an index into `magic.EFFECTS`
     # Boss fight: `progress` is the number of waves beaten; `timer` is the number of steps left in
     # which mobs of the current wave may appear.
     boss: Any = None
-    # Progress towards the next point of mana, float32, see `body.gain_mana`.
-    mana_counter: Any = None
+    mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
     stairs: Any = None  # cells of the floor's ladders: down_row, down_column, up_row, up_column
     kills: Any = None  # number of melee and ranged mobs killed on this floor, capped at MOST_KILLS
     opened: Any = None  # whether the player has opened a chest on this floor
@@ -128,8 +123,7 @@ class CraftState(State):
     """State of an episode. `CraftEnv.world(state)` unpacks `words`."""
 
     map: UInt8[Array, "*floors size size"]  # each cell of the map as a byte, see module `ground`
-    # int32 words that store the player and the player's floor, packed by `pack`
-    words: Int32[Array, " words"]
+    words: Int32[Array, " words"]  # the player and the player's floor as int32 words, see `pack`
 
 
 @struct
@@ -139,8 +133,7 @@ class FullState(CraftState):
     # Values of every floor, packed by `floor_words`. The entry for the floor on which the player is
     # may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
-    # Light of each cell, 0 to 255; an empty array unless pixels are observed.
-    light: UInt8[Array, "*lit"]
+    light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
 
 
 @struct
@@ -303,8 +296,7 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    # A single word broadcasts against all bit positions, so no indexing is needed.
-    if len(earned) > 1:
+    if len(earned) > 1:  # a single word broadcasts against all bits, so no indexing is needed
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 

@@ -25,9 +25,7 @@ class Front(NamedTuple):
 
     row: Any = _ZERO
     column: Any = _ZERO
-    # Block on the cell ahead; beyond the border it is the block that Craftax reads, see
-    # `Ground.cell`.
-    block: Any = _ZERO
+    block: Any = _ZERO  # block ahead; beyond the border, see `Ground.cell`
     marks: Any = _ZERO  # marks of the cell ahead (bits for item and light), see `Ground.marks_of`
     inside: Any = _NO  # whether the cell ahead is on the map
     taken: Any = _NO  # whether a marked mob is on the cell ahead, see `Mob.marked`
@@ -55,11 +53,9 @@ class Moment(NamedTuple):
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`
     crowd: Crowd = Crowd((), _ZERO)  # cells of all mobs, set by `mobs.move`
     in_lava: Any = _NO  # whether the player stands in lava, set by `body.burn`
-    # Index in `deeds._deeds` of the player's deed, plus 1; 0 for none; set by `deeds.choose`.
-    deed: Any = _ZERO
+    deed: Any = _ZERO  # the player's deed, as an index into `deeds._deeds` plus 1; 0 for none
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
-    # Packed words of the world, kept for reuse; set by `compiler.edges.repack`.
-    known: Known = UNKNOWN
+    known: Known = UNKNOWN  # packed words of the world, for reuse; set by `edges.repack`
 
 
 Rule = Callable[[Moment], Moment]

@@ -91,10 +91,8 @@ class Recipe(NamedTuple):
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
     number: int = 1  # number by which the item's count grows; used if `level` is None
-    # Level to which the recipe raises the item; None: it raises the item's count.
-    level: int | None = None
-    # The recipe works only while the item's count is below this; None: no limit.
-    below: int | None = None
+    level: int | None = None  # level to which the item rises; None: its count grows instead
+    below: int | None = None  # recipe works only while the item's count is below this
 
 
 class Harvest(NamedTuple):
@@ -115,8 +113,7 @@ class Placement(NamedTuple):
     """Placement of a block or a torch on the cell ahead."""
 
     action: Action
-    # Block that is placed; None: a torch, which is put on top of the cell's block.
-    block: Block | None
+    block: Block | None  # block that is placed; None: a torch on top of the cell's block
     item: str  # item that the placement consumes
     cost: int
     on: frozenset[Block]  # blocks that the new block may replace, or on which the torch may be put
@@ -130,8 +127,7 @@ class Need(NamedTuple):
     vital: str  # vital that loses a point
     counter: str  # name of the need's counter, a key of `World.counters`
     limit: int  # counter value, in steps awake, beyond which the vital loses a point
-    # Growth in a step asleep, relative to a step awake; negative: sleep reduces the counter.
-    asleep: float
+    asleep: float  # growth per step asleep, relative to a step awake; negative: it falls
     # When sleep brings the counter below -rest (in steps), the vital gains a point. None: never.
     rest: int | None = None
 
@@ -152,8 +148,7 @@ class MobRow(NamedTuple):
     appears_on: frozenset[Block]
     nearest: int  # the mob appears only at more than this many steps from the player
     achievement: Achievement  # achievement earned by killing the mob
-    # Blocks that the mob does not enter, in addition to solid blocks.
-    shuns: frozenset[Block] = frozenset()
+    shuns: frozenset[Block] = frozenset()  # blocks that the mob avoids, besides solid blocks
     food: int = 0  # points of food that the player gains by killing the mob
     damage: int = 0  # physical damage of the mob's blow to the player, in points
     fire: int = 0  # fire damage of the mob's blow, in points
@@ -206,14 +201,12 @@ class Rules:
     """Rule tables of one edition of the game."""
 
     view: tuple[int, int]  # number of rows and columns of the view; the player is in the middle
-    blocks: tuple[Block, ...]  # blocks that the edition uses; block i has the value i
-    actions: tuple[Action, ...]  # actions that the edition has; action i has the value i
-    # Achievements that the edition has; achievement i has the value i.
-    achievements: tuple[Achievement, ...]
+    blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` has the value i
+    actions: tuple[Action, ...]  # actions that the edition has; `actions[i]` has the value i
+    achievements: tuple[Achievement, ...]  # achievements; `achievements[i]` has the value i
     items: tuple[str, ...]  # inventory items, in the order of the symbolic observation
     most: int  # highest count of an item in the inventory
-    # Highest health, food, drink and energy; in the full game, attributes raise the limits.
-    best: int
+    best: int  # highest health, food, drink and energy, before attributes of the full game
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
     overflown: frozenset[Block]  # solid blocks over which projectiles fly all the same
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
@@ -222,22 +215,17 @@ class Rules:
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
     pace: int  # amount by which a counter of a need grows in a step awake
-    # Damage of a blow: by weapon in Classic, by level of the sword in the full game. A bare hand
-    # does 1 point.
+    # Damage of a blow: by weapon in Classic, by the sword's level in the full game; bare hand: 1.
     weapons: tuple[Weapon, ...]
-    # Mob types; among the types of a role, the position is the type index (`Mob.type`).
-    mobs: tuple[MobRow, ...]
-    # Types of projectiles; the position is the type index (`Projectile.type`).
-    projectiles: tuple[ProjectileRow, ...]
+    mobs: tuple[MobRow, ...]  # mob types; `Mob.type` is the position within the role
+    projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
     # The following fields are used in the full game only.
     floors: tuple[FloorRow, ...] = ()  # floors from top to bottom; the last one is the boss floor
     weights: tuple[int, ...] = ()  # reward of each achievement; empty: 1 for every achievement
-    # Blocks that the player cannot enter although they are not solid.
-    barred: frozenset[Block] = frozenset()
-    # Blocks on which melee and ranged mobs appear on the boss floor.
-    graves: frozenset[Block] = frozenset()
+    barred: frozenset[Block] = frozenset()  # open blocks that the player cannot enter
+    graves: frozenset[Block] = frozenset()  # blocks on which mobs appear on the boss floor
     possessions: tuple[Possession, ...] = ()
     vitals: tuple[str, ...] = VITALS
 
@@ -287,8 +275,7 @@ NEEDS = (
     Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
 )
 BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that projectiles destroy
-# Roles of mobs, in the order in which they move within a step.
-ROLES = ("melee", "passive", "ranged")
+ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order in which they move
 # Roles of mobs, in the order in which they appear within a step.
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
 ASLEEP_FACTOR = 3.5  # a mob's damage to a sleeping player is multiplied by this

@@ -87,8 +87,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        # Without the barrier, XLA would fuse world generation into each sum of `_chosen`, and so
-        # repeat it.
+        # Without the barrier, XLA would fuse world generation into each sum of `_chosen`.
         default=jax.lax.optimization_barrier,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
@@ -121,8 +120,7 @@ def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "s
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    # For each row, whether it contains the chosen cell.
-    here = (before <= rank) & (rank < before + in_row)
+    here = (before <= rank) & (rank < before + in_row)  # whether each row has the chosen cell
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
     place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)

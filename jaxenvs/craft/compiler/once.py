@@ -12,8 +12,7 @@ from ...core.bits import kept
 from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
-# Returns a pytree of arrays unchanged, but on a CPU XLA then computes the arrays only once.
-once = settled
+once = settled  # returns a pytree of arrays unchanged; on a CPU, XLA computes the arrays only once
 
 
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:

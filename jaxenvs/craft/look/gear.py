@@ -8,8 +8,7 @@ from .blocks import WHITE, both_sides, outline
 
 Layers = tuple[Layer, ...]
 MATERIALS = {**icons.MATERIALS, "diamond": (96, 222, 240)}
-# Colours of the sparks around enchanted items.
-ELEMENTS = {"fire": (255, 116, 36), "ice": (84, 112, 255)}
+ELEMENTS = {"fire": (255, 116, 36), "ice": (84, 112, 255)}  # colours of an enchantment's sparks
 POTIONS: dict[str, RGB] = {
     "red": (226, 44, 54),
     "green": (52, 186, 70),
@@ -135,8 +134,7 @@ SHINE = {
     "leggings": union(block(0.16, 0.06, 0.84, 0.16), block(0.2, 0.3, 0.26, 0.84)),
     "boots": both_sides(block(0.1, 0.14, 0.38, 0.24)),
 }
-# For each metal of armour, its colour and the colour of its highlights.
-METALS: dict[str, tuple[RGB, RGB]] = {
+METALS: dict[str, tuple[RGB, RGB]] = {  # colours of each metal and its highlights
     "iron": ((206, 196, 190), (255, 248, 240)),
     "diamond": ((56, 190, 220), (214, 250, 255)),
 }

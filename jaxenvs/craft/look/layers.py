@@ -33,8 +33,7 @@ STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
 DIGIT = 0.56  # scale of the digits in large tiles, relative to the tile
-# Digits 0 to 9 for small tiles, each with 3 columns and 4 rows of pixels, listed row by row.
-SMALL_DIGITS = (
+SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
     "110001010111",
@@ -58,8 +57,7 @@ class Place(NamedTuple):
     name: str  # name of an item, vital, attribute or spell, or `floor`
     icons: tuple[str, ...]  # icons for counts of 1, 2, ...; higher counts have the last icon
     numbered: bool = True  # whether the count is drawn as well
-    # Key in `World.charms` of the item's enchantment, which is drawn around the icon.
-    charm: str | None = None
+    charm: str | None = None  # key of the item's enchantment in `World.charms`
     bare: bool = False  # whether the enchantment is drawn even if the player lacks the item
 
 
@@ -101,13 +99,11 @@ class Numbers(NamedTuple):
     """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
     blank: int  # index of the ground of an empty inventory cell
-    # For each of PLACES, the index of its ground for a count of 0; grounds for 1, 2, ... follow.
-    icons: tuple[int, ...]
+    icons: tuple[int, ...]  # for each of PLACES, its ground for count 0; counts 1, 2, ... follow
     # The index of an overlay is the number of the player or mob times `flights`, plus the number of
     # the projectile on the same cell.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
-    # Number of each projectile flying left, by name; right, up and down follow.
-    flying: dict[str, int]
+    flying: dict[str, int]  # number of each projectile flying left; right, up, down follow
     flights: int
     digits: int  # index of the overlay that shows the number 0; the numbers 1 to MOST follow
 
@@ -197,8 +193,7 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-# Cached, so that all two-digit numbers use the same shapes of digits.
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)  # two-digit numbers use the same shapes of digits
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
     """Return the drawing of a digit at a place: 0 is the lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)

@@ -21,16 +21,13 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-# Largest side of a tile, in pixels, for which shaded sprites are computed in advance; at 7 pixels
-# they take 0.6 MB.
-SMALL = 8
+SMALL = 8  # largest side of tiles whose shades are precomputed, in pixels (at 7: 0.6 MB)
 LEVELS = 16  # number of brightness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
 NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
 VARIANTS = 4  # number of different noise patterns for a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
-# Highest number of noise cells along a tile's side; larger tiles have larger noise cells.
-NOISE_CELLS = 16
+NOISE_CELLS = 16  # most noise cells along a tile's side; in larger tiles, noise cells grow
 NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours (RGB) that are mixed in at night and during sleep
 NEAR = 0.55  # darkness of the player's cell, as a fraction of the darkness at the edge of the view
 
@@ -146,8 +143,7 @@ def gathered(
     `rows_of_pixels` has the rows of all sprites, (sprites * size, size * 3).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # Use unsigned indices, so that XLA adds no instructions for negative indices, which would count
-    # from the end.
+    # An unsigned index saves XLA's instructions for negative indices, which count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 

@@ -31,8 +31,7 @@ WHOLE = 256  # integer that stands for a weight of 1 in fixed-point arithmetic
 class Cells(NamedTuple):
     """Blocks, items and light of the cells in the view, without creatures and projectiles."""
 
-    # `Block` of each cell; OUT_OF_BOUNDS beyond the map's border.
-    blocks: Int32[Array, "rows columns"]
+    blocks: Int32[Array, "rows columns"]  # `Block` of each cell; OUT_OF_BOUNDS off the map
     items: Int32[Array, "rows columns"]  # `Item` on each cell
     light: Float32[Array, "rows columns"]  # light of each cell, 0 to 1; 0 beyond the map's border
 

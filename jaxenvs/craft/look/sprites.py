@@ -34,13 +34,10 @@ class Numbers(NamedTuple):
     # Number of the overlay of each mob, and of each projectile flying left. For projectiles flying
     # right, up and down, the next three numbers follow.
     overlays: dict[str, int]
-    # Drawing of each overlay; overlay 0, nothing, is left out.
-    drawings: tuple[tuple[Layer, ...], ...]
-    # Pairs of a block and an overlay that can be on it; each pair has a sprite.
-    pairs: tuple[tuple[Block, int], ...]
+    drawings: tuple[tuple[Layer, ...], ...]  # drawings of overlays 1, 2, ...; overlay 0 is nothing
+    pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that have a sprite
     placed: np.ndarray  # sprite index for each overlay on each block, int32 (blocks, overlays)
-    # Sprite index of each icon with a count of 0; sprites with counts 1, 2, ... follow.
-    icons: dict[str, int]
+    icons: dict[str, int]  # sprite of each icon with a count of 0; counts 1, 2, ... follow
     most: int  # highest count that is drawn
     blank: int  # sprite index of the blank tile
     total: int
