@@ -21,7 +21,7 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-POSITION_LIMIT = np.float32(2.4)  # the episode terminates farther than this from the middle, m
+POSITION_LIMIT = np.float32(2.4)  # beyond this distance from the middle, the episode ends, m
 ANGLE_LIMIT = np.float32(np.radians(12))  # beyond this angle from upright, the episode ends, rad
 START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
 

@@ -25,7 +25,7 @@ from .picture import Pixels, Place
 
 LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of both ends of the road
 SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
-BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are at most START from BOTTOM (uniform)
+BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are uniform in BOTTOM +- START
 FORCE_COST = np.float32(0.1)  # in MountainCarContinuous, a step costs this times force^2
 PRIZE = np.float32(100)  # in MountainCarContinuous, the reward for reaching the flag
 

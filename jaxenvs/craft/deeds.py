@@ -21,9 +21,9 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
 def choose(moment: Moment) -> Moment:
-    """Find the deed that the action performs; `Moment.deed` is its index in `_deeds`, plus 1.
+    """Find the deed (harvest, placement or recipe) that the action performs.
 
-    0 means that the action performs no deed.
+    `Moment.deed` becomes its index in `_deeds`, plus 1; 0 means that the action performs no deed.
     """
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
@@ -64,7 +64,7 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out the chosen deed.
+    """Carry out the chosen deed (harvest, placement or recipe).
 
     The costs and gains of all deeds are columns of a table, in which the deed's row is looked up.
     """
@@ -143,7 +143,7 @@ def _earns(row: Harvest | Placement | Recipe) -> int:
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
-    """Return all deeds; `Moment.deed` is an index into them, plus 1."""
+    """Return all harvests, placements and recipes; `Moment.deed` is an index into them, plus 1."""
     return (*rules.harvests, *rules.placements, *rules.recipes)
 
 

@@ -21,9 +21,10 @@ from jaxtyping import Array, Float32
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
-    """Return the noise that each lattice of gradient angles yields; angles are in turns.
+    """Return the noise that each lattice of gradient angles yields.
 
-    All lattices are processed as one array, so that XLA makes few kernels.
+    Angles are in turns (full circles). All lattices are processed as one array, so that XLA makes
+    few kernels.
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))

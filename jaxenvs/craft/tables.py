@@ -24,8 +24,8 @@ class Block(IntEnum):
     # border; and WOOD, which is only an icon.
     INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
     DIAMOND, CRAFTING_TABLE, FURNACE, SAND, LAVA, PLANT, RIPE_PLANT = range(10, 17)
-    # The following blocks exist in the full game only. GRAVEL and NECROMANCER_VULNERABLE, which is
-    # a sprite, occur in no map.
+    # The following blocks exist in the full game only. GRAVEL and NECROMANCER_VULNERABLE (only a
+    # sprite) occur in no map.
     WALL, DARKNESS, WALL_MOSS, STALAGMITE, SAPPHIRE, RUBY, CHEST, FOUNTAIN = range(17, 25)
     FIRE_GRASS, ICE_GRASS, GRAVEL, FIRE_TREE, ICE_SHRUB = range(25, 30)
     ENCHANTMENT_TABLE_FIRE, ENCHANTMENT_TABLE_ICE, NECROMANCER = range(30, 33)

@@ -25,7 +25,10 @@ TREE = 0.2  # probability that a grass cell in woods has a tree
 
 
 class TerrainDraws(NamedTuple):
-    """Random draws of a map, uniform in [0, 1). The first four are gradient angles, in turns."""
+    """Random draws of a map, uniform in [0, 1).
+
+    The first four are angles of noise gradients, in turns (full circles).
+    """
 
     water: Float32[Array, "water_lattice water_lattice"]
     mountain: Float32[Array, "water_lattice water_lattice"]
@@ -115,7 +118,7 @@ def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "s
     If no cell is allowed, it is the cell (0, 0).
     """
     size = allowed.shape[0]
-    earlier = np.tri(size, k=-1, dtype=np.int32)  # [a, b] is 1 if b is smaller than a
+    earlier = np.tri(size, k=-1, dtype=np.int32)  # element [a, b] is 1 if b < a
     in_row = allowed.sum(axis=1, dtype=jnp.int32)
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)

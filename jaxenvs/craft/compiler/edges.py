@@ -37,9 +37,10 @@ def hold(*names: str) -> Rule:
 
 
 def repack(moment: Moment) -> Moment:
-    """Edge that packs the world into words; later stages unpack them.
+    """Edge that packs the world into words, which later stages unpack.
 
-    The words also include the inputs of the map's writes.
+    The map's pending writes, and the values from which later stages compute further writes, pass
+    through words as well.
     """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)

@@ -99,7 +99,8 @@ class Numbers(NamedTuple):
     """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
     blank: int  # index of the ground of an empty inventory cell
-    icons: tuple[int, ...]  # for each of PLACES, its ground for count 0; counts 1, 2, ... follow
+    # For each of PLACES, the ground index of count 0; counts 1, 2, ... follow.
+    icons: tuple[int, ...]
     # The index of an overlay is the number of the player or mob times `flights`, plus the number of
     # the projectile on the same cell.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
@@ -193,7 +194,7 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-@functools.lru_cache(maxsize=64)  # two-digit numbers use the same shapes of digits
+@functools.lru_cache(maxsize=64)  # cached: all two-digit numbers use the same digit shapes
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
     """Return the drawing of a digit at a place: 0 is the lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)

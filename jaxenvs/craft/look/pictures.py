@@ -22,7 +22,7 @@ from .sprites import atlas, numbers
 from .tiles import tiles
 
 SMALL = 8  # largest side of tiles whose shades are precomputed, in pixels (at 7: 0.6 MB)
-LEVELS = 16  # number of brightness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
+LEVELS = 16  # number of darkness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
 NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
 VARIANTS = 4  # number of different noise patterns for a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS

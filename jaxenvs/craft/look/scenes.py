@@ -146,7 +146,7 @@ def shades(
 
 @functools.cache
 def _distance(rules: Rules) -> np.ndarray:
-    """Return the distance of each cell of the view from the player, 1 for the corners."""
+    """Return each view cell's distance from the player, as a fraction of a corner's distance."""
     height, width = rules.view
     row, column = np.mgrid[:height, :width]
     distance = np.hypot(row - height // 2, column - width // 2)
@@ -167,9 +167,9 @@ def _lit(
 
 @functools.cache
 def _turns(rules: Rules) -> np.ndarray:
-    """Return an odd factor for each cell, which differs between cells.
+    """Return a random odd factor for each cell of the view.
 
-    The product of factor and time step varies the noise of the cell.
+    The product of the factor and the time step makes the cell's noise change with time.
     """
     return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
 
