@@ -17,8 +17,8 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-# The player gains a point of health after more than HEALS steps of recovery, and loses a point
-# after more than AILS steps of decline.
+# After more than HEALS steps of recovery, the player gains a point of health.
+# After more than AILS steps of decline, the player loses a point of health.
 HEALS, AILS = 25, 15
 GATHERS = 30  # a point of mana is gained when `World.mana_counter` exceeds this value
 

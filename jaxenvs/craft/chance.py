@@ -70,8 +70,8 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
     number = itertools.count()
 
     def word() -> Array:
-        # Each random word is hashed as a separate scalar, not as part of an array of all words, so
-        # that XLA can fuse the hash into the code that uses the word.
+        # Hash each random word as a separate scalar, not as an element of an array of all words.
+        # XLA can then fuse the hash into the code that uses the word.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:

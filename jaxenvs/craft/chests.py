@@ -8,8 +8,8 @@ from .state import one
 from .step import Moment
 from .tables import Action, Block
 
-# The first chest that the player opens on floor BOW_FLOOR also holds a bow, and the first on each
-# of BOOK_FLOORS also holds a book.
+# On floor BOW_FLOOR, the first chest that the player opens also holds a bow.
+# On each of BOOK_FLOORS, the first chest that the player opens also holds a book.
 BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 
 

@@ -169,8 +169,8 @@ class CraftParams(Params):
     spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
     spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step that a skeleton appears
-    # Angles of the gradients of the water, mountain, tunnel and wood noise, in turns (full
-    # circles). NaN: the angle is drawn at random.
+    # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
+    # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 

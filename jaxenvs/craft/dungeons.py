@@ -100,8 +100,8 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # If several rooms cover a cell, the last room decides the block of the cell; the highest bit
-    # that is set belongs to that room.
+    # If several rooms cover a cell, the last room decides the block of the cell.
+    # In `covers`, the highest bit that is set belongs to the last room.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)

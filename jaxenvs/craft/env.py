@@ -54,8 +54,8 @@ class CraftEnv(Env):
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time,
-    # because generating one world takes as long as several hundred environment steps.
+    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time.
+    # The reason is that generating one world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -236,7 +236,7 @@ class CraftEnv(Env):
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
-        """Return packed words of all floors, used for the floors where the player is not.
+        """Return each floor's packed words, which are unpacked when the player enters the floor.
 
         Classic has one floor only, so the array is empty.
         """

@@ -118,8 +118,8 @@ class FloorDraws(NamedTuple):
     angles: tuple[Float32[Array, "hills rows columns"], ...]
     # Draws that decide about ore, tree or rare block of each cell; the order of floors is `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # Three draws per floor. They choose the stone that becomes a diamond (used on floor 0 only),
-    # the cell of the ladder down, and the cell of the ladder up.
+    # Draws that choose the stone that becomes a diamond (used on floor 0 only),
+    # the cell of the ladder down, and the cell of the ladder up, for each floor.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
@@ -153,8 +153,8 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     cell_draws = draws.cells[: len(HILLS)]
     hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Without the barrier XLA would fuse world generation into the reordering below, and a GPU would
-    # compute the floors again.
+    # Without the barrier XLA would fuse world generation into the reordering below.
+    # A GPU would then compute the floors again.
     parts = jax.lax.optimization_barrier((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])

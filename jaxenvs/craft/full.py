@@ -72,8 +72,8 @@ class FullParams(Params):
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
-    # Angles of the gradients of the water, mountain, tunnel and wood noise, in turns (full
-    # circles). NaN: the angle is drawn at random.
+    # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
+    # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 
@@ -176,8 +176,8 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # Health is at most 17 (at strength 9), so a change of health adds at most 1.7 to a step's
-    # reward, or subtracts at most 1.7.
+    # Health is at most 17 (at strength 9), so the reward for a change of health in one step
+    # is at least -1.7 and at most 1.7.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
@@ -291,7 +291,7 @@ class CraftFull(CraftEnv):
         return Ground(state.map, world.floor)
 
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
-        """Return the packed words of all floors, used for the floors where the player is not."""
+        """Return each floor's packed words, which are unpacked when the player enters the floor."""
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:

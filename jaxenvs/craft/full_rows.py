@@ -32,8 +32,8 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
 BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
-# Growth of a counter per step. Each point of dexterity above 1 subtracts an eighth of this number,
-# and sleep halves the result; 16 keeps all of these values integers.
+# Growth of a counter per step. It is 16 so that all growth values are integers:
+# each point of dexterity above 1 subtracts an eighth, and sleep halves the result.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
@@ -73,8 +73,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # Energy and mana need more bits than their limits, because a potion can move them
-            # beyond their limits until the end of the step.
+            # Energy and mana have a wider range here than in a state:
+            # until the end of the step, a potion can leave them outside their limits.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),

@@ -34,7 +34,7 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values after the cells in the symbolic observation
-_FLYING = 5  # lowest bit of the projectile types in the marks that `by_cell` gives to projectiles
+_FLYING = 5  # in the marks that `by_cell` gives to projectiles, the lowest bit of a type
 _LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
 _WORD = 32  # number of flags in a 32-bit word
 
@@ -145,8 +145,8 @@ def by_cell(
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
-    # Without the barrier, XLA would fuse the computation of `given` into the kernel over cells, and
-    # the thread of each cell would compute the positions of all slots and ladders.
+    # Without the barrier, XLA would fuse the computation of `given` into the kernel over cells.
+    # The thread of each cell would then compute the positions of all slots and ladders.
     corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns

@@ -75,9 +75,9 @@ class Ground:
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
         if not self.has_floors:
-            # The barrier makes XLA read the map only once. If a kernel read it again after the
-            # step's writes, XLA would have to copy the old map. In the full game
-            # `compiler.edges.repack` separates reads from writes.
+            # The barrier makes XLA read the map only once. If a kernel read the map again
+            # after the step's writes, XLA would have to copy the old map.
+            # In the full game, `compiler.edges.repack` separates reads from writes instead.
             cell = jax.lax.optimization_barrier(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
@@ -166,9 +166,9 @@ class Ground:
         parts += [] if more is None else [more]
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
-        # Without the barrier, XLA would fuse reads of the old map into the scatter. The scatter
-        # then could not update the map in place, and each thread would compute which cell it
-        # writes.
+        # Without the barrier, XLA would fuse reads of the old map into the scatter.
+        # The scatter then could not update the map in place,
+        # and each of its threads would compute again which cell it writes.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
@@ -181,8 +181,7 @@ class Ground:
 
         All indices must be on the map.
         """
-        # With signed indices, XLA would add instructions for negative ones, which count from the
-        # end.
+        # An unsigned index saves XLA's instructions for negative ones, which count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 

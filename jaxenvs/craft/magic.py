@@ -21,8 +21,8 @@ CASTS = {  # for each spell: action, achievement for casting it, achievement for
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Effects of potions: the vital that a potion changes, and by how many points. `World.effects` has
-# indices into EFFECTS.
+# Effects of potions: the vital that a potion changes, and by how many points.
+# `World.effects` has an index into EFFECTS for each colour of potion.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 

@@ -42,14 +42,14 @@ def each(
     cells and loads the gradients that they have in common once. With mixed shapes, each cell would
     load its gradients separately.
     """
-    # Compute the transposed noise from a transposed lattice. If it were a transposition of the
-    # noise, XLA would fuse other operations with it on a GPU, and transpose them as well.
+    # Compute the transposed noise from a transposed lattice, not by transposing the noise:
+    # on a GPU, XLA would also transpose everything that it fuses with the transposition.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Without the two barriers, the thread of each cell would compute its gradients from angles, and
-    # each consumer of the noise would compute the noise again.
+    # Without the barriers, the thread of each cell would compute its gradients from angles,
+    # and each consumer of the noise would compute the noise again.
     gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -59,8 +59,8 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    # Compute minimum and maximum of each group in separate reductions. For one joint array, XLA
-    # would make one kernel whose threads diverge.
+    # Each group has separate minimum and maximum reductions.
+    # For one joint array, XLA would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))

@@ -59,9 +59,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Two scatters, although each costs a kernel on a GPU. In a joint scatter, every environment
-        # would read and list the cells around a torch in every step, but few environments place a
-        # torch.
+        # Two scatters, although each costs a kernel on a GPU. In a joint scatter, every
+        # environment would read and list the cells around a torch in every step,
+        # but few environments place a torch.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)

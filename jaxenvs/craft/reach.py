@@ -39,8 +39,8 @@ class Reach(NamedTuple):
     reach: int
     rows: np.ndarray  # map row of each cell, relative to the player (table rows, 16)
     columns: np.ndarray
-    # Distance of each cell from the player, squared if `straight`. Unused entries have at least the
-    # distance `reach`, so that they are never chosen.
+    # Distance of each cell from the player, squared if `straight`.
+    # Unused entries are at least `reach` away, so they are never chosen.
     distance: np.ndarray
     straight: bool  # whether distances are Euclidean; otherwise they are numbers of steps
 
@@ -211,8 +211,8 @@ def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     """Return for each cell whether it is in the first bit plane (bit 0) and second (bit _CELLS)."""
     first, second = planes(rules)
-    # The expression uses each block few times. With more uses, XLA would write the blocks to memory
-    # on a GPU and read them again.
+    # The expression uses each block only a few times. With more uses, XLA on a GPU
+    # would write the blocks to memory and read them again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -257,8 +257,8 @@ def allowed(
     marked mobs take; -1 stands for none. If `siege` is True (on the boss floor), the cells are the
     graves, which are in the second plane, within the distance SIEGE.
     """
-    # Mob types, grouped by the condition under which they appear: the value of `MobRow.nearest`,
-    # and the indices of the planes.
+    # Mob types, grouped by the condition under which they appear:
+    # (value of `MobRow.nearest`, indices of the planes).
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -272,8 +272,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # Join the taken bits before removing them. If they were removed one by one, XLA would write
-        # each complement to memory on a GPU and read it again.
+        # Join the taken bits before removing them. If they were removed one by one,
+        # XLA on a GPU would write each complement to memory and read it again.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -287,8 +287,8 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses. XLA would write
-    # an array of them to memory and read it again.
+    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses.
+    # XLA would write an array of words to memory and read it again.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # an index of -1 matches no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 

@@ -120,8 +120,8 @@ def by_cell(
 
     The last cells may be unused, see `spots.padded`.
     """
-    # Without the barrier, XLA would fuse the computation of the corner and the masks into the
-    # kernel over cells, and the thread of each cell would compute the positions of all slots.
+    # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells,
+    # and the thread of each cell would compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = jax.lax.optimization_barrier(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -205,9 +205,9 @@ def ids(
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
     """Stack the values after the cells, on GPUs; `light` is the index of the daylight in them."""
-    # Without the barrier, XLA would fuse the unpacking of the state into the stack. Neighbouring
-    # threads would then read words of different environments, which are far apart in memory. The
-    # daylight does not go through the barrier, since that would cost a separate kernel.
+    # Without the barrier, XLA would fuse the unpacking of the state into the stack.
+    # Neighbouring threads would then read words of different environments, far apart in memory.
+    # The daylight does not go through the barrier, since that would cost a separate kernel.
     kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
     kept.insert(light % len(numbers), numbers[light])
     return stacked(kept)

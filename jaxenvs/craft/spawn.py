@@ -46,8 +46,8 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # If all slots of the role are alive, `_filled` marks the first slot again, so that slot's
-        # cell counts as taken for the roles that follow.
+        # If all slots of the role are alive, `_filled` marks the first slot again.
+        # So the cell of that slot counts as taken for the roles that follow.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)

@@ -57,8 +57,8 @@ def cells_in_row(
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # Compare unsigned integers: one comparison then checks both ends of the range, and XLA adds no
-    # instructions for negative indices, which would count from the end.
+    # With unsigned integers, one comparison checks both ends of the range,
+    # and XLA adds no instructions for negative indices, which count from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")

@@ -23,8 +23,8 @@ from .tables import ROLES, Rules, of_type
 EARNED_BITS = 31  # number of achievements that one int32 word stores, one bit each
 NO_ACHIEVEMENT = 127  # index of an achievement that stands for "no achievement"
 MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills on a floor open its ladder down
-# Highest number of mob slots, all roles together. `Crowd.moved` packs one bit per slot and the
-# 16-bit index of a cell into one 32-bit word.
+# Highest number of mob slots, all roles together.
+# `Crowd.moved` packs one bit per slot and the 16-bit index of a cell into one 32-bit word.
 MOST_MOBS = 15
 
 
@@ -53,9 +53,9 @@ class Mob(NamedTuple):
     cooldown: Any  # steps until the mob may attack; stored as 0 if negative
     type: Any  # type of the mob, an index into `Rules.types(role)`
     alive: Any
-    # Whether the rules treat the mob's cell as occupied (Craftax's `mob_map`). Craftax's quirk:
-    # this is False for a revived mob until it moves, and for a mob that shared its cell with
-    # another mob which has left the cell.
+    # Whether the rules treat the mob's cell as occupied (Craftax's `mob_map`).
+    # Craftax's quirk: a revived mob is not marked until it moves;
+    # if two mobs share a cell and one of them leaves, the other loses its mark.
     marked: Any
 
 
@@ -108,8 +108,8 @@ class World(NamedTuple):
     spells: Any = None  # whether the player has learned each of the spells fireball and iceball
     charms: Any = None  # enchantment of sword, bow and armour: 0 none, 1 fire, 2 ice
     effects: Any = None  # effect of each potion colour, an index into `magic.EFFECTS`
-    # Boss fight: `progress` is the number of waves beaten; `timer` is the number of steps left in
-    # which mobs of the current wave may appear.
+    # Boss fight: `progress` is the number of waves beaten,
+    # `timer` the number of steps left in which mobs of the current wave may appear.
     boss: Any = None
     mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
     stairs: Any = None  # cells of the floor's ladders: down_row, down_column, up_row, up_column
@@ -130,7 +130,7 @@ class CraftState(State):
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Values of every floor, packed by `floor_words`. The entry for the floor on which the player is
+    # Values of every floor, packed by `floor_words`. The entry of the player's own floor
     # may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed

@@ -20,12 +20,12 @@ from .packing import Field, Packing
 class Block(IntEnum):
     """Blocks of the map, numbered as in Craftax."""
 
-    # These three never occur in a map: INVALID; OUT_OF_BOUNDS, which the view shows beyond the
-    # border; and WOOD, which is only an icon.
+    # INVALID, OUT_OF_BOUNDS and WOOD occur in no map.
+    # The view shows OUT_OF_BOUNDS beyond the border; WOOD is only an icon.
     INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
     DIAMOND, CRAFTING_TABLE, FURNACE, SAND, LAVA, PLANT, RIPE_PLANT = range(10, 17)
-    # The following blocks exist in the full game only. GRAVEL and NECROMANCER_VULNERABLE (only a
-    # sprite) occur in no map.
+    # The following blocks exist in the full game only.
+    # GRAVEL and NECROMANCER_VULNERABLE (only a sprite) occur in no map.
     WALL, DARKNESS, WALL_MOSS, STALAGMITE, SAPPHIRE, RUBY, CHEST, FOUNTAIN = range(17, 25)
     FIRE_GRASS, ICE_GRASS, GRAVEL, FIRE_TREE, ICE_SHRUB = range(25, 30)
     ENCHANTMENT_TABLE_FIRE, ENCHANTMENT_TABLE_ICE, NECROMANCER = range(30, 33)
@@ -156,11 +156,11 @@ class MobRow(NamedTuple):
     # Fractions of physical, fire and ice damage that the mob blocks when the player hits it.
     resists: tuple[float, float, float] = (0, 0, 0)
     cooldown: int = 0  # number of steps between two attacks of the mob
-    # Distance from the player in steps. Melee mobs approach if they are nearer than this; ranged
-    # mobs approach if they are at least this far away.
+    # Distance from the player in steps. Melee mobs approach if they are nearer than this,
+    # ranged mobs approach if they are at least this far away.
     chase: int = 0
-    # Threshold for a uniform draw. A melee mob approaches if the draw is below the threshold; a
-    # ranged mob keeps its distance if the draw is above it. Otherwise the mob takes a random step.
+    # Threshold for a uniform draw. A melee mob approaches if the draw is below it,
+    # a ranged mob keeps its distance if the draw is above it; else the step is random.
     gate: float = 0.0
     retreat: int = 0  # ranged mobs retreat if they are at most this many steps from the player
     nearest_shot: int = 0  # lowest distance from the player, in steps, at which ranged mobs shoot

@@ -99,10 +99,10 @@ class Numbers(NamedTuple):
     """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
     blank: int  # index of the ground of an empty inventory cell
-    # For each of PLACES, the ground index of count 0; counts 1, 2, ... follow.
+    # for each of PLACES, the index of its ground without a count; 1, 2, ... follow
     icons: tuple[int, ...]
-    # The index of an overlay is the number of the player or mob times `flights`, plus the number of
-    # the projectile on the same cell.
+    # An overlay shows a player or mob and the projectile on the same cell. Its index is
+    # the number of the player or mob, times `flights`, plus the number of the projectile.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
     flying: dict[str, int]  # number of each projectile flying left; right, up, down follow
     flights: int

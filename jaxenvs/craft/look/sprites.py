@@ -31,8 +31,8 @@ LARGE = 14  # smallest side of a large tile, in pixels; digits take a smaller pa
 class Numbers(NamedTuple):
     """Indices of an edition's sprites, and numbers of its overlays (things drawn on a block)."""
 
-    # Number of the overlay of each mob, and of each projectile flying left. For projectiles flying
-    # right, up and down, the next three numbers follow.
+    # Number of the overlay of each mob, and of each projectile flying left, by name.
+    # The next three numbers are the overlays of the projectile flying right, up and down.
     overlays: dict[str, int]
     drawings: tuple[tuple[Layer, ...], ...]  # drawings of overlays 1, 2, ...; overlay 0 is nothing
     pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that have a sprite
@@ -91,8 +91,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # For a pair that the rules never produce, but a hand-made state may contain, use the sprite
-    # that shows the overlay on a path.
+    # The rules never produce some pairs of block and overlay, but a hand-made state may.
+    # For such a pair, use the sprite that shows the overlay on a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):
