@@ -172,8 +172,9 @@ def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartP
     moment = params.pole_mass * params.half_length
     forward = (push + moment * state.spin * state.spin * sine) / mass
     inertia = params.half_length * (np.float32(4 / 3) - params.pole_mass * cosine * cosine / mass)
-    turning = (params.gravity * sine - cosine * forward) / inertia  # rad/s2
-    acceleration = forward - moment * turning * cosine / mass  # m/s2
+    # Angular acceleration of the pole, rad/s2.
+    turning = (params.gravity * sine - cosine * forward) / inertia
+    acceleration = forward - moment * turning * cosine / mass  # acceleration of the cart, m/s2
     return state.replace(
         position=state.position + params.seconds * state.velocity,
         velocity=state.velocity + params.seconds * acceleration,

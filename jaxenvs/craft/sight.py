@@ -204,7 +204,10 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Stack the values after the cells, on GPUs; `light` is the index of the daylight in them."""
+    """Stack the values that follow the cells in an observation, for GPUs.
+
+    `light` is the index of the daylight among these values.
+    """
     # Without the barrier, XLA would fuse the unpacking of the state into the stack.
     # Neighbouring threads would then read words of different environments, far apart in memory.
     # The daylight does not go through the barrier, since that would cost a separate kernel.

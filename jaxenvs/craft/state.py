@@ -95,7 +95,8 @@ class World(NamedTuple):
     sleeping: Any
     vitals: dict[str, Any]  # points of health, food, drink and energy; in the full game also mana
     counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
-    items: dict[str, Any]  # inventory: count of each item, or its level if it is a tool or armour
+    # Count of each item; in the full game, tools and armour have a level instead.
+    items: dict[str, Any]
     earned: tuple[Any, ...]  # bit masks of earned achievements, EARNED_BITS in each int32 word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]

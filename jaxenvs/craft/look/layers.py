@@ -99,8 +99,7 @@ class Numbers(NamedTuple):
     """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
     blank: int  # index of the ground of an empty inventory cell
-    # for each of PLACES, the index of its ground without a count; 1, 2, ... follow
-    icons: tuple[int, ...]
+    icons: tuple[int, ...]  # index of each place's ground for count 0; 1, 2, ... follow
     # An overlay shows a player or mob and the projectile on the same cell. Its index is
     # the number of the player or mob, times `flights`, plus the number of the projectile.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
