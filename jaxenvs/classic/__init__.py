@@ -1,6 +1,7 @@
 """Classic control: small physics problems for testing learners.
 
-A new module in this folder is found without an import here.
+They are CartPole, Acrobot, Pendulum and MountainCar, as in Gymnasium. Every module in this folder
+is imported automatically, so that its environments are registered.
 """
 
 import importlib
@@ -33,4 +34,4 @@ __all__ = [
 ]
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)  # registers its ids
+    importlib.import_module(_module.name)  # importing the module registers its environment ids

@@ -1,8 +1,9 @@
 """Acrobot: two links with a motor between them (Sutton, 1996; Gymnasium 1.4 `Acrobot-v1`).
 
-The equations follow Sutton and Barto's book. Deliberate differences: everything is float32, while
-Gymnasium steps a float64 state and rounds the observation, so that episodes, which are chaotic,
-diverge; the physical constants are params; and the state no longer changes after termination.
+The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: everything is
+float32, while Gymnasium keeps the state in float64 and converts only the observation to float32, so
+episodes, which are chaotic, diverge; the physical constants are params; and the state no longer
+changes after termination.
 """
 
 from typing import Any, ClassVar
@@ -22,17 +23,18 @@ from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
 
-SECONDS = np.float32(0.2)  # duration of a step, s
-SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # limits of both links, rad/s
+SECONDS = np.float32(0.2)  # duration of a step in seconds
+SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # speed limits of both links, rad/s
 START = 0.1  # initial angles and speeds are uniform in [-START, START)
-BAR = 1.0  # height above the upper joint that the free end must exceed, in link lengths
+BAR = 1.0  # the free end must be higher than this above the upper joint, in link lengths
 
-Motion = Float32[Array, "4"]  # angles and angular velocities of both links, or their derivatives
+# Angles and angular velocities of both links, or the time derivatives of these four values.
+Motion = Float32[Array, "4"]
 
 
 @struct
 class AcrobotParams(Params):
-    """Physical constants, float32; both links are equal."""
+    """Physical constants of Acrobot, float32; both links have the same values."""
 
     gravity: Number  # gravitational acceleration, m/s2
     length: Number  # length of a link, m
@@ -44,9 +46,9 @@ class AcrobotParams(Params):
 
 @struct
 class AcrobotState(State):
-    """Time step, angles and angular velocities of the links."""
+    """State of Acrobot: time step, angles and angular velocities of the two links."""
 
-    upper: Float32[Array, ""]  # angle of the upper link from hanging, rad counter-clockwise
+    upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
     lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
     upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s
     lower_speed: Float32[Array, ""]  # angular velocity of the lower link from the upper one, rad/s
@@ -71,7 +73,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def default_params(self) -> AcrobotParams:
-        """Gymnasium's constants."""
+        """Params with Gymnasium's physical constants."""
         return AcrobotParams(
             max_steps_in_episode=np.int32(500),
             gravity=np.float32(9.8),
@@ -84,28 +86,31 @@ class Acrobot(ClassicEnv):
 
     @property
     def action_space(self) -> Space:
-        """0 left, 1 no torque, 2 right."""
+        """Discrete actions: the motor's torque turns a hanging lower link.
+
+        0 turns it to the left, 1 applies no torque, 2 turns it to the right.
+        """
         return Discrete(3)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Directions in which the motor turns a hanging lower link."""
+        """Name of each action: the direction in which it turns a hanging lower link."""
         return ("left", "rest", "right")
 
     @property
     def controls(self) -> Controls:
-        """Arrow keys turn the lower link."""
+        """Keyboard keys of the actions; the arrow keys turn the lower link."""
         return Controls(keyed(("left", "left, a"), ("rest", "down, s"), ("right", "right, d")))
 
     @property
     def observation_space(self) -> Space:
-        """Cosines, sines and angular velocities up to their limits."""
+        """Box of the observation: cosines and sines up to 1, angular velocities up to `SPEEDS`."""
         high = np.array([1.0, 1.0, 1.0, 1.0, *SPEEDS], np.float32)
         return Box(-high, high, (6,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the six entries of the observation."""
+        """Meaning of the six entries of the observation, as pairs (index, meaning)."""
         return (
             ("`[0]`, `[1]`", "cosine and sine of the upper link's angle from hanging"),
             ("`[2]`, `[3]`", "cosine and sine of the lower link's angle from the upper one"),
@@ -114,15 +119,15 @@ class Acrobot(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Motion:
-        """Draw angles and angular velocities uniformly from [-START, START)."""
+        """Draw angles and angular velocities of the links uniformly from [-START, START)."""
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Motion, params: Any) -> AcrobotState:
-        """Return the state with the level's angles and angular velocities."""
+        """Return the state at time 0 with the angles and angular velocities of the level."""
         return _state(jnp.int32(0), level)
 
     def step_state(self, key: Key, state: AcrobotState, action: Array, params: Any) -> Transition:
-        """Apply the torque, unless the free end is already above the bar."""
+        """Apply the motor's torque for one step; after termination the state does not change."""
         over = is_above(state)
         moved = swung(state, (action - 1).astype(jnp.float32) * params.torque, params)
         after = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, moved)
@@ -130,21 +135,21 @@ class Acrobot(ClassicEnv):
         return Transition(after, jnp.where(done, 0.0, -1.0), done)
 
     def observe(self, state: AcrobotState, params: Any = None) -> Float32[Array, "6"]:
-        """Return cosines and sines of the angles, and angular velocities."""
+        """Return cosine and sine of both angles, then both angular velocities."""
         angles = jnp.stack([state.upper, state.lower])
         turned = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1).ravel()
         return jnp.concatenate([turned, jnp.stack([state.upper_speed, state.lower_speed])])
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether the free end is above the bar."""
+        """Return whether the step swung the free end above the bar."""
         return step.terminated
 
     def ending(self, level: Motion) -> Ending:
-        """Return a state that swings above the bar in one step."""
+        """Return a state, and an action that swings the free end above the bar in one step."""
         return Ending(jnp.array([1.8, 0.0, 4.0, 0.0], jnp.float32), (2,))
 
     def describe(self, state: AcrobotState, params: Any = None) -> str:
-        """Describe the links' angles and angular velocities."""
+        """Describe in text the links' angles and velocities, and the height of the free end."""
         upper, lower, upper_speed, lower_speed = np.degrees(np.asarray(_motion(state), float))
         return "\n".join(
             [
@@ -157,7 +162,7 @@ class Acrobot(ClassicEnv):
         )
 
     def draw(self, background: Pixels, state: AcrobotState, tile_size: int, params: Any) -> Pixels:
-        """Draw the bar and the links."""
+        """Draw the bar and the two links over the background."""
         return picture.links(background, state.upper, state.lower, BAR, tile_size)
 
 
@@ -183,13 +188,13 @@ def height(state: AcrobotState) -> Float32[Array, ""]:
 
 
 def is_above(state: AcrobotState) -> Bool[Array, ""]:
-    """Return whether the free end is above the bar."""
+    """Return whether the free end is higher than the bar."""
     return height(state) > BAR
 
 
-@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
+@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
-    """Integrate one step under a torque (N m) by the 4th-order Runge-Kutta method."""
+    """Integrate one step by the 4th-order Runge-Kutta method; the motor applies `torque` (N m)."""
     now, half = _motion(state), SECONDS / np.float32(2)
     first = change(now, torque, params)
     second = change(now + half * first, torque, params)
@@ -202,7 +207,7 @@ def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> Acrob
 
 
 def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
-    """Return the derivatives of `motion` by the equations of Sutton and Barto's book."""
+    """Return the time derivatives of `motion` by the equations of Sutton and Barto's book."""
     upper, lower, upper_speed, lower_speed = (motion[i] for i in range(4))
     mass, length, centre = params.mass, params.length, params.centre
     arm = mass * length * centre
@@ -210,7 +215,7 @@ def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
     bend = jnp.cos(lower)
     both = alone + alone + mass * length * length + np.float32(2) * arm * bend
     shared = alone + arm * bend
-    # Gravity pulls a link towards hanging; the book's cos(angle - pi / 2) is written as a sine.
+    # Gravity pulls a link towards hanging. The book writes cos(angle - pi / 2); here it is a sine.
     lower_pull = mass * centre * params.gravity * jnp.sin(upper + lower)
     upper_pull = mass * (centre + length) * params.gravity * jnp.sin(upper) + lower_pull
     whirl = arm * jnp.sin(lower)

@@ -1,4 +1,7 @@
-"""Shared code of the classic control problems: the environment class, initial states, angles."""
+"""Shared code of the classic control problems.
+
+It has the base class of the environments, random initial states, and the wrapping of angles.
+"""
 
 from abc import abstractmethod
 from typing import Any, ClassVar
@@ -13,7 +16,7 @@ from ..core.random import Key, words
 from . import picture
 from .picture import Pixels, Place
 
-Number = Float[Any, "..."] | float  # a field of params
+Number = Float[Any, "..."] | float  # type of a field of params: a float or a float array
 TURN = np.float32(2 * np.pi)
 
 
@@ -21,27 +24,27 @@ class ClassicEnv(Env):
     """Base of the classic control problems: the state is drawn over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # levels are cheap: a few random numbers
+    reset_source: ClassVar[str] = "auto"  # for levels that are cheap to draw
     fully_observed: ClassVar[bool] = True
-    place: ClassVar[Place]  # background of the pictures
+    place: ClassVar[Place]  # background over which the state is drawn
 
     @abstractmethod
     def draw(self, background: Pixels, state: Any, tile_size: int, params: Any) -> Pixels:
-        """Draw the state over the background."""
+        """Draw the state over the background; a tile has `tile_size` x `tile_size` pixels."""
         raise NotImplementedError
 
     def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
-        """Return the background: 0 sky, 1 ground."""
+        """Return the tiles of the background: 0 is sky, 1 is ground."""
         return picture.ground(self.place)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites, uint8 (2, tile_size, tile_size, 3)."""
+        """Return the images of both tiles, sky and ground, uint8 (2, tile_size, tile_size, 3)."""
         return picture.sprites(tile_size)
 
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the background and the state."""
+        """Draw the background and, over it, the state."""
         background = compose(self.tiles(state), self.atlas(tile_size))
         return self.draw(background, state, tile_size, params or self.default_params)
 

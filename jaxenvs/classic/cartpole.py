@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.3 `CartPole-v1`).
 
-Deliberate differences: everything is float32, while Gymnasium steps a float64 state and rounds the
-observation, so long episodes diverge; the physical constants are params; and the state no longer
-changes after termination.
+Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
+float64 and converts only the observation to float32, so long episodes diverge; the physical
+constants are params; and the state no longer changes after termination.
 """
 
 from typing import Any, ClassVar
@@ -21,26 +21,26 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-POSITION_LIMIT = np.float32(2.4)  # largest distance from the middle, m
-ANGLE_LIMIT = np.float32(np.radians(12))  # largest angle from upright, rad
-START = 0.05  # initial positions and velocities are uniform in [-START, START)
+POSITION_LIMIT = np.float32(2.4)  # beyond this distance from the middle, the episode ends, m
+ANGLE_LIMIT = np.float32(np.radians(12))  # beyond this angle from upright, the episode ends, rad
+START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
 
 
 @struct
 class CartPoleParams(Params):
-    """Physical constants, float32."""
+    """Physical constants of CartPole, float32."""
 
     gravity: Number  # gravitational acceleration, m/s2
     cart_mass: Number  # mass of the cart, kg
     pole_mass: Number  # mass of the pole, kg
-    half_length: Number  # distance from the axle to the middle of the pole, m
-    force: Number  # force of a push, N
+    half_length: Number  # distance from the pole's axle to the pole's middle, m
+    force: Number  # force with which an action pushes the cart, N
     seconds: Number  # duration of a step, s
 
 
 @struct
 class CartPoleState(State):
-    """Time step, cart and pole."""
+    """State of CartPole: time step, and the motion of cart and pole."""
 
     position: Float32[Array, ""]  # position of the cart, m to the right of the middle
     velocity: Float32[Array, ""]  # velocity of the cart, m/s to the right
@@ -67,7 +67,7 @@ class CartPole(ClassicEnv):
 
     @property
     def default_params(self) -> CartPoleParams:
-        """Gymnasium's constants."""
+        """Params with Gymnasium's physical constants."""
         return CartPoleParams(
             max_steps_in_episode=np.int32(500),
             gravity=np.float32(9.8),
@@ -80,23 +80,27 @@ class CartPole(ClassicEnv):
 
     @property
     def action_space(self) -> Space:
-        """0 left, 1 right."""
+        """Discrete actions: 0 pushes the cart to the left, 1 to the right."""
         return Discrete(2)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Directions of the push."""
+        """Name of each action: the direction in which it pushes the cart."""
         return ("left", "right")
 
     @property
     def observation_space(self) -> Space:
-        """Bounds: twice the limits, which no episode exceeds, and none for velocities."""
+        """Box of the observation, as in Gymnasium.
+
+        Position and angle are bounded by twice the limits at which episodes terminate; velocities
+        are unbounded.
+        """
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         return Box(-high, high, (4,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four entries of the observation."""
+        """Meaning of the four entries of the observation, as pairs (index, meaning)."""
         return (
             ("`[0]`", "position of the cart, m to the right of the middle"),
             ("`[1]`", "velocity of the cart, m/s"),
@@ -109,14 +113,14 @@ class CartPole(ClassicEnv):
         return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
-        """Return the state with the level's positions and velocities."""
+        """Return the state at time 0 with the positions and velocities of the level."""
         position, velocity, angle, spin = (level[i] for i in range(4))
         return CartPoleState(
             time=jnp.int32(0), position=position, velocity=velocity, angle=angle, spin=spin
         )
 
     def step_state(self, key: Key, state: CartPoleState, action: Array, params: Any) -> Transition:
-        """Push the cart, unless the pole has fallen."""
+        """Push the cart for one step; after termination the state does not change."""
         push = jnp.where(action == 1, params.force, -params.force)
         moved = pushed(state, push, params)
         over = has_fallen(state)
@@ -124,7 +128,7 @@ class CartPole(ClassicEnv):
         return Transition(after, (~over).astype(jnp.float32), has_fallen(after))
 
     def observe(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
-        """Return positions and velocities of cart and pole."""
+        """Return the cart's position and velocity, then the pole's angle and angular velocity."""
         return jnp.stack([state.position, state.velocity, state.angle, state.spin])
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
@@ -132,11 +136,11 @@ class CartPole(ClassicEnv):
         return step.truncated
 
     def ending(self, level: Float32[Array, "4"]) -> Ending:
-        """Return a state in which the pole falls in one step."""
+        """Return a state, and an action with which the pole falls in one step."""
         return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
     def describe(self, state: CartPoleState, params: Any = None) -> str:
-        """Describe positions and velocities of cart and pole."""
+        """Describe in text the positions and velocities of cart and pole, and their limits."""
         position, speed, angle, spin = np.asarray(self.observe(state), float).tolist()
         angle, spin = np.degrees(angle), np.degrees(spin)
         return "\n".join(
@@ -149,7 +153,7 @@ class CartPole(ClassicEnv):
         )
 
     def draw(self, background: Pixels, state: CartPoleState, tile_size: int, params: Any) -> Pixels:
-        """Draw cart and pole on the track."""
+        """Draw the cart and its pole over the background."""
         return picture.cart_and_pole(background, state.position, state.angle, tile_size)
 
 
@@ -157,19 +161,20 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
+@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
-    """Integrate one step under a force (N, to the right) by the equations of Florian (2007).
+    """Integrate one step under the force `push` (N, to the right); equations of Florian (2007).
 
-    Explicit Euler: the velocities before the push change the position and the angle.
+    It is explicit Euler integration: position and angle change by the velocities before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass
     moment = params.pole_mass * params.half_length
     forward = (push + moment * state.spin * state.spin * sine) / mass
     inertia = params.half_length * (np.float32(4 / 3) - params.pole_mass * cosine * cosine / mass)
-    turning = (params.gravity * sine - cosine * forward) / inertia  # rad/s2
-    acceleration = forward - moment * turning * cosine / mass  # m/s2
+    # Angular acceleration of the pole, rad/s2.
+    turning = (params.gravity * sine - cosine * forward) / inertia
+    acceleration = forward - moment * turning * cosine / mass  # acceleration of the cart, m/s2
     return state.replace(
         position=state.position + params.seconds * state.velocity,
         velocity=state.velocity + params.seconds * acceleration,

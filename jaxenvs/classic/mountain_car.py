@@ -1,9 +1,9 @@
 """MountainCar: drive an underpowered car out of a valley (Moore, 1990; Gymnasium 1.4).
 
 `Classic-MountainCar-v0` has discrete actions; `Classic-MountainCarContinuous-v0` has continuous
-actions and a cost for force. Deliberate differences: everything is float32, while Gymnasium steps
-MountainCar's state in float64; the physical constants are params; and the state no longer changes
-after termination.
+actions and a cost for force. Deliberate differences from Gymnasium: everything is float32, while
+Gymnasium keeps MountainCar's state in float64; the physical constants are params; and the state no
+longer changes after termination.
 """
 
 from typing import Any, ClassVar
@@ -23,29 +23,29 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # ends of the road
-SPEED = np.float32(0.07)  # largest velocity, per step
-BOTTOM, START = np.float32(-0.5), 0.1  # the initial position is uniform in BOTTOM -+ START
-FORCE_COST = np.float32(0.1)  # cost of force^2 in MountainCarContinuous
-PRIZE = np.float32(100)  # reward of MountainCarContinuous at the flag
+LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of both ends of the road
+SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
+BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are uniform in BOTTOM +- START
+FORCE_COST = np.float32(0.1)  # in MountainCarContinuous, a step costs this times force^2
+PRIZE = np.float32(100)  # in MountainCarContinuous, the reward for reaching the flag
 
 
 @struct
 class MountainCarParams(Params):
-    """Physical constants, float32."""
+    """Physical constants of MountainCar, float32."""
 
-    force: Number  # change of velocity by a full push, per step
-    gravity: Number  # largest change of velocity by gravity, per step
+    force: Number  # change of the car's velocity in a step with a full push
+    gravity: Number  # largest change of the car's velocity in a step by gravity
     goal: Number  # position of the flag
-    goal_speed: Number  # minimum velocity at the flag
+    goal_speed: Number  # lowest velocity with which the car must reach the flag
 
 
 @struct
 class MountainCarState(State):
-    """Time step and car."""
+    """State of MountainCar: time step, position and velocity of the car."""
 
-    position: Float32[Array, ""]  # position from -1.2 to 0.6; the valley's bottom is near -0.52
-    velocity: Float32[Array, ""]  # velocity to the right, per step
+    position: Float32[Array, ""]  # position, -1.2 to 0.6; the bottom of the valley is near -0.52
+    velocity: Float32[Array, ""]  # velocity of the car to the right, in units of position per step
 
 
 class Valley(ClassicEnv):
@@ -58,36 +58,37 @@ class Valley(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Position and velocity within their limits."""
+        """Box of the observation: lowest and highest position and velocity."""
         low, high = (np.array(ends, np.float32) for ends in ((LEFT, -SPEED), (RIGHT, SPEED)))
         return Box(low, high, (2,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the two entries of the observation."""
+        """Meaning of the two entries of the observation, as pairs (index, meaning)."""
         return (
             ("`[0]`", "position, -1.2 to 0.6; the bottom of the valley is near -0.52"),
             ("`[1]`", "velocity to the right, per step"),
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw a position near the bottom; the car is at rest."""
+        """Draw an initial position near the bottom of the valley; the velocity is 0."""
         return jnp.stack([BOTTOM + uniform(key, START)[0], jnp.float32(0)])
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> MountainCarState:
-        """Return the state with the level's position and velocity."""
+        """Return the state at time 0 with the position and velocity of the level."""
         return MountainCarState(time=jnp.int32(0), position=level[0], velocity=level[1])
 
     def observe(self, state: MountainCarState, params: Any = None) -> Float32[Array, "2"]:
-        """Return position and velocity of the car."""
+        """Return the car's position and velocity."""
         return jnp.stack([state.position, state.velocity])
 
     def driven(
         self, state: MountainCarState, push: Float32[Array, ""], params: Any
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
-        """Return the state after a push of -1 to 1, and whether the car is and was at the flag.
+        """Drive the car for one step with the motor force `push`, -1 to 1.
 
-        The car does not move if it was at the flag before the push.
+        Return the new state, whether the car is at the flag now, and whether it was there before.
+        In the latter case the car does not move.
         """
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
@@ -95,11 +96,11 @@ class Valley(ClassicEnv):
         return after, has_arrived(after, params), was
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether the car has reached the flag."""
+        """Return whether the step brought the car to the flag."""
         return step.terminated
 
     def describe(self, state: MountainCarState, params: Any = None) -> str:
-        """Describe position and velocity of the car."""
+        """Describe in text the position and velocity of the car, and the position of the flag."""
         position, velocity = np.asarray(self.observe(state), float).tolist()
         chosen: Any = params or self.default_params
         goal = float(chosen.goal)
@@ -115,7 +116,7 @@ class Valley(ClassicEnv):
     def draw(
         self, background: Pixels, state: MountainCarState, tile_size: int, params: Any
     ) -> Pixels:
-        """Draw road, flag and car."""
+        """Draw the road, the flag and the car over the background."""
         return picture.car(background, state.position, jnp.float32(params.goal), tile_size)
 
 
@@ -132,7 +133,7 @@ class MountainCar(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's constants."""
+        """Params with Gymnasium's physical constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(200),
             force=np.float32(0.001),
@@ -143,28 +144,28 @@ class MountainCar(Valley):
 
     @property
     def action_space(self) -> Space:
-        """0 left, 1 coast, 2 right."""
+        """Discrete actions: 0 pushes left, 1 coasts, 2 pushes the car to the right."""
         return Discrete(3)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Directions of the push."""
+        """Name of each action: the direction in which it pushes the car."""
         return ("left", "coast", "right")
 
     @property
     def controls(self) -> Controls:
-        """Arrow keys push the car."""
+        """Keyboard keys of the actions; the arrow keys push the car."""
         return Controls(keyed(("left", "left, a"), ("coast", "down, s"), ("right", "right, d")))
 
     def step_state(
         self, key: Key, state: MountainCarState, action: Array, params: Any
     ) -> Transition:
-        """Push, unless the car is at the flag."""
+        """Push the car for one step; if it was already at the flag, nothing changes."""
         after, arrived, was = self.driven(state, (action - 1).astype(jnp.float32), params)
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state before the flag, and the two pushes that take the car past it."""
+        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
         return Ending(jnp.array([0.44, 0.04], jnp.float32), (2, 2))
 
 
@@ -181,7 +182,7 @@ class MountainCarContinuous(Valley):
 
     @property
     def default_params(self) -> MountainCarParams:
-        """Gymnasium's constants."""
+        """Params with Gymnasium's physical constants."""
         return MountainCarParams(
             max_steps_in_episode=np.int32(999),
             force=np.float32(0.0015),
@@ -192,17 +193,17 @@ class MountainCarContinuous(Valley):
 
     @property
     def action_space(self) -> Space:
-        """Force as a fraction of the largest force."""
+        """Box of the action: force as a fraction of the largest force, negative to the left."""
         return Box(-1.0, 1.0, (1,), np.float32)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The single component of an action."""
+        """Name of the action's only component."""
         return ("force",)
 
     @property
     def controls(self) -> Controls:
-        """Each key applies a fixed force."""
+        """Keyboard keys; each key applies a fixed force."""
         rows = keyed(
             ("full left", "left, a"),
             ("half left", "q"),
@@ -215,13 +216,13 @@ class MountainCarContinuous(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Push, unless the car is at the flag."""
+        """Push the car for one step; if it was already at the flag, nothing changes."""
         after, arrived, was = self.driven(state, action[0], params)
         reward = jnp.where(arrived, PRIZE, 0.0) - FORCE_COST * action[0] * action[0]
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state before the flag, and the two pushes that take the car past it."""
+        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
         return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 
@@ -230,9 +231,12 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
+@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
-    """Integrate one step under a push of -1 to 1; the left end of the road stops the car."""
+    """Integrate one step with the motor force `push`, -1 to 1.
+
+    The left end of the road stops the car.
+    """
     steepness = jnp.cos(np.float32(3) * state.position)
     velocity = state.velocity + (push * params.force - params.gravity * steepness)
     velocity = jnp.clip(velocity, -SPEED, SPEED)

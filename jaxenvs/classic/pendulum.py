@@ -1,8 +1,8 @@
 """Pendulum: swing a rod up and keep it there by a torque (Gymnasium 1.4 `Pendulum-v1`).
 
-Deliberate differences: everything is float32, while Gymnasium steps a float64 state and rounds the
-observation, so episodes diverge; the state's angle is wrapped to [-pi, pi]; and the physical
-constants are params.
+Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
+float64 and converts only the observation to float32, so episodes diverge; the state's angle is
+wrapped to [-pi, pi]; and the physical constants are params.
 """
 
 from typing import Any, ClassVar
@@ -22,16 +22,16 @@ from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
 
-TORQUE = np.float32(2)  # largest torque, N m
-SPEED = np.float32(8)  # largest angular velocity, rad/s
-START = (np.pi, 1.0)  # bounds of the initial angle (rad) and angular velocity (rad/s)
+TORQUE = np.float32(2)  # highest torque of the motor, N m
+SPEED = np.float32(8)  # highest angular velocity of the rod, rad/s
+START = (np.pi, 1.0)  # largest initial angle (rad) and angular velocity (rad/s)
 SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
-WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # largest cost of a step
+WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # highest possible cost of a step
 
 
 @struct
 class PendulumParams(Params):
-    """Physical constants, float32."""
+    """Physical constants of Pendulum, float32."""
 
     gravity: Number  # gravitational acceleration, m/s2
     mass: Number  # mass of the rod, kg
@@ -41,9 +41,9 @@ class PendulumParams(Params):
 
 @struct
 class PendulumState(State):
-    """Time step, angle and angular velocity of the rod."""
+    """State of Pendulum: time step, angle and angular velocity of the rod."""
 
-    angle: Float32[Array, ""]  # angle of the rod from upright, rad counter-clockwise
+    angle: Float32[Array, ""]  # angle of the rod, 0 if it is upright, rad counter-clockwise
     speed: Float32[Array, ""]  # angular velocity of the rod, rad/s counter-clockwise
 
 
@@ -64,7 +64,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def default_params(self) -> PendulumParams:
-        """Gymnasium's constants."""
+        """Params with Gymnasium's physical constants."""
         return PendulumParams(
             max_steps_in_episode=np.int32(200),
             gravity=np.float32(10.0),
@@ -75,17 +75,17 @@ class Pendulum(ClassicEnv):
 
     @property
     def action_space(self) -> Space:
-        """Torque, N m."""
+        """Box of the action: the torque in N m, positive counter-clockwise."""
         return Box(-TORQUE, TORQUE, (1,), np.float32)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The single component of an action."""
+        """Name of the action's only component."""
         return ("torque",)
 
     @property
     def controls(self) -> Controls:
-        """Each key applies a fixed torque."""
+        """Keyboard keys; each key applies a fixed torque."""
         rows = keyed(
             ("full counter-clockwise", "left, a"),
             ("half counter-clockwise", "q"),
@@ -97,13 +97,13 @@ class Pendulum(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Cosine, sine and angular velocity up to its limit."""
+        """Box of the observation: cosine and sine within 1, angular velocity within `SPEED`."""
         high = np.array([1.0, 1.0, SPEED], np.float32)
         return Box(-high, high, (3,), np.float32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the three entries of the observation."""
+        """Meaning of the three entries of the observation, as pairs (index, meaning)."""
         return (
             ("`[0]`", "cosine of the angle from upright"),
             ("`[1]`", "sine of the angle from upright, counter-clockwise"),
@@ -111,32 +111,32 @@ class Pendulum(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw angle and angular velocity uniformly within the bounds of `START`."""
+        """Draw the initial angle and angular velocity uniformly, within the bounds in `START`."""
         return uniform(key, *START)
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> PendulumState:
-        """Return the state with the level's angle and angular velocity."""
+        """Return the state at time 0 with the angle and angular velocity of the level."""
         return PendulumState(time=jnp.int32(0), angle=level[0], speed=level[1])
 
     def step_state(
         self, key: Key, state: PendulumState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Apply the torque; the reward depends on the state before the step."""
+        """Apply the torque for one step; the reward depends on the state before the step."""
         after = turned(state, action[0], params)
         cost = state.angle * state.angle + SPEED_COST * state.speed * state.speed
         cost = cost + TORQUE_COST * action[0] * action[0]
         return Transition(after, -cost, jnp.zeros((), jnp.bool_))
 
     def observe(self, state: PendulumState, params: Any = None) -> Float32[Array, "3"]:
-        """Return cosine and sine of the angle, and the angular velocity."""
+        """Return cosine and sine of the rod's angle, and its angular velocity."""
         return jnp.stack([jnp.cos(state.angle), jnp.sin(state.angle), state.speed])
 
     def ending(self, level: Float32[Array, "2"]) -> Ending | None:
-        """Return None, because the task has no terminal states."""
+        """Return None, because no state of Pendulum is terminal."""
         return None
 
     def describe(self, state: PendulumState, params: Any = None) -> str:
-        """Describe angle and angular velocity of the rod."""
+        """Describe in text the angle and the angular velocity of the rod."""
         angle, speed = (float(np.degrees(x)) for x in (state.angle, state.speed))
         return "\n".join(
             [
@@ -146,7 +146,7 @@ class Pendulum(ClassicEnv):
         )
 
     def draw(self, background: Pixels, state: PendulumState, tile_size: int, params: Any) -> Pixels:
-        """Draw the rod."""
+        """Draw the rod over the background."""
         return picture.rod(background, state.angle, tile_size)
 
 
@@ -154,9 +154,12 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # compiled even in eager steps, so that eager and jitted steps round alike
+@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
-    """Integrate one step under a torque (N m) by semi-implicit Euler (velocity first)."""
+    """Integrate one step by semi-implicit Euler: first the angular velocity, then the angle.
+
+    The motor applies `torque` (N m).
+    """
     pull = np.float32(1.5) * params.gravity / params.length * jnp.sin(state.angle)
     push = np.float32(3.0) / (params.mass * params.length * params.length) * torque
     speed = jnp.clip(state.speed + (pull + push) * params.seconds, -SPEED, SPEED)

@@ -1,6 +1,6 @@
-"""Pictures of classic control: smooth shapes over a background of tiles.
+"""Pictures of classic control: anti-aliased shapes over a background of tiles.
 
-Lengths are in metres; x points right and y up from the origin of a `Place`.
+Lengths are in metres. x points to the right and y up, from the origin that a `Place` defines.
 """
 
 from typing import NamedTuple
@@ -18,39 +18,40 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
 Distance = Float32[Array, "height width"]  # distance from each pixel's centre to a shape, m
-# Distances to a line, point or box; distance (m) up to which pixels are filled; colour.
+# A shape is a tuple: the distance of each pixel from a line, point or box,
+# the distance (m) up to which pixels are filled, and the colour (RGB).
 Shape = tuple[Distance, float, tuple[int, int, int]]
 
 
 class Place(NamedTuple):
-    """A background with its scale and origin."""
+    """Background of a picture, with its scale and the position of its origin."""
 
     rows: int  # number of rows of tiles
     columns: int  # number of columns of tiles
     tile: float  # side of a tile, m
     left: float  # distance from the left edge of the picture to the origin, m
     top: float  # distance from the top edge of the picture to the origin, m
-    floor: bool = False  # whether the ground begins at the origin
+    floor: bool = False  # whether there is ground below the origin; otherwise all is sky
 
 
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's track
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's: two links of 1 m
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's: a rod of 1 m
-HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar's: the road
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # for CartPole
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # for Acrobot, whose links have 1 m
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # for Pendulum, whose rod has 1 m
+HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # background of MountainCar
 
 AXLE = 0.27  # height of the pole's axle above the track, m
-REACH = 1.0  # drawn length of a pole, rod or link, m
+REACH = 1.0  # length at which CartPole's pole, Pendulum's rod and each link of Acrobot are drawn, m
 
 
 def ground(place: Place) -> Int32[Array, "rows columns"]:
-    """Return the tiles of a background: 0 sky, 1 ground."""
+    """Return the tile indices of a background: 0 is sky, 1 is ground."""
     below = np.arange(place.rows, dtype=np.int32)[:, None] >= round(place.top / place.tile)
     tiles = np.broadcast_to(below & place.floor, (place.rows, place.columns))
     return jnp.asarray(tiles.astype(np.int32))
 
 
 def sprites(tile_size: int) -> np.ndarray:
-    """Return sprites of sky and ground, uint8 (2, tile_size, tile_size, 3)."""
+    """Return the images of the two tiles, sky and ground, uint8 (2, tile_size, tile_size, 3)."""
     sky = (Layer(block(0, 0, 1, 1), SKY),)
     floor = (Layer(block(0, 0, 1, 1), GROUND), Layer(block(0, 0, 1, 1 / 8), EDGE))
     blank = np.zeros((tile_size, tile_size, 3))
@@ -58,7 +59,10 @@ def sprites(tile_size: int) -> np.ndarray:
 
 
 def cart_and_pole(background: Pixels, position: Number, angle: Number, tile_size: int) -> Pixels:
-    """Draw a cart `position` m from the middle with its pole at `angle` (rad clockwise)."""
+    """Draw a cart `position` m to the right of the middle, and its pole at `angle`.
+
+    `angle` is the pole's angle from upright (rad clockwise).
+    """
     x, y = points(background, TRACK, tile_size)
     x, rise = x - position, y - np.float32(AXLE)
     wheel = jnp.hypot(abs(x) - np.float32(0.16), y - np.float32(0.07))
@@ -74,7 +78,7 @@ def cart_and_pole(background: Pixels, position: Number, angle: Number, tile_size
 
 
 def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
-    """Draw a rod at `angle` (rad) counter-clockwise from upright."""
+    """Draw Pendulum's rod at `angle`, counter-clockwise from upright (rad)."""
     x, y = points(background, STAND, tile_size)
     stick = from_stick(x, y, -jnp.sin(angle), jnp.cos(angle))
     shapes: tuple[Shape, ...] = ((stick, 0.12, POLE), (jnp.hypot(x, y), 0.05, BOLT))
@@ -82,11 +86,11 @@ def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
 
 
 def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
-    """Draw Acrobot's two links and the bar.
+    """Draw Acrobot's two links, and the bar as a horizontal line.
 
     `upper` is the angle of the upper link from hanging, `lower` the angle of the lower link from
-    the upper one (rad counter-clockwise), `bar` the height of the bar above the upper joint (m).
-    A drawn link is `REACH` = 1 m long.
+    the upper one (rad counter-clockwise), `bar` the height of the bar above the upper joint (m). A
+    drawn link is `REACH` = 1 m long.
     """
     x, y = points(background, ROOM, tile_size)
     joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)
@@ -104,10 +108,11 @@ def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_siz
 
 
 def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> Pixels:
-    """Draw a car at `position` on the road through a valley, and a flag at `goal`."""
+    """Draw MountainCar's road, a car on it at `position`, and a flag at `goal`."""
     x, y = points(background, HILLS, tile_size)
     slope = np.float32(1.35) * jnp.cos(np.float32(3) * x)
-    under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)  # approximate distance to the road
+    # Approximate distance of each pixel above the road; negative below the road.
+    under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)
     hill = jnp.maximum(under, 0.0)
     edge = abs(under)
     pole = jnp.hypot(x - goal, y - jnp.clip(y, altitude(goal), altitude(goal) + 0.25))
@@ -133,14 +138,14 @@ def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> P
 
 
 def altitude(x: Array) -> Array:
-    """Return the height of MountainCar's road at x."""
+    """Return the height of MountainCar's road at the horizontal position x."""
     return np.float32(0.45) * jnp.sin(np.float32(3) * x) + np.float32(0.55)
 
 
 def points(
     background: Pixels, place: Place, tile_size: int
 ) -> tuple[Float32[Array, "1 width"], Float32[Array, "height 1"]]:
-    """Return x and y of the pixels' centres, relative to the origin (m)."""
+    """Return the coordinates x and y of the pixels' centres, in metres from the origin."""
     rows, columns = (np.arange(n, dtype=np.float32) + np.float32(0.5) for n in background.shape[:2])
     pixel = np.float32(place.tile / tile_size)
     x, y = columns * pixel - np.float32(place.left), np.float32(place.top) - rows * pixel
@@ -148,20 +153,20 @@ def points(
 
 
 def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
-    """Return the distance to a stick of length `REACH` (m) that starts at the origin.
+    """Return the distance of each point (x, y) from a stick that starts at the origin.
 
-    (right, up) is the unit vector along the stick.
+    The stick has the length `REACH` (m), and (right, up) is the unit vector along it.
     """
     along = jnp.clip(x * right + y * up, 0.0, REACH)
     return jnp.hypot(x - along * right, y - along * up)
 
 
 def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
-    """Paint anti-aliased shapes over a background, the last one on top."""
-    metre = np.float32(tile_size / place.tile)  # pixels per metre
+    """Paint shapes over a background, the last shape on top; edges are anti-aliased."""
+    metre = np.float32(tile_size / place.tile)  # number of pixels per metre
     picture = background.astype(jnp.float32)
     for distance, radius, colour in shapes:
-        # The covered fraction of a pixel is estimated from its distance to the shape's edge.
+        # Estimate the covered fraction of a pixel from the pixel's distance to the shape's edge.
         alpha = jnp.clip((np.float32(radius) - distance) * metre + np.float32(0.5), 0, 1)
         picture = picture + alpha[..., None] * (np.array(colour, np.float32) - picture)
     return jnp.round(picture).astype(jnp.uint8)

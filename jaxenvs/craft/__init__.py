@@ -1,4 +1,7 @@
-"""Craftax and Craftax-Classic: gather, build, fight and survive, by Craftax 1.6.1's rules."""
+"""Craftax and Craftax-Classic: open worlds to gather, build, fight and survive in.
+
+`CraftClassic` and `CraftFull` are the two environments; they follow the rules of Craftax 1.6.1.
+"""
 
 from . import absent
 from .chance import Draws, Whims

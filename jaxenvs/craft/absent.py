@@ -1,4 +1,7 @@
-"""Ids of craftax 1.6.1 (`craftax_env.py`) without a counterpart: `make_vec` replaces them."""
+"""Ids of Craftax 1.6.1 that have no counterpart here; an error names what to use instead.
+
+Craftax's automatically resetting environments (`craftax_env.py`) are replaced by `make_vec`.
+"""
 
 from ..core.registry import absent
 

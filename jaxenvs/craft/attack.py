@@ -1,4 +1,4 @@
-"""The player's attacks on mobs."""
+"""The player's attacks on mobs, with a sword or a bare hand, and the rewards of kills."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .tables import ROLES, Action, Rules, of_type
 
 
 def strike(moment: Moment) -> Moment:
-    """Hit the mob ahead with DO."""
+    """Hit the mob on the cell ahead if the action is DO."""
     does, front = moment.action == Action.DO, moment.front
     blow = damage(moment.rules, moment.world)
     cell = front.row, front.column
@@ -35,9 +35,9 @@ def revive(moment: Moment) -> Moment:
 
 
 def damage(rules: Rules, world: World) -> harm.Blow:
-    """Return the damage of a blow.
+    """Return the damage that the player's blow does.
 
-    Craftax's quirk in Classic: the damage of a sword is multiplied by the number of such swords.
+    Craftax's quirk in Classic: a sword's damage is multiplied by the number of such swords owned.
     """
     if rules.is_full:
         return _sword_damage(rules, world)
@@ -48,9 +48,10 @@ def damage(rules: Rules, world: World) -> harm.Blow:
 
 
 def _sword_damage(rules: Rules, world: World) -> harm.Blow:
-    """Return the damage of the sword by its level.
+    """Return the damage of the player's sword in the full game, as [physical, fire, ice].
 
-    Strength raises the physical damage, intelligence the fire or ice damage.
+    The level of the sword gives the base damage. Strength raises the physical damage; intelligence
+    raises the fire or ice damage of an enchanted sword.
     """
     base = of_type([np.float32(weapon.damage) for weapon in rules.weapons], world.items["sword"])
     strong, wise = (
@@ -70,9 +71,10 @@ def attack(
     when: Array,
     eats: bool,
 ) -> tuple[World, Bool[Array, ""]]:
-    """Hit the first live mob of each role on a cell; also return whether any was hit.
+    """Hit the first live mob of each role on a cell if `when` is True.
 
-    Killed passive mobs give food and an achievement only if the player `eats`.
+    Return the world after the blow, and whether any mob was hit. Killing a passive mob gives food
+    and an achievement only if `eats` is True.
     """
     hits = once_joined(*_hits(world, cell, when))
     rest, mobs, killed_any = iter(hits), dict(world.mobs), jnp.zeros((), jnp.bool_)
@@ -87,7 +89,7 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    for role in ROLES:  # a kill clears all marks on the cell, even of another live mob
+    for role in ROLES:  # a kill clears all marks on the cell, even another live mob's
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )
@@ -95,7 +97,10 @@ def attack(
 
 
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
-    """Return whether each slot is hit: whether it is the first live one of its role on the cell."""
+    """Return, for each mob slot, whether it is hit.
+
+    A slot is hit if it is the first live one of its role on the cell, and `when` is True.
+    """
     hits = []
     for role in ROLES:
         earlier = jnp.zeros((), jnp.bool_)
@@ -109,7 +114,10 @@ def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
 def _struck(
     rules: Rules, role: str, slots: tuple[Mob, ...], hits: Any, blow: harm.Blow
 ) -> tuple[tuple[Mob, ...], list[Array], Array]:
-    """Return a role's slots after a blow, whether each was killed, and the type of the mob hit."""
+    """Hit one role's slots with a blow.
+
+    Return the new slots, whether each slot's mob was killed, and the type of the mob that was hit.
+    """
     after, kills, hit = [], [], [next(hits) for _ in slots]
     type = any_of(jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True))
     points = harm.to_mob(rules, role, type, blow)
@@ -121,7 +129,7 @@ def _struck(
 
 
 def _reaped(rules: Rules, world: World, role: str, killed: Array, type: Array) -> World:
-    """Record the achievement for a kill, and gain the food of the mob's type."""
+    """If a mob was `killed`, record the achievement for its type and add the food that it gives."""
     rows = rules.types(role)
     world = unlock_of(world, [row.achievement for row in rows], type, killed)
     food = of_type([row.food for row in rows], type)

@@ -1,8 +1,8 @@
 """Intrinsics of the player: food, drink, energy, health and mana.
 
-Each has a counter that grows by `Rules.pace` per step. When the counter exceeds its limit, the
-intrinsic changes by a point. In the full game dexterity slows hunger, thirst and fatigue, and
-no intrinsic falls on the boss floor.
+Each intrinsic has a counter that grows by `Rules.pace` per step; when it exceeds a limit, the
+intrinsic changes by one point and the counter is reset. In the full game, dexterity slows hunger,
+thirst and fatigue, and no intrinsic falls on the boss floor.
 """
 
 from typing import Any
@@ -17,13 +17,14 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-# Number of steps of recovery that gain a point of health, and of steps of decline that lose one.
+# After more than HEALS steps of recovery, the player gains a point of health.
+# After more than AILS steps of decline, the player loses a point of health.
 HEALS, AILS = 25, 15
-GATHERS = 30  # value of `World.mana_counter` beyond which a point of mana is gained
+GATHERS = 30  # a point of mana is gained when `World.mana_counter` exceeds this value
 
 
 def sleep(moment: Moment) -> Moment:
-    """Fall asleep on SLEEP if tired; wake up at full energy."""
+    """Fall asleep if the action is SLEEP and energy is not full; wake up at full energy."""
     rules, world = moment.rules, moment.world
     rested = most(rules, world, "energy")
     tired = world.vitals["energy"] < rested
@@ -35,7 +36,7 @@ def sleep(moment: Moment) -> Moment:
 
 
 def rest(moment: Moment) -> Moment:
-    """Start resting; stop at full health, or without food or drink."""
+    """Start resting if the action is REST; stop at full health, or without food or drink."""
     world, full = moment.world, most(moment.rules, moment.world, "health")
     vitals = world.vitals
     rests = world.resting | ((moment.action == Action.REST) & (vitals["health"] < full))
@@ -44,7 +45,7 @@ def rest(moment: Moment) -> Moment:
 
 
 def live(moment: Moment) -> Moment:
-    """Grow hungry, thirsty and tired; gain or lose health."""
+    """Update the counters of hunger, thirst, fatigue and recovery, and the vitals they change."""
     rules, world = moment.rules, moment.world
     vitals, counters, asleep = dict(world.vitals), dict(world.counters), world.sleeping
     for need in rules.needs:
@@ -65,12 +66,12 @@ def live(moment: Moment) -> Moment:
 
 
 def gather(moment: Moment) -> Moment:
-    """Gain mana, see `gain_mana`."""
+    """Stage of the full game that gains mana, see `gain_mana`."""
     return moment._replace(world=gain_mana(moment.world))
 
 
 def gain_mana(world: World) -> World:
-    """Gain mana, faster during sleep.
+    """Advance the mana counter, twice as fast during sleep; gain a point when it exceeds GATHERS.
 
     Craftax's quirk: intelligence multiplies the whole counter at every step.
     """
@@ -82,7 +83,7 @@ def gain_mana(world: World) -> World:
 
 
 def most(rules: Rules, world: World, vital: str) -> Any:
-    """Return the maximum of a vital."""
+    """Return the highest value that a vital can have; in the full game, attributes raise it."""
     if not rules.is_full:
         return rules.best
     match vital:
@@ -97,7 +98,7 @@ def most(rules: Rules, world: World, vital: str) -> Any:
 def _grow(
     rules: Rules, world: World, need: Need, vitals: dict[str, Any], counters: dict[str, Any]
 ) -> None:
-    """Advance the counter of a need; when it exceeds a limit, change the need's vital."""
+    """Advance the counter of a need in place; when it exceeds a limit, change the need's vital."""
     pace, count, points = rules.pace, counters[need.counter], vitals[need.vital]
     step, asleep = pace, world.sleeping
     if rules.is_full:
@@ -118,7 +119,10 @@ def _grow(
 
 
 def fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> World:
-    """Add an amount to a vital, up to its maximum; unless the amount is 0, reset its counter."""
+    """Add an amount to a vital, up to its maximum.
+
+    Reset the vital's counter unless the amount is 0.
+    """
     more = jnp.minimum(world.vitals[vital] + amount, most(rules, world, vital))
     left = jnp.where(amount > 0, 0, world.counters[counter])
     return world._replace(
@@ -127,30 +131,30 @@ def fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> 
 
 
 def hurt(world: World, points: Array, wakes: Array) -> World:
-    """Subtract points of health; if `wakes`, end sleep and rest."""
+    """Subtract points from the player's health. If `wakes` is True, also end sleep and rest."""
     vitals = {**world.vitals, "health": world.vitals["health"] - points}
     rests = None if world.resting is None else world.resting & ~wakes
     return world._replace(vitals=vitals, sleeping=world.sleeping & ~wakes, resting=rests)
 
 
 def burn(moment: Moment) -> Moment:
-    """Record whether the player is in lava, for `limit_health`."""
+    """Record in `Moment.in_lava` whether the player stands in lava; `limit_health` reads it."""
     world = moment.world
     in_lava = moment.ground.block(world.row, world.column) == Block.LAVA
     return moment._replace(in_lava=in_lava)
 
 
 def carry(moment: Moment) -> Moment:
-    """Limit the count of each item to `Rules.most`."""
+    """Cap the count of each item at `Rules.most`."""
     world, most = moment.world, moment.rules.most
     items = {name: jnp.minimum(count, most) for name, count in world.items.items()}
     return moment._replace(world=world._replace(items=items))
 
 
 def limit_health(moment: Moment) -> Moment:
-    """In Classic, limit health to 0 or more; lava sets it to 0.
+    """In Classic, raise negative health to 0, and set health to 0 in lava.
 
-    Classic's other vitals cannot leave their limits.
+    Classic's other vitals need no limit here, because no rule moves them out of their range.
     """
     vitals = moment.world.vitals
     health = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))
@@ -159,7 +163,10 @@ def limit_health(moment: Moment) -> Moment:
 
 
 def limit(moment: Moment) -> Moment:
-    """In the full game, limit vitals to 0 and their maximum; in god mode health is at least 9."""
+    """In the full game, clip each vital to the range from 0 to its maximum.
+
+    In god mode, the lower limit of health is 9 instead of 0.
+    """
     world, rules = moment.world, moment.rules
     least: dict[str, Any] = dict.fromkeys(world.vitals, 0)
     least["health"] = jnp.where(moment.params.god_mode, np.float32(rules.best), np.float32(0))

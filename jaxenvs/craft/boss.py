@@ -1,4 +1,7 @@
-"""The necromancer on the boss floor: eight waves of mobs, and a hit after each."""
+"""The fight against the necromancer on the boss floor.
+
+The necromancer is vulnerable after each wave of mobs; eight hits, each after a wave, defeat it.
+"""
 
 from typing import Any
 
@@ -14,7 +17,7 @@ WAVE_STEPS = 7  # length of a wave in steps; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """Hit the necromancer if it is vulnerable; each hit starts the next wave."""
+    """Hit the necromancer if the action is DO and it is vulnerable; a hit starts the next wave."""
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)
@@ -29,7 +32,10 @@ def fight(moment: Moment) -> Moment:
 
 
 def is_vulnerable(world: World) -> Any:
-    """Return whether the wave is over and no melee or ranged mob is on the floor."""
+    """Return whether the necromancer can be hit.
+
+    It can if the current wave is over and no melee or ranged mob is on the floor.
+    """
     alone = world.boss["timer"] <= 0
     for mob in (*world.mobs["melee"], *world.mobs["ranged"]):
         alone = alone & ~mob.alive

@@ -1,4 +1,7 @@
-"""All random draws of a step, made at once: the rules are a function of state, action, draws."""
+"""Random numbers of a step, drawn before the rules are applied.
+
+With these draws given, the rules are a deterministic function of state, action and draws.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -12,31 +15,32 @@ from ..core.random import Key, below, hashed
 from .state import Slots
 from .tables import APPEARING
 
-WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # number of values of `Whims.step`
+# Number of directions from which `Whims.step` is drawn, by role; values above 3 mean no step.
+WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 
 class Whims(NamedTuple):
-    """Random draws for the mobs of a role, one per slot. Uniform draws are in [0, 1)."""
+    """Random draws for the mobs of one role, one per mob slot. Uniform draws are in [0, 1)."""
 
-    step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, else none
-    # Uniform: axis of a step towards the player if the distances along both axes are equal.
+    step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
+    # Uniform draw that chooses the axis of a step towards a player who is equally far along both.
     axis: Float32[Array, " slots"] | None = None
-    # Uniform: decides between a purposeful and a random step, see `MobRow.gate`.
+    # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None
 
 
 class Loot(NamedTuple):
-    """Random contents of a chest, from 14 draws."""
+    """Random contents of a chest, computed from 14 draws."""
 
-    torches: Int32[Array, ""]  # count, 4 to 7, or 0
-    ore: Int32[Array, ""]  # index into ORES; beyond the last: none
-    coal: Int32[Array, ""]  # count, 1 to 3, if the ore is coal
-    iron: Int32[Array, ""]  # count, 1 or 2, if the ore is iron
-    potion: Int32[Array, ""]  # index of the potion's colour
-    potions: Int32[Array, ""]  # count of potions, 1 or 2, or 0
-    arrows: Int32[Array, ""]  # count, 1 to 4, or 0
-    pickaxe: Int32[Array, ""]  # level 1 to 4, or 0
-    sword: Int32[Array, ""]  # level 1 to 4, or 0
+    torches: Int32[Array, ""]  # number of torches: 4 to 7, or 0
+    ore: Int32[Array, ""]  # index into ORES; len(ORES) means that the chest holds no ore
+    coal: Int32[Array, ""]  # number of pieces of coal, 1 to 3; used if the ore is coal
+    iron: Int32[Array, ""]  # number of pieces of iron, 1 or 2; used if the ore is iron
+    potion: Int32[Array, ""]  # colour of the potions, an index into `full_rows.COLOURS`
+    potions: Int32[Array, ""]  # number of potions: 1 or 2, or 0
+    arrows: Int32[Array, ""]  # number of arrows: 1 to 4, or 0
+    pickaxe: Int32[Array, ""]  # level of the pickaxe, 1 to 4; 0 if there is none
+    sword: Int32[Array, ""]  # level of the sword, 1 to 4; 0 if there is none
 
 
 class Draws(NamedTuple):
@@ -45,27 +49,29 @@ class Draws(NamedTuple):
     Uniform draws are in [0, 1).
     """
 
-    sapling: Float32[Array, ""]  # uniform: whether grass gives a sapling
-    whims: dict[str, Whims]  # draws for the mobs of each role
-    appears: dict[str, Float32[Array, ""]]  # uniform, by role: whether a mob appears
-    place: dict[str, Float32[Array, ""]]  # uniform, by role: cell where the mob appears
-    loot: Any = None  # `Loot` of a chest; this and the next two fields in the full game only
-    book: Any = None  # uniform: spell that a book teaches if none is known; fireball from 0.5
-    armour: Any = None  # uniform: piece of armour that is enchanted
+    sapling: Float32[Array, ""]  # uniform draw that decides whether grass gives a sapling
+    whims: dict[str, Whims]  # random draws for the mobs of each role
+    appears: dict[str, Float32[Array, ""]]  # uniform draw by role: whether a mob appears
+    place: dict[str, Float32[Array, ""]]  # uniform draw by role: cell on which the mob appears
+    loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
+    # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.
+    book: Any = None
+    armour: Any = None  # uniform draw that chooses the piece of armour that is enchanted
 
 
 ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
 _ORE_ODDS = np.cumsum((0.3, 0.3, 0.15, 0.125, 0.125)).astype(np.float32)
-# Cumulative probabilities of the levels of a tool in a chest.
+# Cumulative probabilities of the levels 1 to 4 of a tool found in a chest.
 _LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)
 
 
 def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
-    """Draw the random numbers of a step; `full` adds the draws of the full game."""
+    """Draw the random numbers of a step. `full` adds the draws that only the full game needs."""
     number = itertools.count()
 
     def word() -> Array:
-        # Each word is hashed separately, not in one array, so that XLA fuses the hash into its use.
+        # Hash each random word as a separate scalar, not as an element of an array of all words.
+        # XLA can then fuse the hash into the code that uses the word.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:
@@ -89,7 +95,7 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
 
 
 def _loot(word: Callable[[], Array]) -> Loot:
-    """Draw the contents of a chest."""
+    """Draw the random contents of a chest; each call of `word` returns a new random uint32."""
 
     def happens(chance: float) -> Array:
         return uniform(word()) < np.float32(chance)
@@ -113,5 +119,5 @@ def _loot(word: Callable[[], Array]) -> Loot:
 
 
 def uniform(word: UInt32[Array, "*batch"]) -> Float32[Array, "*batch"]:
-    """Map a random word to a uniform number in [0, 1) with 24 bits."""
+    """Map random uint32 values to floats in [0, 1) that are multiples of 2**-24."""
     return (word >> jnp.uint32(8)).astype(jnp.float32) * jnp.float32(2.0**-24)

@@ -1,4 +1,4 @@
-"""Chests and their loot."""
+"""Opening chests of the full game, and taking their loot."""
 
 import jax.numpy as jnp
 
@@ -8,12 +8,13 @@ from .state import one
 from .step import Moment
 from .tables import Action, Block
 
-# Floor whose first opened chest also holds a bow, and floors whose first one also holds a book.
+# On floor BOW_FLOOR, the first chest that the player opens also holds a bow.
+# On each of BOOK_FLOORS, the first chest that the player opens also holds a book.
 BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 
 
 def open(moment: Moment) -> Moment:
-    """Take the loot of the chest ahead.
+    """On DO, add the loot of the chest ahead to the inventory.
 
     Craftax's quirk: a read beyond the upper or left border returns the opposite border's cell. If
     that cell is a chest, DO marks the floor as `opened` without giving loot, so the first chest

@@ -1,4 +1,4 @@
-"""Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment.
+"""Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment and its rules.
 
 Differences from Craftax: the time limit truncates and never terminates; all random numbers of a
 step are drawn once; the state omits the mob map and the light, which follow from other fields.
@@ -52,9 +52,9 @@ from .tables import (
 
 _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
-# Blocks on which a stone can be placed, and blocks on which a sapling can be placed.
+# Blocks on which the player can place a stone, and blocks on which the player can plant a sapling.
 _FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
-_MATERIALS = (  # rows (material of a tool, its costs, whether a furnace is required)
+_MATERIALS = (  # rows: material of a tool, its costs, and whether a furnace is required
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -63,9 +63,9 @@ _A = Achievement
 
 _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood", "stone", "iron"))
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
-MOST_HEALTH = 31  # highest health of a mob
-BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
-MAX_SIZE = 224  # cells on a side: 8 bits store a coordinate and BESIDE cells at both ends
+MOST_HEALTH = 31  # highest health that a mob may have, in points; the state stores it in 5 bits
+BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
+MAX_SIZE = 224  # largest side of the map in cells: 8 bits store -BESIDE to side + BESIDE
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -141,7 +141,7 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    pace=2,  # even, because needs grow at half the pace during sleep
+    pace=2,  # an even number, because needs grow at half the pace during sleep
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
         _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),
@@ -155,26 +155,26 @@ _ZOMBIE, _COW, _SKELETON = CLASSIC.mobs
 
 @struct
 class CraftParams(Params):
-    """Params of the game; each may differ within a batch."""
+    """Params of Craft-Classic; each may differ between the environments of a batch."""
 
     max_steps_in_episode: Any = np.int32(10_000)
-    day_length: Any = np.int32(300)  # length of a day in steps
-    always_diamond: Any = np.bool_(True)  # whether one stone of every world becomes a diamond
-    zombie_health: Any = np.int32(_ZOMBIE.health)  # initial health in points, at most 31
-    cow_health: Any = np.int32(_COW.health)  # initial health in points, at most 31
-    skeleton_health: Any = np.int32(_SKELETON.health)  # initial health in points, at most 31
-    # Distance at which mobs vanish, in steps; at most `reach`.
+    day_length: Any = np.int32(300)  # number of steps in a day
+    always_diamond: Any = np.bool_(True)  # whether each new map turns one stone into a diamond
+    zombie_health: Any = np.int32(_ZOMBIE.health)  # health of a new zombie in points, at most 31
+    cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
+    skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
+    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
     mob_despawn_distance: Any = np.int32(14)
-    spawn_cow_chance: Any = np.float32(0.1)  # probability per step
+    spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
     spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
     spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
-    spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step
-    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
-    # NaN: drawn at random.
+    spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step that a skeleton appears
+    # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
+    # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 
-# Lowest and highest value of each param; traced params are clipped, others checked.
+# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
@@ -184,7 +184,7 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return probability, health and type of the mobs that may appear; more zombies in the dark."""
+    """Return probability, health and type of mobs that may appear; darkness brings more zombies."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
@@ -244,7 +244,7 @@ class CraftClassic(CraftEnv):
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(CLASSIC.achievements) + 0.9)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field of the environment has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "size", self.size, 16, MAX_SIZE)
@@ -257,22 +257,22 @@ class CraftClassic(CraftEnv):
 
     @property
     def default_params(self) -> CraftParams:
-        """Default params, as in Craftax."""
+        """Craftax's default values of all params."""
         return numbers(CraftParams, self.size)
 
     def draw_level(self, key: Key, params: Any) -> Level:
-        """Generate a world."""
+        """Generate a map from random noise, see `terrain`."""
         draws = terrain.draw(key, self.size, params.fractal_noise_angles)
         return Level(map=terrain.build(draws, params.always_diamond, self.size))
 
     def reset_state(self, key: Key, level: Level, params: Any) -> CraftState:
-        """Place the player in the middle of the map."""
+        """Return the initial state: the player stands in the middle of the map."""
         health = {"melee": 1, "passive": params.cow_health, "ranged": 0}
         world = new_world(self.rules, self.slots, self.size, health)
         return self.packed(jnp.int32(0), level.map, world)
 
     def ending(self, level: Level) -> Ending:
-        """Return a short episode: wait, then walk right into lava."""
+        """Return a short episode that ends by the rules: wait, then walk right into lava."""
         middle = self.size // 2
         ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
         return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))

@@ -1,4 +1,8 @@
-"""Cells of all mobs, kept up to date while the mobs move one after another."""
+"""Cells of all mobs, kept up to date while the mobs move one after another.
+
+A mob that moves must not enter a cell that another mob occupies, so it reads the current cells of
+all slots from a `Crowd`.
+"""
 
 from typing import Any, NamedTuple
 
@@ -9,29 +13,32 @@ from ..core.bits import any_of
 from .compiler.once import once_joined
 from .state import MOST_MOBS
 
-ROW = 256  # stride of a map row in `place_of`, more than the cells of a row
+ROW = 256  # stride of a map row in `place_of`; it exceeds the number of cells in a row
 
 
 class Crowd(NamedTuple):
-    """Cells of all mob slots, and which slots are marked (see `Mob.marked`)."""
+    """Cells of all mob slots, and which of the slots are marked (see `Mob.marked`).
 
-    places: tuple[Array, ...]  # cell of every slot, in the order of `mobs_of`, see `place_of`
-    marks: Any  # bit i: slot i is marked, see `Mob.marked`
+    A marked slot occupies its cell, so no other mob may enter it.
+    """
+
+    places: tuple[Array, ...]  # cell of every mob slot, see `place_of`; the order is `mobs_of`
+    marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
-        """Return a word in which bit i is set if slot i is on the cell, alive or not."""
+        """Return a bit mask of the slots on a cell, dead mobs included: bit i stands for slot i."""
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
         return any_of(bits)
 
     def sees(self, place: Array) -> Bool[Array, ""]:
-        """Return whether a marked mob is on a cell."""
+        """Return whether a marked mob is on a cell, so that other mobs cannot enter the cell."""
         return (self.on(place) & self.marks) != 0
 
     def moved(self, slot: int, place: Array, leaves: Array, stays: Array) -> "Crowd":
-        """Return the crowd after a slot has moved to a cell.
+        """Return the crowd after the mob in a slot has moved to the cell `place`.
 
-        If the slot `leaves`, all slots on its old cell lose their marks. If it `stays` in the game,
-        it is marked on its new cell.
+        If the slot `leaves`, all slots on its old cell lose their marks, as in Craftax. If the slot
+        `stays` in the game, it is marked on its new cell.
         """
         marks = self.marks & ~jnp.where(leaves, self.on(self.places[slot]), 0)
         marks = marks | jnp.where(stays, 1 << slot, 0)
@@ -41,5 +48,5 @@ class Crowd(NamedTuple):
 
 
 def place_of(row: Array, column: Array) -> Array:
-    """Return a cell as one number, row * ROW + column."""
+    """Encode a cell as one integer, row * ROW + column."""
     return row * ROW + column

@@ -1,4 +1,8 @@
-"""Deeds of the player: collecting, placing and crafting, one row of the rule tables each."""
+"""Deeds of the player: collecting from blocks, placing things, and crafting items.
+
+Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
+the row that the action performs, and `do` applies its costs and gains.
+"""
 
 from typing import Any
 
@@ -17,7 +21,10 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
 def choose(moment: Moment) -> Moment:
-    """Find the deed that the action performs: its index in `_deeds`, plus 1; 0 for none."""
+    """Find the deed (harvest, placement or recipe) that the action performs.
+
+    `Moment.deed` becomes its index in `_deeds`, plus 1; 0 means that the action performs no deed.
+    """
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
     number = jnp.int32(0)
@@ -34,7 +41,7 @@ def choose(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
-    """Return whether each action that places or crafts something is possible, by action."""
+    """Return, for each action that places or crafts something, whether it is possible now."""
     can: dict[int, Any] = {}
     for row in (*rules.placements, *rules.recipes):
         this = is_place(rules, world, front, row) & has(world, _needs(row))
@@ -43,9 +50,9 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether the surroundings allow a placement or recipe; costs are not checked.
+    """Return whether the surroundings allow a placement or a recipe; its costs are not checked.
 
-    A recipe also requires that the item it makes can still increase.
+    A recipe is also refused if the item that it makes has reached its highest count or level.
     """
     match row:
         case Placement():
@@ -57,14 +64,17 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out the chosen deed: look up its costs and gains in tables, and apply them."""
+    """Carry out the chosen deed (harvest, placement or recipe).
+
+    The costs and gains of all deeds are columns of a table, in which the deed's row is looked up.
+    """
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
     columns: dict[Any, list[int]] = {item: [_change(r, item) for r in rows] for item in rules.items}
     columns |= {kind: [_level(row, kind) for row in rows] for kind in kinds}
     columns |= {vital: [getattr(row, vital, 0) for row in rows] for vital in ("food", "drink")}
     columns["earns"] = earns = [_earns(row) for row in rows]
-    # Block that the deed leaves on the cell ahead; 0: the cell's block stays.
+    # Block that each deed leaves on the cell ahead; 0 means that the cell keeps its block.
     columns["leaves"] = [_leaves(row) for row in rows]
     columns["eats"] = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
     columns["sows"] = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
@@ -89,7 +99,7 @@ def do(moment: Moment) -> Moment:
 
 
 def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
-    """Return whether the player has enough of each item."""
+    """Return whether the player has at least the given count or level of each item in `needs`."""
     enough = jnp.ones((), jnp.bool_)
     for item, count in needs.items():
         enough = enough & (world.items[item] >= count)
@@ -97,7 +107,10 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 
 
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
-    """Return the items of `kind`; the first one below `level` is raised to `level`."""
+    """Raise the first item of `kind` that is below `level` to that level.
+
+    Return the new values of all items of `kind`.
+    """
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:
         lower = items[item] < level
@@ -107,7 +120,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether an item that the recipe makes is below the recipe's limit."""
+    """Return whether a recipe can still add to, or raise, at least one item that it makes."""
     limit = row.below or row.level
     if limit is None:
         return True
@@ -115,27 +128,27 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Return the items that a recipe can make; each use makes one of them."""
+    """Return the items that a recipe can make; each use makes or raises one of them."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 
 def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
-    """Return the level to which a deed raises an item of `kind`; 0 if it raises none."""
+    """Return the level to which a deed raises an item of the group `kind`; 0 if it raises none."""
     return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
 
 
 def _earns(row: Harvest | Placement | Recipe) -> int:
-    """Return the index of the achievement for a deed; NO_ACHIEVEMENT if there is none."""
+    """Return the index of the achievement that a deed earns; NO_ACHIEVEMENT if it earns none."""
     return NO_ACHIEVEMENT if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
-    """Return the rule table rows of all deeds, in the order of `Moment.deed`."""
+    """Return all harvests, placements and recipes; `Moment.deed` is an index into them, plus 1."""
     return (*rules.harvests, *rules.placements, *rules.recipes)
 
 
 def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
-    """Return the lowest count or level of each item that a deed requires."""
+    """Return the lowest count or level of each item that the player must have for a deed."""
     match row:
         case Harvest():
             return {} if row.tool is None else {row.tool: row.level}
@@ -146,7 +159,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
 
 
 def _change(row: Harvest | Placement | Recipe, item: str) -> int:
-    """Return the change of an item's count by a deed."""
+    """Return by how much a deed changes the count of an item; negative if it costs the item."""
     match row:
         case Harvest():
             return int(row.item == item)
@@ -157,7 +170,7 @@ def _change(row: Harvest | Placement | Recipe, item: str) -> int:
 
 
 def _leaves(row: Harvest | Placement | Recipe) -> int:
-    """Return the block that a deed leaves on the cell ahead; 0 if the block stays."""
+    """Return the block that a deed puts on the cell ahead; 0 if the cell keeps its block."""
     match row:
         case Harvest():
             return 0 if row.leaves == row.block else int(row.leaves)
@@ -168,9 +181,10 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Return each column's value for the deed, by name; all values are 0 for `deed` 0.
+    """Look up the deed's value in each column; return the values by column name, 0 if `deed` is 0.
 
-    Columns are packed into few words, because each array lookup splits the kernel on a GPU.
+    Several columns are packed into each 32-bit word of a table, because each array lookup splits
+    the kernel that XLA makes on a GPU.
     """
     fields = []
     for name, values in columns.items():

@@ -1,4 +1,8 @@
-"""Dungeons of the full game: rooms with torches, chests and fountains, joined by corridors."""
+"""Dungeons: the floors of the full game that consist of rooms joined by corridors.
+
+Rooms contain torches, chests and fountains. `draw` makes the random draws of all dungeons, and
+`make` builds one floor from them.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,21 +18,21 @@ from .full_rows import SIZE
 from .tables import Block
 
 ROOMS = 8
-# Cells along a chunk's side; each of 3 x 3 chunks contains at most one room's upper left corner.
+# Side of a chunk, in cells; each of the map's 3 x 3 chunks has the corner of at most one room.
 CHUNK = 16
-MOSSY = 0.1  # probability of moss on each wall, and of the rare block on each path
-TORCH = 128  # bit above the block in a cell's byte: whether the cell has a torch
+MOSSY = 0.1  # probability that a wall has moss, and that a path cell becomes the rare block
+TORCH = 128  # bit above the block in a cell's byte; it is set if the cell has a torch
 _B = Block
 
 
 class Dungeon(NamedTuple):
-    """A floor of rooms and corridors."""
+    """Settings of a floor that consists of rooms and corridors."""
 
     floor: int
-    special: Block  # block in the first room
-    fountain: Block = _B.FOUNTAIN  # block of the fountains; half of the rooms have one
-    rare: Block = _B.PATH  # block scattered on paths
-    ladder: Block = _B.PATH  # block under the ladders
+    special: Block  # special block in the first room, such as an enchantment table
+    fountain: Block = _B.FOUNTAIN  # block that stands for a fountain; half of the rooms have one
+    rare: Block = _B.PATH  # block that replaces random path cells
+    ladder: Block = _B.PATH  # block on which the ladders stand
     light: float = 1.0
 
 
@@ -44,24 +48,25 @@ COLUMNS = {
 
 
 class Rooms(NamedTuple):
-    """Draws of a dungeon's rooms and corridors; pairs are (rows, columns).
+    """Random draws of a dungeon's rooms and corridors. Pairs are (rows, columns).
 
-    Corners are upper left corners. Chest and fountain are inside the room: 1 to size - 2.
+    A corner means the upper left corner. Chest and fountain are inside the room, at 1 to size - 2
+    from its corner.
     """
 
-    size: Int32[Array, "*floors rooms 2"]  # height and width, 5 to 9 cells
-    chunk: Int32[Array, "*floors rooms"]  # chunk of the room, 0 to 8, each at most once
-    offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's, 0 to 10
-    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to the chest
-    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to the fountain
+    size: Int32[Array, "*floors rooms 2"]  # height and width of a room with its walls: 5 to 9
+    # Chunk that contains the room's corner, 0 to 8; different rooms have different chunks.
+    chunk: Int32[Array, "*floors rooms"]
+    offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's: 0 to 10
+    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
+    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which the corridor from room i leads: 0 to i - 1; the value i stands for
-    # the last room.
+    # Index of the room to which room i's corridor leads: 0 to i - 1; i stands for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
 def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
-    """Draw the rooms of all dungeons; `words(*shape)` returns new random words."""
+    """Draw the rooms of all dungeons; `words(*shape)` returns new random uint32s at each call."""
     each = (len(DUNGEONS), ROOMS)
     size = 5 + below(words(*each, 2), 5)
     return Rooms(
@@ -78,10 +83,11 @@ def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
 def make(
     row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
 ) -> UInt8[Array, "size size"]:
-    """Build rooms with torches, chests and fountains, and corridors between them.
+    """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
-    The words of a cell are the bitwise AND of its row's words and its column's words, see `_plan`.
-    `lot` are uniform draws, which decide about moss and rare blocks.
+    `row` has the dungeon's special, fountain and rare blocks. A cell's bits are the bitwise AND of
+    the words that `_plan` returns for its map row and its map column. The uniform draws `lot`, one
+    per cell, decide about moss and rare blocks.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -94,7 +100,8 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # The last room that covers a cell decides the cell's block; its bit is the highest one set.
+    # If several rooms cover a cell, the last room decides the block of the cell.
+    # In `covers`, the highest bit that is set belongs to the last room.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
@@ -106,11 +113,12 @@ def make(
 
 
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
-    """Return two words for every map row and two for every map column.
+    """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte has a bit for each room. Bytes of the first word: the room, its corners, its chest,
-    its fountain. Bytes of the second word: the part of the room's corridor along a row, the part
-    along a column, the special block of the first room.
+    Each byte of a word has a bit for each room. Bytes of the first word: whether the row (or
+    column) crosses the room, its edge, its chest, its fountain. Bytes of the second word: whether
+    it crosses the part of the room's corridor along a row, the part along a column, the special
+    block of the first room.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
@@ -131,7 +139,10 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
 
 
 def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """Pack flags (rows or columns, rooms) into words: a byte for each flag, a bit for each room."""
+    """Pack flags, each (rows or columns, rooms), into one word per row or column.
+
+    Each flag has a byte of the word, and each room has a bit of the byte.
+    """
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [
         jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)

@@ -1,4 +1,8 @@
-"""Base class of the environments of both editions of Craft."""
+"""Base class of the environments of both editions: Craftax-Classic and the full game.
+
+`CraftEnv` implements the `Env` interface once, from the class variables that an edition defines:
+its rule tables, its stages of a step, and its modules for observations and texts.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -37,38 +41,39 @@ from .tables import Action, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
 MOST_REACH = 32
-STEPS = (1, 2**31 - 1)  # valid range of params that count steps
+STEPS = (1, 2**31 - 1)  # lowest and highest valid value of params that count steps
 
 
 class CraftEnv(Env):
-    """Base of an edition: a subclass adds its rules, params and world generation."""
+    """Base class of both editions. A subclass adds its rules, params and world generation."""
 
-    obs: str = "symbolic"  # observation, one of OBSERVATIONS
+    obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
-    reach: int = 14  # mobs appear fewer than this many steps from the player
+    reach: int = 14  # mobs appear nearer to the player than this; full game: straight-line distance
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane worlds at a time:
-    # generating a world takes as long as some hundred steps.
+    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time.
+    # The reason is that generating one world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
-    ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest value of each param
+    ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest valid value of each param
     state_type: ClassVar[type[CraftState]] = CraftState
-    stages: ClassVar[tuple[Rule, ...]]  # rules of a step, in order
-    edges: ClassVar[Mapping[Rule, Rule]] = {}  # barriers for XLA after stages, see `compiler`
+    stages: ClassVar[tuple[Rule, ...]]  # functions that make up a step, in their order
+    # Functions applied after certain stages to limit XLA's fusion, see `compiler`.
+    edges: ClassVar[Mapping[Rule, Rule]] = {}
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
-    status_rows: ClassVar[int] = 2  # number of rows of cells in the inventory
-    pixel_size: ClassVar[int] = 7  # pixels along a cell's side in the observation `pixels`
-    most_seen: ClassVar[float] = 1.0  # highest value in the symbolic observation
-    sight: ClassVar[Any] = sight  # module that computes the observations
-    people: ClassVar[Any] = facts  # module of keys, facts and text descriptions
+    status_rows: ClassVar[int] = 2  # height of the drawn inventory below the view, in cells
+    pixel_size: ClassVar[int] = 7  # side of a cell in pixels, in the observation `pixels`
+    most_seen: ClassVar[float] = 1.0  # highest value that occurs in the symbolic observation
+    sight: ClassVar[Any] = sight  # module that computes the edition's observations
+    people: ClassVar[Any] = facts  # module of keys, panel facts and text descriptions
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field of the environment has an invalid value."""
         owner = type(self).__name__
         checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
         if self.task is not None:
@@ -86,19 +91,22 @@ class CraftEnv(Env):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest value of each param; traced params are clipped, others checked."""
+        """Lowest and highest valid value of each param.
+
+        Traced params outside their limits are clipped; concrete ones raise an error.
+        """
         return {**self.ranges, "mob_despawn_distance": (1, self.reach)}
 
-    # The `Env` interface.
+    # The following methods implement the `Env` interface.
 
     @property
     def action_space(self) -> Space:
-        """The actions of the edition."""
+        """Discrete space of the edition's actions. Action i is the `Action` with value i."""
         return Discrete(len(self.rules.actions))
 
     @property
     def observation_space(self) -> Space:
-        """Space of the observation named by the field `obs`."""
+        """Space of the observation that the field `obs` selects."""
         return self._spaces[self.obs]
 
     @property
@@ -113,24 +121,33 @@ class CraftEnv(Env):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the actions."""
+        """Name of each action, in the order of the action indices."""
         return self.controls.names
 
     @property
     def controls(self) -> Controls:
-        """Keys of the actions: Craftax's keys and the arrow keys, see `facts.KEYS`."""
+        """Keyboard keys of each action: Craftax's keys and the arrow keys, see `facts.KEYS`."""
         return Controls(self.people.KEYS)
 
     @property
     def features(self) -> Features:
-        """For `ids`: the symbolic observation instead, because the codes have no linear meaning."""
+        """Network input that replaces the observation `ids`: the symbolic observation.
+
+        The integers in `ids` are categories, so their size has no meaning for a network. Other
+        observations are used unchanged.
+        """
         if self.obs != "ids":
             return super().features
         return Features(self._spaces["symbolic"], self.expand)
 
     @property
     def map_features(self) -> Features:
-        """For `ids`: flags of each cell and of the cell ahead, capped counts, other values."""
+        """Network input with a spatial part, computed from the observation `ids`.
+
+        It is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the cell
+        that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and `body`,
+        the values after the cells in the symbolic observation.
+        """
         if self.obs != "ids":
             return self.features
         flags, numbers = self.sight.flags(self.rules), self.sight.NUMBERS
@@ -159,18 +176,26 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """For `ids`: the number of values of each byte of a cell and of each byte after them."""
+        """Number of values that each byte of `ids` can take.
+
+        The first entries are for the bytes of one cell, the others for each byte after the cells.
+        Other observations have the base class's vocabulary.
+        """
         if self.obs != "ids":
             return super().vocabulary
         return of_bytes(self.rules.view, *self.sight.categories(self.rules))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Entries of `ids` and `symbolic`: pairs of an index and its meaning."""
+        """Describe the entries of `ids` and `symbolic`, as pairs (index or range, meaning)."""
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Check the params as `Env` does, then their ranges; clip traced params to the ranges."""
+        """Check the params as `Env` does, and their ranges.
+
+        A concrete value out of its range raises an error. A traced value cannot raise, so it is
+        clipped.
+        """
         limits = self.limits
         if isinstance(params, type(self.default_params)):
             for name, (low, high) in limits.items():
@@ -179,12 +204,15 @@ class CraftEnv(Env):
         return checked.replace(**{n: getattr(checked, n).clip(*limits[n]) for n in limits})
 
     def step_state(self, key: Key, state: CraftState, action: Array, params: Any) -> Transition:
-        """Draw the random numbers of the step and apply the rules."""
+        """Draw all random numbers of the step, then apply the rules of the game with `advance`."""
         draws = chance.draw(key, self.slots, self.rules.is_full)
         return self.advance(state, action, draws, params)
 
     def advance(self, state: CraftState, action: Array, draws: Draws, params: Any) -> Transition:
-        """Apply the rules with given draws; `state.time` already counts this step."""
+        """Apply the rules of a step with the given random draws.
+
+        `state.time` already counts this step.
+        """
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
         given = (self.rules, self.ground(state, before), before, action, draws, params, light)
@@ -204,19 +232,22 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """Return the state after a step: pack `moment`, as the last stage leaves it."""
+        """Return the packed state after a step; `moment` is the output of the last stage."""
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
-        """Return the packed words of the floors where the player is not; Classic has none."""
+        """Return each floor's packed words, which are unpacked when the player enters the floor.
+
+        Classic has one floor only, so the array is empty.
+        """
         return jnp.zeros((0, 0), jnp.int32)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Return whether the rules end the episode."""
+        """Return whether the episode terminates: here, whether the player has no health left."""
         return world.vitals["health"] <= 0
 
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
-        """Return the observation named by the field `obs`."""
+        """Return the observation that the field `obs` selects."""
         if self.obs == "pixels":
             return self.picture(state, self.pixel_size, params)
         show = self.sight.symbolic if self.obs == "symbolic" else self.sight.ids
@@ -237,21 +268,24 @@ class CraftEnv(Env):
         return jnp.stack(mask)
 
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return by action whether the action has an effect, except NOOP, DO, REST and moves."""
+        """Return a dict from each action to whether it would have an effect.
+
+        NOOP, DO, REST and moves are missing; `action_mask` decides about them.
+        """
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
 
     def ground(self, state: CraftState, world: World) -> Ground:
-        """Return the map of the player's floor."""
+        """Return the map of the player's floor, as a `Ground` without writes."""
         return Ground(state.map)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
-        """Return whether the `task` was achieved; None without a task."""
+        """Return whether this step earned the achievement `task`; None if there is no task."""
         return None if self.task is None else step.reward > 0
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the vitals, every item with its count, and the time of day."""
+        """Return the facts for the window's panel: vitals, item counts and the time of day."""
         world, _, light, days = facts.read(self, state, params)
         return self.people.known(self.rules, world, light, days)
 
@@ -263,30 +297,33 @@ class CraftEnv(Env):
         return "\n".join([*known, *seen])
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the icon of a vital or an item."""
+        """Return the icon of a vital or item, uint8 (size, size, 3); None for any other `name`."""
         return facts.icon(name, size, background)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
-        """Return the sprite indices of the view and the inventory, see `look.tiles`."""
+        """Return the index of the sprite that each cell of the view and the inventory shows.
+
+        See `look.tiles`; `atlas` has the sprites.
+        """
         return tiles.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        """Return the images of all sprites, uint8 (sprites, tile_size, tile_size, 3)."""
         return sprites.atlas(self.rules, tile_size)
 
     def from_upstream(self, state: Any) -> Any:
-        """Convert a state of the same game of craftax 1.6.1, see `upstream.from_craftax`."""
+        """Convert a state of Craftax 1.6.1, of the same edition, see `upstream.from_craftax`."""
         return upstream.from_craftax(self, state)
 
-    # Methods beyond the `Env` interface.
+    # The following methods are not part of the `Env` interface.
 
     @property
     def layout(self) -> Any:
-        """Offsets in the observation `ids`, see `sight.Layout`."""
+        """Position of each part of the observation `ids`, see `sight.Layout`."""
         return self.sight.layout(self.rules)
 
     def world(self, state: CraftState) -> World:
-        """Return the unpacked state without map and clock."""
+        """Unpack `state.words`: everything in the state except the map and the time step."""
         return unpack(self.rules, self.slots, state.words)
 
     def packed(
@@ -297,39 +334,52 @@ class CraftEnv(Env):
         known: Known = UNKNOWN,
         **more: Array,
     ) -> Any:
-        """Build a state from an unpacked world; `more` are further fields of the state type."""
+        """Build a state from an unpacked `World`.
+
+        `more` are further fields of the state type; `known` are words that may be reused, see
+        `pack`.
+        """
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
     def view(self, state: CraftState) -> Any:
-        """Return the player's view, see `sight.view`."""
+        """Return the blocks and mobs that the player sees, see `sight.view`."""
         return self.sight.view(self.rules, state.map, self.world(state))
 
     def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:
-        """Return the daylight, 0 to 1."""
+        """Return the daylight at the state's time step: 0 is the darkest value, 1 the brightest."""
         params = self.default_params if params is None else params
         return sight.light(state.time, params.day_length)
 
     def expand(self, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-        """Convert an observation `ids` to `symbolic`."""
+        """Convert an observation `ids` to the corresponding observation `symbolic`."""
         return self.sight.expand(self.rules, ids)
 
     def picture(
         self, state: CraftState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the view in daylight or darkness, and the inventory."""
+        """Draw the view, darkened at night, and the inventory below it.
+
+        A cell of the view has `tile_size` x `tile_size` pixels.
+        """
         world, (blocks, _) = self.world(state), self.view(state)
         light = self.light(state, params)
         return pictures.picture(self.rules, world, blocks, light, state.time, tile_size)
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the rewards of new achievements plus a tenth of the health gained."""
+    """Return the reward of a step: its new achievements, plus 0.1 per point of health gained.
+
+    `gained` is negative if health was lost.
+    """
     achieved = achievement_reward(rules, new)
     return achieved + rounded(gained.astype(jnp.float32) * np.float32(0.1))
 
 
 @functools.lru_cache
 def numbers(kind: Any, size: int) -> Any:
-    """Return the default params of the class `kind`, as in Craftax, for maps of a size."""
+    """Return an instance of the params class `kind` with Craftax's default values.
+
+    The shapes of the noise angles depend on the map's `size`; NaN means that an angle is drawn.
+    """
     angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
     return kind(fractal_noise_angles=angles)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
-    """Parse keys in the order of the actions: spaces separate actions, `/` the keys of one."""
+    """Parse the keys of all actions, in the order of `Action`.
+
+    Spaces separate actions, and `/` separates alternative keys of one action. `does` replaces the
+    displayed description of the actions that it names.
+    """
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(
         ActionKeys(name.replace("_", " "), tuple(keys.split("/")), does.get(name, ""))
@@ -27,13 +31,13 @@ def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
     )
 
 
-KEYS = keys_of(  # Craftax's keys, and the arrow keys
+KEYS = keys_of(  # Craftax's keys, with arrow keys as alternatives
     "q a/left d/right w/up s/down space/e tab r t f p 1 2 3 4 5 6", do="do: gather, hit, eat"
 )
 _COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
 COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
-NOON = 0.2  # time of the highest daylight, as a fraction of the day
-# Step (rows, columns) for each value of `World.facing`.
+NOON = 0.2  # time of day when daylight is highest, as a fraction of the day
+# Cell offset (rows down, columns right) for each value of `World.facing`.
 WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
 _SIGNS = """
@@ -56,7 +60,7 @@ NAMES = {
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return facts: the vitals, every item with its count, and the time of day."""
+    """Return the facts for the window's panel: vitals, item counts, the time of day, daylight."""
     body = [bar(v, int(world.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
     items = [count(i.replace("_", " "), int(world.items[i]), i) for i in rules.items]
     asleep = ", asleep" if world.sleeping else ""
@@ -66,7 +70,7 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sight"]]:
-    """Return every cell of the view as a `Sight`."""
+    """Convert the view to rows of `Sight`s, one per cell; a mob or projectile hides the block."""
     seen, mobs = view
     cells = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
     for bit, name in enumerate(channels(rules)):
@@ -76,30 +80,31 @@ def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sigh
 
 
 class Sight(NamedTuple):
-    """A cell of the view in a text description."""
+    """A cell of the view, as a text description shows it."""
 
-    sign: str  # sign of the cell in the drawing of the view
+    sign: str  # character that stands for the cell in the drawing of the view
     name: str
-    kind: str  # kind: `creature`, `thing`, or `ground`, which "The nearest things" leaves out
-    mass: bool = False  # whether the name is a mass noun, without an article
+    kind: str  # `creature`, `thing` or `ground`; the list "The nearest things" contains only things
+    mass: bool = False  # whether the name is a mass noun such as `water`, which takes no article
 
     @property
     def said(self) -> str:
-        """The name, with its article."""
+        """Name of the cell's content, with an article unless it is a mass noun."""
         return self.name if self.mass else a(self.name)
 
 
 def sight_of(block: Block) -> Sight:
-    """Return the `Sight` of a cell that shows only its block."""
+    """Return the `Sight` of a cell on which nothing but its block is visible."""
     name = NAMES.get(block, block.name.lower().replace("_", " "))
     kind = "ground" if block in GROUND else "thing"
     return Sight(SIGNS.get(block, "?"), name, kind, block in MASSES)
 
 
 def described(view: list[list[Sight]], facing: Any) -> list[str]:
-    """Describe the cell ahead, the creatures in view and the nearest things, and draw the view.
+    """Return the lines that describe a view in text.
 
-    The player stands in the middle of the view.
+    They name the cell ahead, the creatures in view and the nearest things, then draw the view. The
+    player stands in the middle of the view.
     """
     row, column = len(view) // 2, len(view[0]) // 2
     down, right = WAYS[int(facing)]
@@ -128,14 +133,20 @@ def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """List the sights at relative places (rows down, columns right), the nearest first."""
+    """Return text that lists the sights at the given cells, the nearest first.
+
+    Cells are given relative to the player, as (rows down, columns right).
+    """
     order = sorted(places, key=_steps)
     said = [f"{cells[r, c].said} {away(-r, c, ('up', 'down'))}" for r, c in order]
     return listed(said) if said else ""
 
 
 def _legend(sights: Iterable[Sight]) -> str:
-    """Return the legend of a drawing: signs of blocks in the order of `SIGNS`, then of others."""
+    """Return the text that explains the drawing's characters, in the order of `SIGNS`.
+
+    Characters that are not in `SIGNS`, such as mobs, come last.
+    """
     order = [*SIGNS.values()]
     names: dict[str, set[str]] = {}
     for sight in sights:
@@ -145,7 +156,7 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Fetch (world, view, daylight from 0 to 1, days since the start of the episode)."""
+    """Return a state's world, view, daylight (0 to 1) and days since the start, on the host."""
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))
@@ -161,7 +172,10 @@ def _reader(env: "CraftEnv") -> Callable[..., Any]:
 
 
 def hour(share: float, light: float) -> str:
-    """Name the time of day; `share` is the fraction of the day, `light` the daylight, 0 to 1."""
+    """Return the name of the time of day, such as `dusk`.
+
+    `share` is the fraction of the day that has passed, `light` the daylight, 0 to 1.
+    """
     falls = NOON < share < NOON + 0.5
     if light > 0.75:
         return "afternoon" if falls else "morning"
@@ -171,5 +185,5 @@ def hour(share: float, light: float) -> str:
 
 
 def icon(name: str, size: int, background: tuple[int, int, int]) -> np.ndarray | None:
-    """Return the icon of a vital or an item, uint8 (size, size, 3); None for another name."""
+    """Return the icon of a vital or an item, uint8 (size, size, 3); None for any other name."""
     return sprites.icon(name, size, background) if name in gear.ICONS else None

@@ -1,8 +1,8 @@
-"""World generation of the full game with the distribution of Craftax 1.6.1: nine floors.
+"""World generation of the full game: nine floors, distributed as in Craftax 1.6.1.
 
-Six floors are hills made of noise (`HILLS`), three are dungeons with rooms (`DUNGEONS`). One
-uniform draw per cell decides about all ores and trees; Craftax makes one for each kind.
-Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets one at (0, 0)
+Six floors are hills made of noise (`HILLS`); three are dungeons with rooms (`DUNGEONS`). One
+uniform draw per cell decides about all ores and trees, where Craftax makes a draw for each kind.
+Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets a stone at (0, 0)
 (`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
 light of a ladder near the upper or left border falls at the opposite border (`_patch`).
 """
@@ -37,23 +37,23 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Row and column of the ladder down and up on each floor; sampled even where it has none.
+    # Row and column of the ladder down and up; drawn even for floors that lack the ladder.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
-    potion_mapping: Int32[Array, " potions"]  # effect of each potion colour
-    kit: Any = np.int32(0)  # index into `kits.KITS`: where and with what the player starts
+    potion_mapping: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
+    kit: Any = np.int32(0)  # index into `kits.KITS`: floor and possessions at the start
 
 
 class Ore(NamedTuple):
     """A block scattered at random over a floor."""
 
     block: Block
-    share: float  # probability of the ore on each cell of `on` that earlier ores left unchanged
-    on: Block = _B.STONE  # block that it replaces: stone, or the trees of the floor
+    share: float  # probability of the ore on each cell that still has the block `on`
+    on: Block = _B.STONE  # block that the ore replaces: stone, or the floor's tree block
 
 
 class Hills(NamedTuple):
-    """A floor made of noise."""
+    """Settings of a floor whose terrain is made from noise."""
 
     floor: int
     ground: Block
@@ -62,16 +62,17 @@ class Hills(NamedTuple):
     tree: Block  # block that replaces ground in woods: a tree, stalagmite or grave
     ores: tuple[Ore, ...]
     mountain: Block = _B.STONE
-    hollow: Block = _B.STONE  # block of tunnels and caves
+    hollow: Block = _B.STONE  # block of the tunnels and caves in mountains
     lava: Block = _B.LAVA
     start: Block = _B.PATH  # block in the middle of the map
-    ladder: Block = _B.PATH  # block under the ladders
+    ladder: Block = _B.PATH  # block on which the ladders stand
     light: float = 0.0
-    wet: float = 0.7  # water noise above which a cell is sea
-    clear: float = 0.8  # probability that ground in woods has no tree
-    woods: float = 0.5  # wood noise above which a cell is woods
-    plain: float = 5.0  # distance from the middle, in cells, over which mountain noise rises by 1
-    peak: float = 1.0  # highest rise of the mountain noise
+    wet: float = 0.7  # a cell is sea where the water noise exceeds this value
+    clear: float = 0.8  # probability that a ground cell in woods has no tree
+    woods: float = 0.5  # a cell belongs to the woods where the wood noise exceeds this value
+    # Distance from the map's middle at which the mountain noise is raised by 1, cells.
+    plain: float = 5.0
+    peak: float = 1.0  # highest rise of the mountain noise with the distance from the middle
 
 
 def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
@@ -106,26 +107,26 @@ HILLS = (
         start=_B.NECROMANCER, mountain=_B.WALL, hollow=_B.WALL, lava=_B.WALL
     ),
 )
-_ROWS = (*HILLS, *DUNGEONS)  # floors in the order in which `build` makes them
+_ROWS = (*HILLS, *DUNGEONS)  # settings of all floors, in the order in which `build` makes them
 _MOST_ORES = max(len(row.ores) for row in HILLS)
 
 
 class FloorDraws(NamedTuple):
-    """Random draws of a world, uniform in [0, 1); angles are in turns."""
+    """Random draws of a world, uniform in [0, 1). Angles are in turns (full circles)."""
 
-    # Gradient angles of water, mountains, tunnels, woods.
+    # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draws that decide ore, tree or rare block of each cell, in the order of `_ROWS`.
+    # Draws that decide about ore, tree or rare block of each cell; the order of floors is `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # Draws per floor that choose the stone that becomes a diamond (used on floor 0), and the cells
-    # of the ladders down and up.
+    # Draws that choose the stone that becomes a diamond (used on floor 0 only),
+    # the cell of the ladder down, and the cell of the ladder up, for each floor.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
-    potions: Int32[Array, " potions"]  # effect of each potion colour
+    potions: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Draw the random numbers of a world; `angles` that are not NaN replace drawn angles."""
+    """Draw the random numbers of a world. Where `angles` is not NaN, it replaces drawn angles."""
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
@@ -148,16 +149,16 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
 
 
 def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
-    """Build the nine floors; `always_diamond`: whether one stone of floor 0 becomes a diamond."""
+    """Build the nine floors. If `always_diamond`, one stone of floor 0 becomes a diamond."""
     cell_draws = draws.cells[: len(HILLS)]
     hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Without the barrier XLA would fuse world generation into the reordering below, and compute the
-    # floors again on a GPU.
+    # Without the barrier XLA would fuse world generation into the reordering below.
+    # A GPU would then compute the floors again.
     parts = jax.lax.optimization_barrier((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
-    # Without the barrier XLA would fuse the selection of a floor into each sum of `_finished`.
+    # Without the barrier XLA would fuse the stack of floors into each sum of `_finished`.
     cells = jax.lax.optimization_barrier(cells)
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
@@ -165,7 +166,7 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Return an array over `rows` for each name: int32 if all values are integers, else float32."""
+    """Return one array over `rows` per attribute: int32 if it has only integers, else float32."""
     values = {name: [getattr(row, name) for row in rows] for name in names}
     kind = {True: np.int32, False: np.float32}
     return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
@@ -182,9 +183,10 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 
 
 def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
-    """Return the range of draws that yields each ore: `low` <= draw < `high`, on block `on`.
+    """Return the range of uniform draws that yields each ore of a floor.
 
-    Trees need a draw above `clear`; ores that replace trees divide the range above `clear`.
+    The ore `block` replaces the block `on` where `low` <= draw < `high`. A tree needs a draw above
+    `clear`, so ores that replace trees divide the range above `clear`.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -202,13 +204,12 @@ def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
 _ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_ore_ranges, HILLS))
 
 _SPAN = np.arange(SIZE) - SIZE // 2
-# Distance of each cell from the middle.
+# Euclidean distance of each cell from the middle of the map, in cells.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-# Bit above the block in a cell's byte: whether the cell is lava that gives light. `_finished`
-# clears this bit and TORCH.
+# Bit above the block in a cell's byte: whether lava there gives light; `_finished` clears it.
 _GLOW = 64
-# Number of cells in a word, see `_words`, and the mask of a word's low half.
+# Number of cells whose flags share a word, see `_words`, and the mask of the word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
 
 
@@ -224,7 +225,7 @@ class _Traits(NamedTuple):
 
 
 def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS with one `vmap` over the columns of the table."""
+    """Build the floors of HILLS with one `vmap` over the columns of the table, for CPUs."""
 
     def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, cell_draws: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
@@ -237,9 +238,10 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 
 
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """`_hills_at_once` for GPUs: one byte of traits per cell, then separate code for each floor.
+    """Build the floors of HILLS on a GPU; a byte per cell stores the flags computed from noise.
 
-    With one `vmap` over floors, the thread of each cell would load every setting from the table.
+    Then each floor has its own code, in which the settings are constants. With one `vmap` over
+    floors, the thread of each cell would load every setting from the table.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
@@ -248,8 +250,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier XLA would write an array to memory for each flag and each comparison of a
-    # draw.
+    # Without the barrier XLA would write one array to memory per flag and per comparison of a draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = jax.lax.optimization_barrier(given)
     hills = []
@@ -264,7 +265,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
 def _traits(
     row: dict[str, Any], water: Array, mountain: Array, tunnel: Array, wood: Array
 ) -> _Traits:
-    """Compute the traits of each cell from noise; `tunnel` flags the cells of tunnels."""
+    """Compute the flags of each cell from noise; `tunnel` says which cells belong to tunnels."""
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
@@ -285,7 +286,7 @@ def _hill(
     traits: _Traits,
     draws: Float32[Array, "size size"],
 ) -> UInt8[Array, "size size"]:
-    """Build water and shore, mountains with tunnels and caves, woods, ores and lava."""
+    """Build a floor from flags: shore, mountains with tunnels and caves, woods, ores, then lava."""
     map = jnp.where(traits.coast, row["coast"], row["ground"])
     map = jnp.where(traits.sea, row["sea"], map)
     map = jnp.where(traits.high, row["mountain"], map)
@@ -307,7 +308,7 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the cells of the diamond and the ladders, compute the light, and return the maps."""
+    """Choose the cells of a floor's diamond and ladders, and return the floor's arrays, by name."""
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
     no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
@@ -348,7 +349,7 @@ def _light(
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
     """Return the middle of the nine rows (or columns) lit by the torch at a ladder on `place`.
 
-    Craftax's quirk: a negative start of its slice counts from the end of the map.
+    Craftax's quirk: its slice starts at `place` - 4, which counts from the map's end if negative.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
@@ -366,9 +367,9 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Return flat indices of cells: one drawn among the first flags and two among the second.
+    """Draw one cell where the first flag is set and two cells where the second flag is set.
 
-    `words` are the output of `_words`. The index is 0 if no cell has the flag.
+    `words` are the output of `_words`. Return flat indices of the cells; 0 if no cell has the flag.
     """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]

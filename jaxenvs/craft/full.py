@@ -55,25 +55,25 @@ from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Rule
 from .tables import ROLES, Action, Block, Rules, of_type
 
-MOST_TRAIT = 9  # highest attribute: 1 plus the points of experience from the eight lower floors
+MOST_TRAIT = 9  # highest attribute: 1 plus a point of experience for each of eight floors
 MOST_REACH = 16
 MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the mana at intelligence MOST_TRAIT
 
 
 @struct
 class FullParams(Params):
-    """Params of the game; each may differ within a batch."""
+    """Params of the full game; each may differ between the environments of a batch."""
 
     max_steps_in_episode: Any = np.int32(100_000)
-    day_length: Any = np.int32(300)  # length of a day in steps
+    day_length: Any = np.int32(300)  # number of steps in a day
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
-    # Distance at which mobs vanish, in steps; at most `reach`.
+    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
     mob_despawn_distance: Any = np.int32(14)
-    max_attribute: Any = np.int32(5)  # highest dexterity, strength and intelligence
-    # Whether the player passes every block, cannot die, and starts with all items.
+    max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
+    # Whether the player can walk through every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
-    # Angles of the noise gradients of water, mountains, tunnels and woods, in turns (full circles);
-    # NaN: drawn at random.
+    # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
+    # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 
@@ -162,9 +162,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    kit: int = 0  # index into `kits.KITS`, for all levels; -1: each level draws one
+    kit: int = 0  # index into `kits.KITS` of the start kit; -1: each level has a random kit
 
-    levels_at_once: ClassVar[int] = 512  # fewer than for Classic: a level has 124 kB
+    levels_at_once: ClassVar[int] = 512  # levels generated at a time; each has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10
@@ -176,23 +176,28 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # Health is at most 17 (at strength 9), so it changes the reward of a step by at most 1.7.
+    # Health is at most 17 (at strength 9), so the reward for a change of health in one step
+    # is at least -1.7 and at most 1.7.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field of the environment has an invalid value."""
         super().__post_init__()
         checks.integer_field(type(self).__name__, "reach", self.reach, 1, MOST_REACH)
         checks.integer_field(type(self).__name__, "kit", self.kit, -1, len(kits.KITS) - 1)
 
     @property
     def default_params(self) -> FullParams:
-        """Default params, as in Craftax."""
+        """Craftax's default values of all params."""
         return numbers(FullParams, SIZE)
 
     @property
     def features(self) -> Features:
-        """For `symbolic`: flags of each cell, and the other values. For `ids`: `map_features`."""
+        """Network input for `symbolic`: a dict of flags of each cell and a vector of other values.
+
+        The entries are `cells` and `body`. For `ids` it is `map_features`; pixels are used
+        unchanged.
+        """
         if self.obs == "ids":
             return self.map_features
         if self.obs == "pixels":
@@ -202,7 +207,7 @@ class CraftFull(CraftEnv):
         return Features(Dict({"body": numbers, "cells": cells}), self._features)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
-        """Generate a world; also draw the kit if the field `kit` is -1."""
+        """Generate the nine floors, and draw a kit if the field `kit` is -1."""
         draws = floors.draw(key, params.fractal_noise_angles)
         level = floors.build(draws, params.always_diamond)
         if self.kit >= 0:
@@ -211,7 +216,10 @@ class CraftFull(CraftEnv):
         return level.replace(kit=below(word, len(kits.KITS)))
 
     def reset_state(self, key: Key, level: FullLevel, params: Any) -> FullState:
-        """Place the player in the middle of the overworld, or at the ladder up of a kit's floor."""
+        """Return the initial state: the player in the middle of the overworld.
+
+        With a kit that starts on another floor, the player stands at that floor's ladder up.
+        """
         worlds = [
             self.new_world(down, up, level.potion_mapping)
             for down, up in zip(level.down_ladders, level.up_ladders, strict=True)
@@ -235,7 +243,10 @@ class CraftFull(CraftEnv):
         return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
 
     def ending(self, level: FullLevel) -> Ending:
-        """Return a short episode: wait next to the necromancer, then deal the last blow."""
+        """Return a short episode that ends by the rules: wait next to the necromancer, then hit it.
+
+        The kit has beaten all waves but the last, so that one blow defeats the necromancer.
+        """
         last, middle = FLOORS - 1, SIZE // 2
         return Ending(
             level.replace(
@@ -249,7 +260,10 @@ class CraftFull(CraftEnv):
         )
 
     def new_world(self, down: Array, up: Array, effects: Array) -> World:
-        """Return the world at the start of a game, on a floor with these ladders."""
+        """Return a `World` at the start of an episode, on a floor with the given ladders.
+
+        `down` and `up` are cells (row, column); `effects` has the effect of each potion colour.
+        """
         zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
         world = new_world(self.rules, self.slots, SIZE, dict.fromkeys(ROLES, 1))
         return world._replace(
@@ -267,21 +281,24 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """Return the light of all cells, 0 to 255, if pixels are observed; else empty."""
+        """Return the light of all cells as uint8 if pixels are observed; else an empty array."""
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
 
     def ground(self, state: Any, world: World) -> Ground:
-        """Return the map of the player's floor."""
+        """Return the map of all floors as a `Ground` that reads and writes the player's floor."""
         return Ground(state.map, world.floor)
 
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
-        """Return the packed words of the floors where the player is not."""
+        """Return each floor's packed words, which are unpacked when the player enters the floor."""
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
-        """Return by action whether the action has an effect, except NOOP, DO, REST and moves."""
+        """Return a dict from each action to whether it would have an effect.
+
+        NOOP, DO, REST and moves are missing; `action_mask` decides about them.
+        """
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
         return {
@@ -292,7 +309,7 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the state after a step: pack `moment`, as the last stage leaves it."""
+        """Return the packed state after a step; `moment` is the output of the last stage."""
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column
@@ -302,26 +319,32 @@ class CraftFull(CraftEnv):
         return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Return whether the player is dead or the necromancer defeated."""
+        """Return whether the episode terminates: the player is dead or the necromancer defeated."""
         return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
 
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the view in the light of its cells, and the inventory."""
+        """Draw the view, each cell as bright as its light, and the inventory below it."""
         world, cells, daylight = self.world(state), self.cells(state), self.light(state, params)
         return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
 
     def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
-        """Return ground sprite indices: view in full light, without creatures, then inventory."""
+        """Return the sprite index of each cell of the view and the inventory.
+
+        The view is drawn in full light and without creatures.
+        """
         return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
+        """Return the images of the sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
         return layers.grounds(self.rules, tile_size)
 
     def cells(self, state: Any) -> scenes.Cells:
-        """Return the view for pictures; if the state stores no light, lit cells have full light."""
+        """Return block, item and light of each cell of the view, for pictures.
+
+        If the state stores no light, every lit cell has full light.
+        """
         seen, world = self.view(state), self.world(state)
         light = seen.lit.astype(jnp.float32)
         if state.light.size:
@@ -334,5 +357,5 @@ class CraftFull(CraftEnv):
         return {"body": numbers, "cells": cells.reshape(*self.rules.view, -1)}
 
 
-# Item counts in god mode; all other items have the highest count.
+# Counts and levels of items in god mode; any other item has the highest count, `FULL.most`.
 GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}

@@ -1,6 +1,6 @@
-"""Keys of the full game, facts for the window's panel, and text descriptions of states.
+"""Keys, panel facts and text descriptions of the full game.
 
-Keys are Craftax's, except that g, h and n need Shift, because the window itself uses them.
+The keys are Craftax's, except that g, h and n need Shift, because the window uses the plain keys.
 """
 
 import numpy as np
@@ -27,7 +27,10 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return facts: vitals, items, attributes, magic, floor, ladder or boss, and time of day."""
+    """Return the facts for the window's panel.
+
+    They are vitals, items, attributes, magic, the floor, the ladder down or the boss, and the time.
+    """
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
         for v in rules.vitals
@@ -55,9 +58,9 @@ def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, 
 
 
 def _thing(name: str, number: int) -> Fact:
-    """Return the fact about an item: its count, or the material of a tool or piece of armour.
+    """Return the fact about one item: its count, or the material of a tool or piece of armour.
 
-    A tool or piece that the player lacks has the icon of the lowest material.
+    A tool or piece of armour that the player lacks is shown with the icon of its lowest material.
     """
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)
@@ -66,13 +69,16 @@ def _thing(name: str, number: int) -> Fact:
 
 
 def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
-    """Return every cell of the view as a `Sight`."""
+    """Convert the view to rows of `Sight`s, one per cell."""
     height, width = rules.view
     return [[sight(view, row, column) for column in range(width)] for row in range(height)]
 
 
 def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
-    """Return what is seen of a lit cell: its mob, else projectile, else item, else block."""
+    """Return how a cell appears in a text description.
+
+    The first of these that is present decides: darkness, mob, projectile, item, block.
+    """
     number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
     item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:

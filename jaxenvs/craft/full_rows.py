@@ -1,4 +1,7 @@
-"""Rule tables of Craftax 1.6.1: items, deeds, 19 mobs, 8 projectiles, 9 floors, state packing."""
+"""Rule tables of the full game, Craftax 1.6.1.
+
+The tables list items, deeds, 19 mobs, 8 projectiles, 9 floors, and how the state is packed.
+"""
 
 from typing import Any
 
@@ -27,10 +30,10 @@ from .tables import (
     blocks,
 )
 
-SIZE, FLOORS = 48, 9  # cells on a side, number of floors
-BESIDE = 16  # farthest stored position of a projectile off the map, in cells beyond the border
-# Growth of a counter per step. Each point of dexterity above 1 subtracts an eighth of it, and sleep
-# halves the result, so 16 keeps all values integers.
+SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
+BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
+# Growth of a counter per step. It is 16 so that all growth values are integers:
+# each point of dexterity above 1 subtracts an eighth, and sleep halves the result.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
@@ -49,10 +52,11 @@ _SOLID = blocks(
     "ENCHANTMENT_TABLE_ICE NECROMANCER GRAVE GRAVE2 GRAVE3"
 )
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
-GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # blocks on which mobs appear
+# Blocks on which mobs that do not swim appear, except on the boss floor.
+GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")
 GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # blocks on which mobs appear on the boss floor
-_LAND = blocks("WATER LAVA")  # blocks that most mobs avoid and the player cannot enter
-_SWIMS = _OPEN - {_B.WATER}  # blocks that swimming mobs avoid
+_LAND = blocks("WATER LAVA")  # blocks that most mobs avoid and that the player cannot enter
+_SWIMS = _OPEN - {_B.WATER}  # blocks that swimming mobs avoid: all open blocks except water
 _BARE = GROUND | {_B.SAND}  # blocks on which torches may lie
 
 _COUNTERS = tuple(f"counters.{name}" for name in ("hunger", "thirst"))
@@ -69,7 +73,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # Until the end of the step, a potion can leave energy and mana outside their limits.
+            # Energy and mana have a wider range here than in a state:
+            # until the end of the step, a potion can leave them outside their limits.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
@@ -115,7 +120,7 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # rows (material, costs, whether a furnace is required, level)
+_TOOLS = (  # rows: material, costs, whether a furnace is required, level of the tool
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),
@@ -267,7 +272,7 @@ FULL = Rules(
     placements=_PLACEMENTS,
     needs=NEEDS,
     pace=PACE,
-    # Damage by the sword's level, from 0 (bare hand) to 4 (diamond).
+    # Damage of a blow by the level of the sword, from 0 (bare hand) to 4 (diamond sword).
     weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),
     mobs=_MOBS,
     projectiles=_PROJECTILES,

@@ -1,4 +1,7 @@
-"""Observations of the full game: the lit cells of the view, then 51 values about the player."""
+"""Observations of the full game: `symbolic` as in Craftax, and the compact `ids`.
+
+They show the lit cells of the view, then 51 values about the player.
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -19,67 +22,68 @@ from .ladders import CLEARED, lies
 from .state import World
 from .tables import ROLES, Block, Item, Rules
 
-TYPES = 8  # type channels of each class
-CLASSES = 5  # classes: melee, passive, ranged mobs; the mobs' projectiles; the player's projectiles
-# Counts observed as a tenth of their square root, in Craftax's order.
+TYPES = 8  # number of type flags for each class of mobs or projectiles
+CLASSES = 5  # number of classes: three roles of mobs, projectiles of mobs, of the player
+# Items whose count is observed as a tenth of its square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
-SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # divisors of these counts when observed
+# These counts and levels are divided by the given number when they are observed.
+SHARES = {"books": 2, "pickaxe": 4, "sword": 4}
 VITALS = ("food", "drink", "energy", "mana")
-PARTS = 256  # `ids` counts health in 256ths of a point
-CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # number of flags of a cell
-NUMBERS = 51  # number of values after the cells
-_FLYING = 5  # lowest bit of the projectiles in a mark, see `by_cell`
+PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
+# Number of flags that a cell has in the symbolic observation.
+CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
+NUMBERS = 51  # number of values after the cells in the symbolic observation
+_FLYING = 5  # in the marks that `by_cell` gives to projectiles, the lowest bit of a type
 _LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
-_WORD = 32  # number of flags in a word
+_WORD = 32  # number of flags in a 32-bit word
 
 
 class View(NamedTuple):
-    """Cells of the view, int32 (rows, columns)."""
+    """The player's view: arrays over its cells, int32 (rows, columns)."""
 
-    block: Array  # `Block`; OUT_OF_BOUNDS beyond the border
-    item: Array  # `Item`, but never LADDER_DOWN_BLOCKED
-    lit: Array  # bool: whether the cell is lit; dark cells are not observed
-    mob: Array  # 0 for none, else 1 + 8 * class + type; classes are melee, passive, ranged
-    projectiles: Array  # the mobs' projectiles, a bit for each type
-    missiles: Array  # the player's projectiles, a bit for each type
+    block: Array  # `Block` of each cell; OUT_OF_BOUNDS beyond the map's border
+    item: Array  # `Item` on each cell; a ladder down is LADDER_DOWN even if it is blocked
+    lit: Array  # bool: whether the cell is lit; the player does not observe dark cells
+    mob: Array  # 0 if there is none, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
+    projectiles: Array  # projectiles shot by mobs: bit i is set if one of type i is on the cell
+    missiles: Array  # projectiles shot by the player: bit i is set if one of type i is on the cell
 
 
 class Layout(NamedTuple):
-    """Offsets in the compact observation `ids`, uint8."""
+    """Position of each part in the compact observation `ids`, a uint8 vector."""
 
-    ground: slice  # each cell's 64 * item + block, row by row; 0 for dark cells
-    mobs: slice  # see `View.mob`
-    projectiles: slice  # see `View.projectiles`
+    ground: slice  # 64 * item + block of each cell, row by row; 0 for dark cells
+    mobs: slice  # mob on each cell, encoded as in `View.mob`
+    projectiles: slice  # mobs' projectiles on each cell, encoded as in `View.projectiles`
     missiles: slice
-    items: slice  # counts and levels of items, in the order of `Rules.items`
-    # Enchantments of sword, bow, helmet, chestplate, leggings, boots: 0 none, 1 fire, 2 ice.
-    charms: slice
-    health: slice  # health: whole points, then the rest in 256ths
-    vitals: slice  # food, drink, energy, mana
-    traits: slice  # xp, dexterity, strength, intelligence
-    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
-    light: int  # daylight, 0 to 255
+    items: slice  # count or level of each item, in the order of `Rules.items`
+    charms: slice  # enchantment of each item in `CHARMS`: 0 none, 1 fire, 2 ice
+    health: slice  # two bytes: whole points of health, and the fraction of a point in 256ths
+    vitals: slice  # points of food, drink, energy, mana
+    traits: slice  # experience points, dexterity, strength, intelligence
+    facing: int  # direction that the player faces: 1 left, 2 right, 3 up, 4 down
+    light: int  # daylight, 0 (darkest) to 255 (brightest)
     flags: slice  # sleeping, resting, fireball, iceball, floor, ladder is open, boss is vulnerable
     size: int
 
 
 def layout(rules: Rules) -> Layout:
-    """Return the offsets of the compact observation."""
+    """Return the position of each part in the compact observation `ids`."""
     cells = (rules.view[0] * rules.view[1],) * 4
     more = (len(rules.items), len(CHARMS), 2, len(VITALS), len(TRAITS), None, None, 7)
     return sight.laid_out(Layout, *cells, *more)
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    """Return how many values each byte of a cell in `ids` can take, and each other byte."""
     cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Return pairs (index, meaning) for `ids` and `symbolic`."""
+    """Return pairs (index or range, meaning) that describe the entries of `ids` and `symbolic`."""
     where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS
     meanings = {
         "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
@@ -109,7 +113,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
-    """Return the player's view; dark cells are included, see `View.lit`."""
+    """Return all cells of the player's view, dark ones included; `View.lit` tells them apart."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)
     row, column = sight.places(rules, world)
     item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
@@ -128,9 +132,10 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """`view` for GPUs: one word per cell; its bytes are ground, mob, projectiles and missiles.
+    """`view` for GPUs: one 32-bit word per cell.
 
-    The bytes are encoded as in `Layout`. The last cells may be unused, see `spots.padded`.
+    The bytes of a word are ground, mob, projectiles and missiles, encoded as in `Layout`. The last
+    cells may be unused, see `spots.padded`.
     """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
@@ -140,8 +145,8 @@ def by_cell(
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
-    # Without the barrier XLA would fuse `given` into the kernel over cells, and each cell's thread
-    # would compute the positions of all slots and ladders.
+    # Without the barrier, XLA would fuse the computation of `given` into the kernel over cells.
+    # The thread of each cell would then compute the positions of all slots and ladders.
     corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
@@ -156,7 +161,7 @@ def by_cell(
 
 
 def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
-    """Return the cells of the ladders up and down, as row << 8 | column; -1 for no ladder."""
+    """Return the cells of the ladders up and down as row << 8 | column; -1 for no ladder."""
     stairs, last = world.stairs, rules.last_floor
     up, down = ((stairs[f"{way}_row"] << 8) | stairs[f"{way}_column"] for way in ("up", "down"))
     has_up, has_down = (world.floor > 0) & (world.floor < last), world.floor < last
@@ -166,14 +171,14 @@ def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
 def ids(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
-    """Return the compact observation, see `layout`."""
+    """Return the compact observation `ids`; `layout` returns the position of its parts."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         planes = [plane.astype(jnp.uint8).reshape(-1) for plane in _planes(rules, cells, world)]
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # Without the barrier the thread of each byte would compute the whole cell.
+        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(
@@ -184,7 +189,7 @@ def ids(
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return the values after the cells in the compact observation."""
+    """Return the bytes that follow the cells in `ids`, in the order of `Layout`."""
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -204,7 +209,7 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def symbolic(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Return Craftax's symbolic observation."""
+    """Return Craftax's symbolic observation: flags of each cell, then values about the player."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         planes = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
@@ -220,7 +225,7 @@ def symbolic(
 
 
 def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
-    """Return the values after the cells in the symbolic observation."""
+    """Return the values that follow the cells in the symbolic observation."""
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
@@ -228,7 +233,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert `ids` to `symbolic`; daylight and fractions of health are rounded to 8 bits."""
+    """Convert `ids` to `symbolic`; daylight and fractions of health stay rounded to 8 bits."""
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
     read = {
@@ -247,7 +252,10 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
-    """Return the items, enchantments, vitals, attributes and floor of a compact observation."""
+    """Return the part of an observation `ids` that consists of quantities.
+
+    It is items, enchantments, vitals (health in whole points), attributes and the floor.
+    """
     where = layout(rules)
     health, floor = where.health.start, where.flags.start + 4
     parts = slice(where.items.start, health + 1), slice(where.health.stop, where.facing)
@@ -255,7 +263,7 @@ def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
 
 
 def flags(rules: Rules) -> int:
-    """Return the number of flags of a cell in the symbolic observation."""
+    """Return the number of flags that a cell has in the symbolic observation."""
     return CHANNELS
 
 
@@ -265,7 +273,10 @@ def floats(rules: Rules) -> int:
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Return ground, mobs, projectiles and missiles of the view, encoded as in `Layout`."""
+    """Return four arrays over the cells of the view, encoded as in `Layout`.
+
+    They are ground, mobs, projectiles and missiles; dark cells have 0.
+    """
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
     planes = [ground, seen.mob, seen.projectiles, seen.missiles]
@@ -273,7 +284,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Return the values that `Layout.flags` lists."""
+    """Return the values that the part `Layout.flags` of `ids` stores."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -288,7 +299,7 @@ def _numbers(
     light: Any,
     flags: list[Any],
 ) -> list[Float32[Array, ""]]:
-    """Scale and order the values after the cells as in the symbolic observation."""
+    """Scale the values after the cells and order them as in Craftax's symbolic observation."""
     sword, bow, *worn = charms
     tenth = np.float32(10)
     roots = [jnp.sqrt(_real(items[name])) / tenth for name in (*ROOTS, *POTIONS)]
@@ -332,7 +343,7 @@ def _by_word(
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    numbers = (  # indices of the flags that are set; CHANNELS: none
+    numbers = (  # indices of the flags that are set in a cell; CHANNELS stands for no flag
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),
         jnp.where((mob > 0) & (mob <= 3 * TYPES), mobs - 1 + mob, CHANNELS),
@@ -340,11 +351,11 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    for start in range(0, CHANNELS, _WORD):  # bits shifted beyond a word are 0
+    for start in range(0, CHANNELS, _WORD):  # a shift beyond the word's bits yields 0
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
-    # Without the barrier the thread of each flag would compute the whole word.
+    # Without the barrier, XLA would compute a whole word again in the thread of each of its flags.
     words = jax.lax.optimization_barrier(words)
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)

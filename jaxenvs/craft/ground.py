@@ -1,8 +1,9 @@
-"""The map during a step: reads see the step's writes, which are applied together at its end.
+"""The map during a step.
 
-A cell of Classic's map is a block. In the full game a cell is a byte: the block in the bits BLOCK,
-the bit ITEM if an item lies there (a ladder where the floor has one, else a torch), and the bit LIT
-if the cell is lit.
+Rules read and write single cells. Reads already see the writes of the step, but all writes are
+applied to the map together, at the end of the step. A cell of Classic's map is a block. In the full
+game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there (a ladder
+where the floor has one, else a torch), and the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -17,21 +18,22 @@ from .compiler.once import once_joined
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
-DARKEST = 0.05  # a cell is visible if its light exceeds this
+DARKEST = 0.05  # a cell is visible if its light exceeds this (light is 0 to 1)
 
-_BITS = 31  # blocks per word of a bit set of blocks: an int32 without its sign bit
+_BITS = 31  # number of blocks whose bits share an int32; the sign bit is not used
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_REACH = 22  # squared distance up to which a torch makes cells visible: 4.75 cells
+_REACH = 22  # squared distance up to which a torch makes cells visible, which is 4.75 cells
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
-    """A square map and this step's writes, in order.
+    """A square map, and the writes of this step that are not yet applied to it, in order.
 
-    In the full game `cells` has all floors; rows and columns are on `floor`.
+    In the full game, `cells` has the maps of all floors; rows and columns refer to the map of
+    `floor`.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class Ground:
 
     @property
     def size(self) -> int:
-        """Cells on a side."""
+        """Number of cells along a side of the map."""
         return self.cells.shape[-1]
 
     @property
@@ -53,11 +55,11 @@ class Ground:
         return self.cells.ndim == 3
 
     def block_of(self, cell: Array) -> Array:
-        """Return the block of a cell."""
+        """Return the block in a cell's value; in the full game the value has other bits as well."""
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
-        """Return the marks of a cell, the bits above its block: 1 for ITEM, 2 for LIT."""
+        """Return the bits above a cell's block: 1 if it has ITEM, plus 2 if it has LIT."""
         return cell >> BLOCK_BITS if self.has_floors else jnp.int32(0)
 
     def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
@@ -65,33 +67,36 @@ class Ground:
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return a cell; beyond the border, read as Craftax does.
+        """Return the value of a cell; beyond the border, return what Craftax reads there.
 
-        The first row or column beyond the upper or left border is the last one of the map.
-        Elsewhere beyond the border, the nearest cell of the map is returned.
+        For the first row or column beyond the upper or left border, that is the last row or column
+        of the map. Elsewhere it is the nearest cell of the map.
         """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
         if not self.has_floors:
-            # The barrier makes XLA read the map once. A kernel that reads it again after the step's
-            # writes would force a copy of the old map. In the full game `compiler.edges.repack`
-            # separates reads from writes.
+            # The barrier makes XLA read the map only once. If a kernel read the map again
+            # after the step's writes, XLA would have to copy the old map.
+            # In the full game, `compiler.edges.repack` separates reads from writes instead.
             cell = jax.lax.optimization_barrier(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
         return cell
 
     def block(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return the block of a cell, see `cell`."""
+        """Return the block of a cell; see `cell` for positions beyond the border."""
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """Return the cells, or the nearest ones on the map; this step's writes are ignored."""
+        """Return the values of cells, ignoring this step's writes.
+
+        For a position beyond the border, it is the value of the nearest cell on the map.
+        """
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Write a cell if `when`.
+        """Request to write a cell if `when` is True, and return the ground with this write.
 
         The first row or column beyond the upper or left border wraps round, as in `cell`; writes
         farther out are dropped.
@@ -102,7 +107,7 @@ class Ground:
         return Ground(self.cells, self.floor, (*self.writes, write))
 
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
-        """Light the cells around a torch if `when`; floor 0 is lit everywhere anyway.
+        """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
         Return the ground, in which earlier writes near the torch also set LIT, and the indices and
         values of the other cells that become lit.
@@ -122,7 +127,10 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """`lit` in place, for a ground without pending writes: write the cells that become lit."""
+        """Light the cells around a torch in the map itself, for a ground without pending writes.
+
+        `lit` instead returns these writes.
+        """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)
@@ -138,14 +146,15 @@ class Ground:
         when: Array,
         more: tuple[Array, Array] | None = None,
     ) -> Array:
-        """Return the map after all writes, with `block` on the given cells of floor 0 if `when`.
+        """Return the map after all writes of the step.
 
-        `more` are indices and values of further writes, to other cells than the rest, see `lit`.
+        Last, `block` is written to the given cells of floor 0 where `when` is True. `more` are
+        indices and values of further writes, see `lit`; they must be to other cells.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
         indices, cells = [], []
-        # Earlier writes to a cell are dropped: the last one wins.
+        # If a cell is written several times, only the last write is kept.
         for i, (index, new) in enumerate(self.writes):
             index, new = once_joined(index, new, bits=(16, 8))
             again = (last == index).any()
@@ -157,8 +166,9 @@ class Ground:
         parts += [] if more is None else [more]
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
-        # Without the barrier XLA would fuse reads of the old map into the scatter, which then could
-        # not update the map in place, and each thread would compute which cell it writes.
+        # Without the barrier, XLA would fuse reads of the old map into the scatter.
+        # The scatter then could not update the map in place,
+        # and each of its threads would compute again which cell it writes.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
@@ -167,13 +177,16 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Return the cells at flat indices, all on the map; this step's writes are ignored."""
-        # An unsigned index saves the two instructions by which a negative one counts from the end.
+        """Return the values of cells by flat index, ignoring this step's writes.
+
+        All indices must be on the map.
+        """
+        # An unsigned index saves XLA's instructions for negative ones, which count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
     def index(self, row: Array, column: Array) -> Int32[Array, "*cells"]:
-        """Return the index of a cell in the flat map."""
+        """Return the index of a cell in the flattened map; in the full game it has all floors."""
         index = row * self.size + column
         return index + self.floor * (self.size * self.size) if self.has_floors else index
 
@@ -186,7 +199,10 @@ def _lit(cell: Any) -> Any:
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
-    """Return the light, with that of a torch added at a cell (floor, row, column) if `when`."""
+    """Return the light of all cells after a torch was placed, if `when` is True.
+
+    `at` is the floor, row and column of the torch.
+    """
     floor, row, column = at
     ground = Ground(light, floor)
     rows, columns = row + _PATCH[0], column + _PATCH[1]
@@ -197,23 +213,29 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Return whether a block is one of `blocks`, by looking up a bit in one or two constants."""
+    """Return whether a block is one of `blocks`, by looking up its bit in one or two constants."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
-    return ((word >> number) & 1) != 0  # bits shifted beyond the word are 0
+    return ((word >> number) & 1) != 0  # a shift beyond the word's bits yields 0
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode a set of blocks as (lowest number, word); bit i stands for block lowest number + i."""
+    """Encode a set of blocks as its lowest block and a bit mask.
+
+    Bit i of the mask stands for the block that is i above the lowest.
+    """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
 
 
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
-    """Return 1 where a block is in a `span`, else 0; bits shifted beyond the word are 0."""
+    """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
+
+    It works for all blocks, because a shift beyond the mask's bits yields 0.
+    """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
 
@@ -223,8 +245,8 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return an integer for each block: bit 0 if it is in `first`, bit 1 if it is in `second`.
 
-    If one word is enough, the expression uses each block once. With two uses, XLA would write the
-    blocks to memory and read them again on a GPU.
+    If one word is enough for both sets, the expression uses each block once. With two uses, XLA
+    would write the blocks to memory on a GPU and read them again.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

@@ -1,4 +1,4 @@
-"""Attributes bought with experience, and achievements for possessions."""
+"""Attributes that the player buys with experience, and achievements for owning items."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LEVELS = {trait: Action[f"LEVEL_UP_{trait.upper()}"] for trait in TRAITS if trai
 
 
 def level_up(moment: Moment) -> Moment:
-    """Spend a point of experience on an attribute."""
+    """Raise the attribute that the action names by 1, for a point of experience."""
     world, traits = moment.world, dict(moment.world.traits)
     can = able(world, moment.params.max_attribute)
     for trait, action in LEVELS.items():
@@ -23,18 +23,21 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Return, by action, whether each attribute can grow; `most` is the maximum of every one."""
+    """Return, for each action that raises an attribute, whether it is possible.
+
+    `most` is the limit of every attribute; each raise costs a point of experience.
+    """
     has = world.traits["xp"] >= 1
     return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
 
 
 def count(moment: Moment) -> Moment:
-    """Record achievements for the player's items."""
+    """Record the achievements for the items that the player owns."""
     return moment._replace(world=possessions_counted(moment.rules, moment.world))
 
 
 def possessions_counted(rules: Rules, world: World) -> World:
-    """Return the world with the achievements for the player's items recorded."""
+    """Return the world after recording the achievements that the player's items earn."""
     for row in rules.possessions:
         world = unlock(world, row.achievement, world.items[row.item] >= row.least)
     return world

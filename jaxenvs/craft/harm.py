@@ -1,6 +1,6 @@
 """Damage of blows: physical, fire and ice damage, reduced by armour, enchantments or resistance.
 
-Classic has only physical damage, in whole points.
+Classic has only physical damage, in whole points, and nothing reduces it.
 """
 
 from collections.abc import Sequence
@@ -14,24 +14,28 @@ from .state import World
 from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
-FIRE, ICE = 1, 2  # elements of enchantments, encoded as in `World.charms`
-BOSS_FACTOR = 1.5  # factor on all damage to the player on the boss floor
-# Fraction of physical damage that each level of a piece of armour blocks, and fraction of fire or
-# ice damage that a piece enchanted with that element blocks.
+FIRE, ICE = 1, 2  # elements of an enchantment, encoded as in `World.charms`
+BOSS_FACTOR = 1.5  # all damage to the player on the boss floor is multiplied by this
+# Fraction of physical damage that each level of a piece of armour blocks, and
+# fraction of fire or ice damage that a piece enchanted with that element blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
-Blow = Any  # list of physical, fire and ice damage, float32; in Classic an int32
+Blow = Any  # three float32 arrays: physical, fire and ice damage; in Classic one int32
 
 
 def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
-    """Return the physical, fire and ice damage of a type of mob or projectile."""
+    """Return [physical, fire, ice] damage of the mob or projectile type `rows[type]`."""
     return [of_type([np.float32(getattr(row, k)) for row in rows], type) for k in _KINDS]
 
 
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the damage of `rows[type]` to the player, higher if the player `dreams` (sleeps)."""
+    """Return the points of health that the player loses by an attack of `rows[type]`.
+
+    `dreams` says whether the player sleeps, which raises the damage. In the full game, armour and
+    enchantments reduce it, and the boss floor raises it.
+    """
     if not rules.is_full:
         awake = of_type([row.damage for row in rows], type)
         asleep = of_type([int(ASLEEP_FACTOR * row.damage) for row in rows], type)
@@ -43,7 +47,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the damage that a blow does to a mob of this type, reduced by its resistance."""
+    """Return the points of health that a mob of a type loses by a blow, given its resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
@@ -51,7 +55,7 @@ def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
 
 
 def is_boss_floor(rules: Rules, world: World) -> Any:
-    """Return whether the player is on the last floor of the full game."""
+    """Return whether the player is on the last floor of the full game, where the boss is."""
     return world.floor == rules.last_floor
 
 
@@ -64,7 +68,10 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the total damage after blocking the fractions `guard`, summed in Craftax's order."""
+    """Return the total damage after blocking the fractions `guard` of the three kinds of damage.
+
+    The sum is in Craftax's order, so that floats round equally.
+    """
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 

@@ -1,8 +1,8 @@
-"""Kits: starts on each floor of the full game, with the items of a player who gets that far.
+"""Kits: starts on the floors of the full game, with the items of a player who gets that far.
 
 `make("Craft-Ids-v0", kit=5)` starts on floor 5; `kit=-1` draws a random kit for each level.
-`reset_to` uses the kit stored in the given level. Achievements for the contents of a kit count as
-earned from the start, so they give no reward.
+`reset_to` uses the kit stored in the given level. Achievements for items and floors that a kit
+already includes count as earned from the start, so they give no reward.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from .tables import of_type
 
 
 class Kit(NamedTuple):
-    """A start: the floor, and the player's possessions and attributes."""
+    """A start of an episode: floor, items, attributes, spells and enchantments of the player."""
 
     name: str
     floor: int
@@ -25,8 +25,8 @@ class Kit(NamedTuple):
     traits: dict[str, int] = {}  # noqa: RUF012
     spells: tuple[str, ...] = ()
     charms: dict[str, int] = {}  # noqa: RUF012
-    waves: int = 0  # number of the boss's waves that are already beaten
-    cleared: bool = False  # whether the boss's current wave is over
+    waves: int = 0  # number of the necromancer's waves that count as already beaten
+    cleared: bool = False  # whether the current wave is over, so that the necromancer can be hit
 
 
 _BAG = {"wood": 9, "stone": 20, "coal": 5, "iron": 3, "sapling": 1, "torches": 8, "arrows": 4}
@@ -53,7 +53,7 @@ KITS = (
 
 
 def equipped(world: World, kit: Any) -> World:
-    """Return the world on the floor of a kit and with its contents; `kit` is an index into KITS."""
+    """Put the player on the floor of a kit, with its items; `kit` is an index into KITS."""
 
     def of(values: list[Any]) -> Array:
         return jnp.asarray(of_type(values, kit), jnp.int32)

@@ -1,4 +1,8 @@
-"""Ladders between the nine floors, and the packed words of the floors where the player is not."""
+"""Ladders between the nine floors.
+
+When the player changes floors, the old floor's mobs and projectiles are packed into words and the
+new floor's are unpacked.
+"""
 
 from typing import Any
 
@@ -11,11 +15,14 @@ from .state import World, floor_words, of_floor, one, slots_of, unlock_of
 from .step import Moment
 from .tables import Action, Item, Rules
 
-CLEARED = 8  # number of kills on a floor that open its ladder down
+CLEARED = 8  # a floor's ladder down opens after this many kills on the floor
 
 
 def change(moment: Moment) -> Moment:
-    """Take a ladder; the first arrival on a floor gives a point of experience."""
+    """Take the ladder down or up if the action says so.
+
+    The first arrival on each floor gives a point of experience.
+    """
     rules, world = moment.rules, moment.world
     can = able(rules, world, moment.ground, moment.params.god_mode)
     down, up = once(tuple((moment.action == action) & able for action, able in can.items()))
@@ -31,7 +38,7 @@ def change(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
-    """Return whether the player can descend and ascend; in god mode this needs no ladder."""
+    """Return, for DESCEND and ASCEND, whether it is possible; in god mode no ladder is needed."""
     row, column = world.row, world.column
     under = lies(rules, world, ground.cell(row, column), row, column)
     is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
@@ -42,7 +49,11 @@ def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Arra
 
 
 def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:
-    """Return the `Item` on a cell: none, a ladder at a ladder's position, or else a torch."""
+    """Return the `Item` that lies on a cell of the player's floor.
+
+    The map stores only whether there is an item: at a ladder's position it is the ladder, elsewhere
+    a torch.
+    """
     stairs, last = world.stairs, rules.last_floor
     is_up = (row == stairs["up_row"]) & (column == stairs["up_column"]) & (world.floor < last)
     is_down = (row == stairs["down_row"]) & (column == stairs["down_column"])
@@ -54,7 +65,10 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """Pack the old floor and unpack the new one; return the words of all floors, and the world."""
+    """Pack the player's old floor, and unpack the floor `floor`, if the player `moves`.
+
+    Return the packed words of all floors, and the world on the new floor.
+    """
     old = jnp.stack(floor_words(rules, world))
     new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
     saved = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
@@ -63,7 +77,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering a floor; the first time, add a point of experience."""
+    """Record the achievement for entering the floor; if it is new, add a point of experience."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

@@ -1,4 +1,4 @@
-"""The player's arrows, spells, potions, books and enchantments."""
+"""The player's arrows, spells, potions, books and enchantments, in the full game."""
 
 from typing import Any
 
@@ -15,18 +15,19 @@ from .state import World, one, unlock
 from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
-CAST, ENCHANT = 2, 9  # mana to cast a spell, and to enchant
-SHOT = "arrow2"  # projectile of the player's bow
-CASTS = {  # by spell: its action, the achievement for casting it, the one for learning it
+CAST, ENCHANT = 2, 9  # cost in mana of casting a spell, and of enchanting an item
+SHOT = "arrow2"  # name of the projectile that the player's bow shoots
+CASTS = {  # for each spell: action, achievement for casting it, achievement for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Vital that a potion changes, and by how many points; `World.effects` has indices into EFFECTS.
+# Effects of potions: the vital that a potion changes, and by how many points.
+# `World.effects` has an index into EFFECTS for each colour of potion.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return, by action, whether each shot, spell, potion, book or enchantment is possible."""
+    """Return, for each of this module's actions, whether it would have an effect."""
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)
@@ -36,7 +37,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Return, by action, whether the player can shoot an arrow, and cast each spell."""
+    """Return, for the actions that shoot an arrow or cast a spell, whether each is possible."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -44,7 +45,10 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Return, by action, whether the player can enchant sword, bow, armour at the table ahead."""
+    """Return, for each of the three enchanting actions, whether the table ahead allows it.
+
+    The table needs a gem of its kind, and the player needs mana and the item to enchant.
+    """
     items = world.items
     fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
     ice = (front.block == Block.ENCHANTMENT_TABLE_ICE) & (items["sapphire"] >= 1)
@@ -58,7 +62,10 @@ def tables(world: World, front: Front) -> dict[int, Any]:
 
 
 def shoot(moment: Moment) -> Moment:
-    """Shoot an arrow or cast a spell: it starts on the player's cell and flies in this step."""
+    """Shoot an arrow or cast a spell.
+
+    The projectile starts on the player's cell and already flies one cell in this step.
+    """
     rules, world, action = moment.rules, moment.world, moment.action
     can = shots(world)
     shoots = (action == Action.SHOOT_ARROW) & can[Action.SHOOT_ARROW]
@@ -82,7 +89,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion; each level draws which effect each colour has."""
+    """Drink a potion and apply its effect; each level draws which effect each colour has."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -99,7 +106,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book: it teaches a spell that the player does not know yet, if there is one."""
+    """Read a book. It teaches a spell that the player does not know yet, if there is one."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -113,7 +120,7 @@ def read(moment: Moment) -> Moment:
 
 
 def enchant(moment: Moment) -> Moment:
-    """Enchant sword, bow or armour at a fire or ice table."""
+    """Enchant the sword, the bow or a piece of armour at the fire or ice table ahead."""
     world, front = moment.world, moment.front
     fire = front.block == Block.ENCHANTMENT_TABLE_FIRE
     kind, items, charms = jnp.where(fire, FIRE, ICE), world.items, dict(world.charms)
@@ -141,10 +148,11 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Draw the piece of armour that is enchanted.
+    """Draw which piece of armour is enchanted, an index into PIECES.
 
-    Pieces without enchantment are preferred to pieces of the other element; if all pieces have
-    this element, the first is returned. Craftax's quirk: the piece need not be worn.
+    It is drawn among the pieces without enchantment; if there are none, among the pieces of the
+    other element; if all pieces have this element, it is the first. Craftax's quirk: the player
+    need not wear the piece.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

@@ -1,7 +1,8 @@
-"""Movement and attacks of mobs, slot by slot as in Craftax; each role has a behaviour.
+"""Movement and attacks of mobs, slot by slot as in Craftax.
 
-A melee mob approaches the player and hits when adjacent, a passive mob walks at random, a ranged
-mob keeps its distance and shoots. A behaviour returns an intent, which `_carry_out` applies.
+The mob's role decides its behaviour: a melee mob approaches the player and hits when adjacent, a
+passive mob walks at random, a ranged mob keeps its distance and shoots. A behaviour returns an
+`_Intent`, which `_carry_out` applies.
 """
 
 from typing import Any, NamedTuple
@@ -21,40 +22,40 @@ from .tables import ROLES, Achievement, MobRow, of_type
 
 
 class _Turn(NamedTuple):
-    """The turn of one mob: what its behaviour reads."""
+    """The turn of one mob: everything that a behaviour reads to decide what the mob does."""
 
-    moment: Moment  # state after the moves of earlier slots
+    moment: Moment  # state of the step after the moves of earlier slots
     role: str
-    number: int  # index of the slot within its role
-    slot: int  # index of the slot in `Crowd.places`
+    number: int  # index of the mob's slot within its role
+    slot: int  # index of the mob's slot among all slots, as in `Crowd.places`
     mob: Mob
 
     @property
     def world(self) -> World:
-        """The world after the moves of earlier slots."""
+        """The `World` after the moves of earlier slots."""
         return self.moment.world
 
     @property
     def rows(self) -> tuple[MobRow, ...]:
-        """Rule table rows of the mob types of this role."""
+        """Rows of the rule table for the mob types of this role."""
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
-        """Return the value of a field of `MobRow` for the mob's type."""
+        """Return the value that a field of `MobRow` has for this mob's type."""
         return of_type([getattr(row, field) for row in self.rows], self.mob.type)
 
     def whim(self, name: str) -> Array:
-        """Return this slot's draw from a field of `Whims`."""
+        """Return the random draw of this mob's slot from the field `name` of `Whims`."""
         return getattr(self.moment.draws.whims[self.role], name)[self.number]
 
     @property
     def distance(self) -> Array:
-        """Steps from the mob to the player."""
+        """Number of steps from the mob to the player (Manhattan distance)."""
         return jnp.abs(self.mob.row - self.world.row) + jnp.abs(self.mob.column - self.world.column)
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
-        """Return whether the mob's type avoids a block."""
-        kinds: dict[frozenset[int], list[int]] = {}  # types by the set of blocks that they shun
+        """Return whether mobs of this type do not enter a block, although it is not solid."""
+        kinds: dict[frozenset[int], list[int]] = {}  # types by the set of blocks that they avoid
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -64,13 +65,16 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """Whether the mob is on the boss floor: it chases from any distance and never vanishes."""
+        """True on the boss floor, where melee and ranged mobs never vanish.
+
+        Melee mobs there also chase the player from any distance.
+        """
         if not self.moment.rules.is_full or self.role == "passive":
             return False
         return harm.is_boss_floor(self.moment.rules, self.world)
 
     def is_free(self, step: tuple[Array, Array]) -> Bool[Array, ""]:
-        """Return whether the mob can take a step, given as (rows down, columns right)."""
+        """Return whether the mob can take a step, which is given as (rows down, columns right)."""
         row, column = self.mob.row + step[0], self.mob.column + step[1]
         ground, block = self.moment.ground, self.moment.ground.block(row, column)
         blocked = is_in(block, self.moment.rules.solid) | self.shuns(block)
@@ -81,7 +85,8 @@ class _Turn(NamedTuple):
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
         """Return the crowd and the mob after its turn.
 
-        The mob moves by `step` if it `goes`. It vanishes if it was far from the player before.
+        The mob moves by `step` if `goes` is True. It vanishes if it was too far from the player
+        before it moved. `changes` are new values of other fields of the mob.
         """
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance
@@ -94,17 +99,16 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """What a behaviour decided for a mob."""
+    """A decision that a behaviour made for a mob."""
 
     step: tuple[Array, Array]
-    free: Array  # whether the mob may take the step
-    attacks: Array | None = None  # whether the mob attacks instead of stepping; None: never
-    # Direction of the mob's shot; None: it hits without a projectile.
-    aim: tuple[Array, Array] | None = None
+    free: Array  # whether the mob can take the step
+    attacks: Array | None = None  # whether the mob attacks instead of stepping; None: it never does
+    aim: tuple[Array, Array] | None = None  # direction of the mob's shot; None: it does not shoot
 
 
 def _melee(turn: _Turn) -> _Intent:
-    """Approach the player if near, and hit when adjacent."""
+    """Behaviour of melee mobs: approach the player if near, and hit when adjacent."""
     near = (turn.distance < turn.of("chase")) | turn.besieges
     chases = near & (turn.whim("gate") < turn.of("gate"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
@@ -114,13 +118,13 @@ def _melee(turn: _Turn) -> _Intent:
 
 
 def _passive(turn: _Turn) -> _Intent:
-    """Walk at random."""
+    """Behaviour of passive mobs: walk at random."""
     step = _drift(turn.whim("step"))
     return _Intent(step, turn.is_free(step))
 
 
 def _ranged(turn: _Turn) -> _Intent:
-    """Approach or retreat to keep a distance from the player, and shoot."""
+    """Behaviour of ranged mobs: approach or retreat to keep a distance, and shoot."""
     distance, drift = turn.distance, _drift(turn.whim("step"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
     close = distance <= turn.of("retreat")
@@ -130,7 +134,7 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    aim = towards[0] + 1, towards[1] + 1  # plus 1, so that `once_joined` can pack it: 0 to 2
+    aim = towards[0] + 1, towards[1] + 1  # plus 1, so that `once_joined` can pack them: 0 to 2
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
 
@@ -139,7 +143,7 @@ _BEHAVIOURS = {"melee": _melee, "passive": _passive, "ranged": _ranged}
 
 
 def move(moment: Moment) -> Moment:
-    """Move every mob; a mob's shot starts on the mob's cell."""
+    """Move every mob, slot by slot; a projectile that a mob shoots starts on the mob's cell."""
     world, everybody = moment.world, mobs_of(moment.world)
     marks = any_of(jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody))
     crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), once(marks))
@@ -156,7 +160,7 @@ def move(moment: Moment) -> Moment:
 
 
 def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
-    """Attack if the mob intends to, else take the step if it is free."""
+    """Apply an intent: the mob attacks if it intends to, else it takes the step if that is free."""
     world, mob = turn.world, turn.mob
     if intent.attacks is None:
         return world, *turn.done(intent.free, intent.step)
@@ -176,7 +180,10 @@ def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
 
 
 def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
-    """Return a step towards the player along the longer axis; the draw `axis` breaks ties."""
+    """Return a step towards the player, along the axis on which the player is farther away.
+
+    If both distances are equal, the uniform draw `axis` decides.
+    """
     rows, columns = world.row - mob.row, world.column - mob.column
     along_rows = jnp.abs(rows) > jnp.abs(columns)
     along_rows = along_rows | ((jnp.abs(rows) == jnp.abs(columns)) & (axis >= 0.5))
@@ -184,7 +191,10 @@ def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
 
 
 def _drift(step: Array) -> tuple[Array, Array]:
-    """Convert a drawn step to (rows, columns): 0 left, 1 right, 2 up, 3 down, else no step."""
+    """Convert a drawn direction to (rows down, columns right).
+
+    0 is left, 1 right, 2 up, 3 down; higher values mean no step.
+    """
     down = (step == 3).astype(jnp.int32) - (step == 2).astype(jnp.int32)
     right = (step == 1).astype(jnp.int32) - (step == 0).astype(jnp.int32)
     return down, right

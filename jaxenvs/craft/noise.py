@@ -2,9 +2,9 @@
 
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
 fuse products and sums. Of a million cells of noise, one or two are so close to a threshold that two
-devices generate different blocks; then a ladder or diamond may be elsewhere as well. Given equal
-levels, steps agree bit for bit between devices, in integers and in floats of the state, unless a
-draw is within rounding of a mob's probability.
+devices generate different blocks; then a ladder or diamond may be elsewhere as well. From equal
+levels, two devices compute bit-identical steps (integers and floats of the state), unless a draw is
+within rounding of a mob's probability.
 """
 
 import functools
@@ -21,9 +21,10 @@ from jaxtyping import Array, Float32
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
-    """Return the noise of each lattice of gradient angles, which are given in turns.
+    """Return the noise that each lattice of gradient angles yields.
 
-    All lattices are processed as one array, so that XLA needs few kernels.
+    Angles are in turns (full circles). All lattices are processed as one array, so that XLA makes
+    few kernels.
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))
@@ -35,19 +36,20 @@ def noises(
 def each(
     lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
 ) -> tuple[Float32[Array, "size size"], ...]:
-    """`noises` for GPUs; also return, last, the transposed noise of the lattice `turned`.
+    """`noises` for GPUs; the last value returned is the transposed noise of the lattice `turned`.
 
-    Lattices of equal shape are processed together. Then a GPU thread computes four neighbouring
-    cells and loads their shared gradients once; with mixed shapes it would not.
+    Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
+    cells and loads the gradients that they have in common once. With mixed shapes, each cell would
+    load its gradients separately.
     """
-    # The transposed noise is computed separately, because XLA would also transpose everything that
-    # it fuses with a transposition on a GPU.
+    # Compute the transposed noise from a transposed lattice, not by transposing the noise:
+    # on a GPU, XLA would also transpose everything that it fuses with the transposition.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Without the barriers the thread of each cell would compute its gradients from angles, and each
-    # consumer of the noise would compute the noise again.
+    # Without the barriers, the thread of each cell would compute its gradients from angles,
+    # and each consumer of the noise would compute the noise again.
     gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -57,8 +59,8 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    # Each group has its own minimum and maximum reductions: for one joint array, XLA would make one
-    # kernel whose threads diverge.
+    # Each group has separate minimum and maximum reductions.
+    # For one joint array, XLA would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
@@ -69,13 +71,16 @@ def each(
 
 
 def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
-    """Return the gradients' row components, then column components; all lattices concatenated."""
+    """Return the row components and the column components of the gradients of all lattices.
+
+    Both are flat arrays in which the lattices follow one another.
+    """
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)
 
 
 def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """Split a flat array into arrays of these shapes."""
+    """Split a flat array into consecutive arrays of the given shapes."""
     parts = jnp.split(x, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -83,9 +88,10 @@ def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 def _raw(
     steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Return the noise before stretching, from the gradients' row and column components.
+    """Return the noise before it is stretched to [0, 1].
 
-    `turned`: whether the gradients are transposed; then the noise is transposed too.
+    `steep` and `flat` are the row and column components of the gradients. If `turned` is True, they
+    are transposed, and so is the noise.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])
@@ -104,10 +110,10 @@ def _raw(
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays over the map cells along one lattice cell.
+    """Return two arrays over the map cells along one side of a lattice cell.
 
-    The first is the quintic weight of the lattice cell's far end, the second the distance from the
-    near end in lattice cells.
+    The first is the weight of the lattice cell's far end (Perlin's quintic curve), the second the
+    distance from the near end, in lattice cells.
     """
     ramp = np.arange(cells) / cells
     fade = ramp**3 * (ramp * (ramp * 6 - 15) + 10)

@@ -1,4 +1,8 @@
-"""Packing of state values into 32-bit words, by tables of fields with their widths in bits."""
+"""Packing of state values into 32-bit words, described by tables of fields.
+
+A `Field` names a value and the number of bits that it takes. `word_of` packs the fields of a word
+and `of_word` unpacks them.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,24 +15,27 @@ from ..core.bits import cut, join
 
 
 class Field(NamedTuple):
-    """A value packed in a word."""
+    """A value that is packed into some of the bits of a 32-bit word."""
 
-    name: str  # name of an attribute of the NamedTuple; "attribute.key" for an entry of a dict
+    name: str  # name of the attribute that holds the value; `attribute.key` for an entry of a dict
     bits: int
-    low: int = 0  # lowest value, stored as 0
+    low: int = 0  # lowest value of the field; it is stored as 0
     flag: bool = False  # whether the value is a boolean
-    saturates: bool = False  # whether values out of range are clipped
-    real: bool = False  # whether the value is a float32, alone in its word
+    saturates: bool = False  # whether values out of the range are clipped to the range
+    real: bool = False  # whether the value is a float32, which takes a whole word
 
 
 class Packing(NamedTuple):
-    """All fields of an edition. Each group starts a new word; no field is split over two words."""
+    """All packed fields of an edition. Each group of fields starts a new word.
+
+    No field is split over two words.
+    """
 
     player: tuple[tuple[Field, ...], ...]
     mob: tuple[Field, ...]
-    projectile: tuple[Field, ...]  # fields of a projectile, one word per slot
-    plant: tuple[Field, ...]  # fields of a plant, one word per slot
-    floor: tuple[tuple[Field, ...], ...] = ()  # fields of the player's floor, besides its slots
+    projectile: tuple[Field, ...]  # fields of a projectile; they fit in one word per slot
+    plant: tuple[Field, ...]  # fields of a plant; they fit in one word per slot
+    floor: tuple[tuple[Field, ...], ...] = ()  # other fields of the player's floor
 
 
 Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple with their values
@@ -47,27 +54,27 @@ UNKNOWN = Known()
 def fields_of(
     names: Iterable[str], bits: int, low: int = 0, flag: bool = False
 ) -> tuple[Field, ...]:
-    """Return a field for each name, all of the same width."""
+    """Return one `Field` per name, all with the same number of bits and the same range."""
     return tuple(Field(name, bits, low, flag) for name in names)
 
 
 def real(name: str) -> Field:
-    """Return a float32 field."""
+    """Return a `Field` for a float32, which takes a whole word."""
     return Field(name, 32, real=True)
 
 
 def field_of(packing: Packing, name: str) -> Field:
-    """Return the player's field of this name."""
+    """Return the field with the given name among the player's fields."""
     return next(field for group in packing.player for field in group if field.name == name)
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the fields of one NamedTuple into a word; fields may be arrays over slots."""
+    """Pack the fields of a NamedTuple into a word, or into an array of words if they are arrays."""
     return join(*((stored(field, read(it, field.name)), field.bits) for field in fields))
 
 
 def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, Any]:
-    """Unpack the output of `word_of` to values by name."""
+    """Unpack the output of `word_of` into a dict of values by field name."""
     if fields[0].real:
         return {fields[0].name: value_of(fields[0], word)}
     values = cut(word, *(field.bits for field in fields))
@@ -75,9 +82,9 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack each thing into a word, or reuse the word in `known`.
+    """Pack each thing into a word, or reuse its word from `known`.
 
-    `known` has the words of the first things, in the same order. A word is reused if all values of
+    `known` has the words of the first things, in the same order. A word is reused if the values of
     its fields are still the identical traced arrays.
     """
     words = []
@@ -90,7 +97,7 @@ def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:
-    """Unpack groups of fields from the next words of the iterator; return values by field name."""
+    """Unpack groups of fields from the next words of an iterator, into a dict by field name."""
     values: dict[str, Any] = {}
     for fields in split(groups):
         values |= of_word(fields, next(words))
@@ -98,7 +105,10 @@ def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[
 
 
 def split(groups: Sequence[Sequence[Field]]) -> list[list[Field]]:
-    """Distribute groups of fields over words; return the fields of each word."""
+    """Distribute groups of fields over words; return one list of fields per word.
+
+    Each group starts a new word, and continues in another word when 32 bits are full.
+    """
     words: list[list[Field]] = []
     for group in groups:
         words.append([])
@@ -110,20 +120,23 @@ def split(groups: Sequence[Sequence[Field]]) -> list[list[Field]]:
 
 
 def read(it: Any, name: str) -> Any:
-    """Return the value of a field, given its name (see `Field.name`)."""
+    """Return the value of a field of the NamedTuple `it`; the name may be `attribute.key`."""
     attribute, _, key = name.partition(".")
     return getattr(it, attribute)[key] if key else getattr(it, attribute)
 
 
 def written(it: Any, values: dict[str, Any]) -> Any:
-    """Return a NamedTuple with new values, given by field name, see `Field.name`."""
+    """Return the NamedTuple `it` with new values, which are given by field name.
+
+    A name may be `attribute.key`, which replaces an entry of a dict.
+    """
     changes = nested(values)
     kept = {name: getattr(it, name) for name, part in changes.items() if isinstance(part, dict)}
     return it._replace(**changes | {name: part | changes[name] for name, part in kept.items()})
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Group values by attribute: those named `attribute.key` become a dict with these keys."""
+    """Collect values named `attribute.key` into one dict per attribute; keep the others."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")
@@ -135,7 +148,7 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(field: Field, value: Any) -> Any:
-    """Return the integer that is stored for a value: non-negative, or the bits of a float."""
+    """Return the non-negative integer that stores a value; for a float32, its bits."""
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)
     if field.saturates:
@@ -145,7 +158,7 @@ def stored(field: Field, value: Any) -> Any:
 
 
 def value_of(field: Field, stored: Array) -> Any:
-    """Return the value that `stored` encoded."""
+    """Return the value of a field from the integer that `stored` returned for it."""
     if field.real:
         return jax.lax.bitcast_convert_type(stored, jnp.float32)
     if field.flag:

@@ -1,4 +1,4 @@
-"""Plants: placed, growing, ripe and eaten."""
+"""Growing plants: saplings that the player plants, which ripen, are eaten and grow again."""
 
 from typing import Any
 
@@ -15,24 +15,25 @@ from .tables import RIPE_AGE, Block
 
 
 def grow(moment: Moment) -> Moment:
-    """Age all plants, and write the map; later stages read only the new map.
+    """Age all plants, and apply the step's writes to the map, including newly ripe plants.
 
-    If a later stage read the old map, XLA would have to copy it. Craftax ripens plants after mobs
-    have appeared; the result is the same, because mobs never appear on a plant.
+    Later stages read only the new map: if one read the old map, XLA would have to copy it. Craftax
+    ripens plants after mobs have appeared. The result is the same, because mobs never appear on a
+    plant.
     """
     world, given = _aged(moment)
     return moment._replace(ground=_grown(*given), world=world)
 
 
 def grow_in_light(moment: Moment) -> Moment:
-    """`grow` in the full game, where the step also writes the light of a new torch."""
+    """`grow` for the full game, where the stage also lights the cells around a new torch."""
     (world, given), front = _aged(moment), moment.front
     ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)
 
 
 def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
-    """Return the world with aged plants, and the arguments of `_grown`."""
+    """Return the world with plants one step older, and the arguments of `_grown`."""
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
@@ -40,13 +41,16 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 
 
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
-    """Write the step's changes and the blocks of ripe plants into the map."""
+    """Apply the step's writes to the map, and turn the blocks of ripe plants into RIPE_PLANT.
+
+    `more` are further writes, see `Ground.written`.
+    """
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """Do what `_grown` does, and light the cells around a new torch if `torch`."""
+    """`_grown` for the full game: if `torch` is True, also light the cells around the new torch."""
     ground, *plants = given
     floor = ground.floor
 
@@ -55,8 +59,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Two scatters, though each costs a kernel on a GPU: in a joint scatter, every environment
-        # would read and list the cells around a torch, but few environments place one in a step.
+        # Two scatters, although each costs a kernel on a GPU. In a joint scatter, every
+        # environment would read and list the cells around a torch in every step,
+        # but few environments place a torch.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -64,7 +69,10 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Reset the age of the plant eaten: the first slot on the cell ahead, else slot 0 (Craftax)."""
+    """Reset the age of the plant that was eaten, if `when` is True.
+
+    It is the first slot on the cell ahead. If there is none, it is slot 0, as in Craftax.
+    """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))
     first = jnp.where(here != 0, here & -here, 1)
@@ -72,7 +80,7 @@ def regrown(world: World, front: Front, when: Array) -> Plants:
 
 
 def planted(world: World, front: Front, when: Array) -> World:
-    """Add a plant to the first free slot; if no slot is free, the plant's block never ripens."""
+    """Store a new plant in the first free slot; if no slot is free, the block never ripens."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)
@@ -81,5 +89,8 @@ def planted(world: World, front: Front, when: Array) -> World:
 
 
 def _bits(flags: Array) -> Array:
-    """Pack flags into a word by separate operations: a reduction would cost a kernel on a GPU."""
+    """Pack flags into the bits of one int32.
+
+    Each flag is a separate operation, because a reduction would cost a kernel on a GPU.
+    """
     return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

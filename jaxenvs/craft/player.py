@@ -1,4 +1,4 @@
-"""Facing and movement of the player."""
+"""The player's orientation and movement, and the cell that the player faces."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ from .step import Front, Moment
 from .tables import Action, Block
 
 _EIGHT = np.delete(np.arange(9, dtype=np.int32), 4)
-_AROUND = _EIGHT // 3 - 1, _EIGHT % 3 - 1  # rows, columns of the eight neighbours
+_AROUND = _EIGHT // 3 - 1, _EIGHT % 3 - 1  # row and column offsets of a cell's eight neighbours
 _FRONT = (
     Field("row", 8, low=-1),
     Field("column", 8, low=-1),
@@ -26,7 +26,7 @@ _FRONT = (
 
 
 def doze(moment: Moment) -> Moment:
-    """Replace the action by NOOP while the player sleeps or rests."""
+    """Replace the player's action by NOOP while the player sleeps or rests."""
     idle = is_idle(moment.world)
     return moment._replace(action=jnp.where(idle, Action.NOOP, moment.action))
 
@@ -37,14 +37,17 @@ def is_idle(world: World) -> Bool[Array, ""]:
 
 
 def face(moment: Moment) -> Moment:
-    """Turn in the direction of a move, even if the move is blocked, and look ahead."""
+    """Turn the player in the direction of a move, even if the move is blocked.
+
+    Then look at the cell ahead, and store it in `Moment.front`.
+    """
     world, action = moment.world, moment.action
     world = world._replace(facing=jnp.where(_is_move(action), action, world.facing))
     return moment._replace(world=world, front=look(moment.ground, world))
 
 
 def look(ground: Ground, world: World) -> Front:
-    """Return the cell ahead, and whether crafting stations are near."""
+    """Return what later stages need to know about the cell ahead and about stations nearby."""
     facing = world.facing
     row = world.row + one(facing == Action.DOWN) - one(facing == Action.UP)
     column = world.column + one(facing == Action.RIGHT) - one(facing == Action.LEFT)
@@ -53,18 +56,18 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    # `_FRONT` stores values from -1; lower ones occur only after the end of an episode.
+    # `_FRONT` stores values from -1 upwards; lower ones occur only after the end of an episode.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)
 
 
 def move(moment: Moment) -> Moment:
-    """Move to the cell ahead if it is free; in Classic lava can be entered.
+    """Move the player to the cell ahead if the action is a move and the cell is free.
 
-    Craftax's quirk in Classic: a read beyond the upper or left border returns the opposite
-    border's cell. If that is lava, the player can leave the map, and dies. In god mode of the full
-    game, every cell of the map is free.
+    In Classic lava can be entered. In god mode of the full game, every cell of the map is free.
+    Craftax's quirk in Classic: a read beyond the upper or left border returns the opposite border's
+    cell. If that cell is lava, the player can leave the map, and dies.
     """
     world, front, rules = moment.world, moment.front, moment.rules
     free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken
@@ -77,7 +80,10 @@ def move(moment: Moment) -> Moment:
 
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Return whether a table, and whether a furnace, is on the eight cells around the player."""
+    """Return whether a crafting table, and whether a furnace, is next to the player.
+
+    All eight neighbouring cells count.
+    """
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
     blocks = ground.block_of(ground.nearest(row, column))
     code = codes(blocks, {Block.CRAFTING_TABLE}, {Block.FURNACE})

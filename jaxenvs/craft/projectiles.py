@@ -1,4 +1,4 @@
-"""Projectiles: they fly one cell per step until they hit or are stopped."""
+"""Projectiles: each flies one cell per step until it hits something or a block stops it."""
 
 from typing import Any
 
@@ -16,14 +16,15 @@ from .state import Mob, Projectile, World, changed
 from .step import Moment
 from .tables import Block, Rules
 
-ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")  # names of the player's projectiles
+# Names of the projectiles that the player can shoot or cast.
+ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")
 
 
 def fly(moment: Moment) -> Moment:
-    """Move the mobs' projectiles by a cell.
+    """Move each mob's projectile by one cell.
 
-    They hurt the player, break tables and furnaces, and end at solid blocks and at mobs, which they
-    do not hurt.
+    Such projectiles hurt the player, and break tables and furnaces. They end at solid blocks and at
+    mobs, which they do not hurt.
     """
     for slot in range(len(moment.world.projectiles)):
         moment = _fly(moment, slot)
@@ -31,7 +32,10 @@ def fly(moment: Moment) -> Moment:
 
 
 def hit(moment: Moment) -> Moment:
-    """Move the player's projectiles by a cell; they hit mobs on their cell or on the next one."""
+    """Move each of the player's projectiles by one cell.
+
+    A projectile hits mobs on its cell; if there are none, it hits mobs on the next cell.
+    """
     for slot in range(len(moment.world.missiles)):
         moment = _hit(moment, slot)
     return moment
@@ -44,7 +48,10 @@ def shot(
     aim: tuple[Array, Array],
     when: Array,
 ) -> tuple[Projectile, ...]:
-    """Return the slots; if `when`, the first free one gets a projectile on the shooter's cell."""
+    """Return the slots after a shot: if `when`, the first free slot gets a projectile.
+
+    The projectile starts on the cell of `mob`, the shooter, and flies in the direction `aim`.
+    """
     after = []
     for one in slots:
         takes = when & ~one.alive
@@ -95,9 +102,10 @@ def _hit(moment: Moment, slot: int) -> Moment:
 
 
 def _aimed(rules: Rules, world: World, type: Array) -> harm.Blow:
-    """Return the damage of the player's projectile.
+    """Return [physical, fire, ice] damage of a projectile of the player.
 
-    Dexterity raises the damage of arrows, intelligence the damage of spells.
+    Dexterity raises the damage of arrows, intelligence the damage of spells. An enchanted bow adds
+    fire or ice damage to arrows.
     """
     blow = harm.by_type(rules.projectiles, type)
     is_arrow = is_in(type, [rules.shots[name] for name in ARROWS])

@@ -1,4 +1,4 @@
-"""Cells near the player where mobs may appear, as bits of a few words.
+"""Cells near the player on which mobs may appear, as bits of 32-bit words.
 
 The map cells within reach are read once and reduced to two bits each, see `planes`. Counting,
 excluding and choosing cells is then integer arithmetic on words. Classic measures distance in
@@ -21,30 +21,32 @@ from .state import Mob, World
 from .step import Moment
 from .tables import Block, MobRow, Rules
 
-SIEGE = 6  # on the boss floor, mobs appear on graves up to this many cells from the player
-# Number of cells in a word that holds both planes: the first in the low half, the second in the
-# high half.
+SIEGE = 6  # on the boss floor, mobs appear on graves at most this many cells from the player
+# Number of cells in a word that holds two bit planes, one in each half.
 _CELLS = 16
-_WORD = 2 * _CELLS  # number of cells in a word that holds one plane
-_OFFSET = 64  # added to relative rows and columns to make them positive
-_LANES = 4  # number of GPU threads that compute a word, see `_step_words`
+_WORD = 2 * _CELLS  # number of cells in a word that holds one bit plane
+_OFFSET = 64  # added to rows and columns relative to the player, to make them positive
+_LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
-    """Table of the cells nearer to the player than `reach`, row by row, 16 cells per table row."""
+    """Table of the cells that are nearer to the player than `reach`, from top to bottom.
+
+    Each row of the table has 16 entries; some entries may be unused.
+    """
 
     reach: int
-    rows: np.ndarray  # map row of each cell relative to the player (table rows, 16)
+    rows: np.ndarray  # map row of each cell, relative to the player (table rows, 16)
     columns: np.ndarray
-    # Distance of each cell from the player, squared if `straight`; unused entries have at least the
-    # distance `reach`.
+    # Distance of each cell from the player, squared if `straight`.
+    # Unused entries are at least `reach` away, so they are never chosen.
     distance: np.ndarray
-    straight: bool  # whether distance is Euclidean; else it is in steps
+    straight: bool  # whether distances are Euclidean; otherwise they are numbers of steps
 
     @property
     def words(self) -> int:
-        """Number of words that hold one plane."""
+        """Number of 32-bit words that hold one bit plane of the table."""
         return -(-self.rows.shape[0] // 2)
 
     def limit(self, distance: Any) -> Any:
@@ -52,7 +54,10 @@ class Reach(NamedTuple):
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Return the index of a mob's cell in the table; -1 if not in the table or not `when`."""
+        """Return the index in the table of the cell on which a mob is.
+
+        It is -1 if the cell is not in the table or `when` is False.
+        """
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
             near = d_row * d_row + d_column * d_column < self.reach * self.reach
@@ -66,16 +71,17 @@ class Reach(NamedTuple):
         return jnp.where(when & near, number, -1)
 
     def cell(self, world: World, number: Array) -> tuple[Array, Array]:
-        """Return the map row and column of a cell, given its index in the table.
+        """Return the map row and map column of a cell, given its index in the table.
 
-        This is arithmetic because a table lookup would split the kernel on a GPU.
+        The position is computed, because looking it up in the table would split the kernel on a
+        GPU.
         """
         row, first = jnp.int32(1 - self.reach), 1 - self.reach
         if self.straight:
             row, column = row + (number >> _SHIFT), number & _LAST
             column = first + column - jnp.where(column >= _CELLS, _CELLS - self.reach, 0)
             return world.row + row, world.column + column
-        begins = 0  # index of the first cell of a row
+        begins = 0  # index of the first cell of the next map row
         for d_row in range(first, self.reach - 1):
             begins += 2 * (self.reach - abs(d_row)) - 1
             row = row + (number >= begins).astype(jnp.int32)
@@ -84,9 +90,9 @@ class Reach(NamedTuple):
 
 @functools.lru_cache
 def disc(reach: int) -> Reach:
-    """Return the square that contains all cells within a Euclidean distance.
+    """Return the table of all cells within a Euclidean distance, for the full game.
 
-    Each map row of the square takes two table rows.
+    It has the cells of the square around the disc; each map row of the square takes two table rows.
     """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
     rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
@@ -98,7 +104,7 @@ def disc(reach: int) -> Reach:
 
 @functools.lru_cache
 def diamond(reach: int) -> Reach:
-    """Return the cells within a number of steps, which form a diamond."""
+    """Return the table of all cells within a number of steps, for Classic; they form a diamond."""
     span = np.arange(1 - reach, reach, dtype=np.int32)
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
@@ -111,11 +117,12 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Return two sets of blocks, grouped by the mobs that appear on them.
+    """Return two sets of blocks on which mobs appear, for use as bit planes of cells.
 
-    A bit plane tells for each cell whether its block is in a set.
+    Blocks on which the same mobs appear are in one set. A bit plane says for each cell whether its
+    block is in the set.
 
-    Raises ValueError if there are more than two groups.
+    Raises ValueError if more than two sets are needed.
     """
     by_mobs: dict[tuple[str, ...], set[Block]] = {}
     for block in rules.blocks:
@@ -131,10 +138,11 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Read the map and return both planes: a word for each 16 cells of the table.
+    """Read the map near the player, and return both bit planes of `planes`.
 
-    The low half of a word has the cells' bits of the first plane, the high half those of the
-    second. On a GPU, the map is read only if `wanted`; otherwise the words are 0.
+    A word has 16 cells of the table: its low half is their part of the first plane, its high half
+    their part of the second. Only cells within `mob_despawn_distance` count. On a GPU, the map is
+    read only if `wanted`; otherwise the words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -157,7 +165,7 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
 
 def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """`grounds` of a disc, for GPUs: the cells of a word are neighbours in one map row.
+    """`grounds` for the table `disc`, on GPUs, where the cells of a word are in one map row.
 
     A thread computes a whole word, so the arithmetic on the map row is done once per word.
     """
@@ -176,10 +184,10 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """`grounds` of a diamond, for GPUs: a word holds parts of several map rows.
+    """`grounds` for the table `diamond`, on GPUs, where a word holds parts of several map rows.
 
-    Four threads compute a word. A table packs relative row, column and distance of each cell into
-    one integer, so that one sum with the player's packed position gives the cell.
+    Four threads compute a word. A table packs relative row, relative column and distance of each
+    cell into one integer, so that adding the player's packed position yields the cell.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -196,15 +204,15 @@ def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[A
 
 
 def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
-    """Return whether a number is in [0, most), by one comparison."""
+    """Return whether a number is in [0, most), by one unsigned comparison."""
     return number.astype(jnp.uint32) < most
 
 
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
-    """Return whether cells are in the first plane (bit 0) and in the second (bit _CELLS)."""
+    """Return for each cell whether it is in the first bit plane (bit 0) and second (bit _CELLS)."""
     first, second = planes(rules)
-    # The code uses each block few times: else XLA would write the blocks to memory and read them
-    # again on a GPU.
+    # The expression uses each block only a few times. With more uses, XLA on a GPU
+    # would write the blocks to memory and read them again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -215,16 +223,19 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
 
 
 def _far(table: Reach, nearest: int) -> np.ndarray:
-    """Return a plane: whether each cell is farther away than `nearest`."""
+    """Return the bit plane of the cells that are farther from the player than `nearest`."""
     distant = (table.distance > table.limit(nearest)).reshape(-1)
     distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
     return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
 
 
 def _middle(d_row: Array, reach: int) -> Array:
-    """Return the index of the cell in the player's column and in row `d_row` of the diamond."""
-    whole = 2 * reach * (reach - 1) + 1  # number of cells in the diamond
-    above = jnp.minimum(d_row, 0) + reach - 1  # number of rows above `d_row` in the upper half
+    """Return the index of the cell in the player's map column, in row `d_row` of the diamond.
+
+    `d_row` is relative to the player.
+    """
+    whole = 2 * reach * (reach - 1) + 1  # number of cells in the whole diamond
+    above = jnp.minimum(d_row, 0) + reach - 1  # rows of the diamond's upper half above `d_row`
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -240,12 +251,14 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return a plane: whether a mob of a type may appear on each cell.
+    """Return the bit plane of the cells on which a mob of the given type may appear.
 
-    `taken` are the indices of cells that marked mobs take, or -1. In a `siege`, on the boss floor,
-    the cells are those of the second plane (graves) within the distance SIEGE.
+    `grounds` is the output of the function `grounds`. `taken` has the indices of the cells that
+    marked mobs take; -1 stands for none. If `siege` is True (on the boss floor), the cells are the
+    graves, which are in the second plane, within the distance SIEGE.
     """
-    # Types by the condition under which they appear: (`MobRow.nearest`, indices of planes).
+    # Mob types, grouped by the condition under which they appear:
+    # (value of `MobRow.nearest`, indices of the planes).
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -259,8 +272,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # The taken bits are joined before they are removed: if they were removed one by one, XLA
-        # would write each complement to memory and read it again on a GPU.
+        # Join the taken bits before removing them. If they were removed one by one,
+        # XLA on a GPU would write each complement to memory and read it again.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -274,24 +287,27 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # Separate scalars: on a GPU, XLA fuses them into their uses, but it would write an array to
-    # memory and read it again.
-    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # for -1 no word matches
+    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses.
+    # XLA would write an array of words to memory and read it again.
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # an index of -1 matches no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices of the planes whose blocks include ones on which a type appears."""
+    """Return the indices of the planes that contain blocks on which this mob type appears."""
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 
 def _upper(word: Array) -> Array:
-    """Return the high half of a word, shifted down."""
+    """Return the high half of each 32-bit word as a number of 16 bits."""
     return jax.lax.shift_right_logical(word, jnp.full_like(word, _CELLS))
 
 
 def chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
-    """Draw a cell uniformly among the set bits of a plane; return its index, -1 for no bits."""
+    """Draw a cell uniformly among the set bits of a bit plane.
+
+    Return the index of the cell in the table; -1 if no bit is set.
+    """
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])
     rank = rank_of(uniform, total)

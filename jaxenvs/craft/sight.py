@@ -1,4 +1,8 @@
-"""Observations of Classic: the view with blocks and mobs, the inventory, vitals, daylight."""
+"""Observations of Craft-Classic: `symbolic` as in Craftax, and the compact `ids`.
+
+They show the blocks and mobs in the view, the inventory, the vitals, the direction, and the
+daylight.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,46 +21,49 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # values after items and vitals in the symbolic observation: facing (4), light, sleep
-FACINGS = 5  # number of values of `facing`: 1 to 4, and 0, which occurs in no state
-BYTE = 256  # number of values of a byte
-_WORD = 31  # number of flags in a word: an int32 without its sign bit
+NUMBERS = 6  # number of values after items and vitals in `symbolic`: facing (4), daylight, sleeping
+FACINGS = 5  # number of values that `facing` can take: 1 to 4, and 0, which occurs in no state
+BYTE = 256  # number of values that a byte can take
+_WORD = 31  # number of flags that fit in an int32; the sign bit is not used
 _TENTH = np.float32(np.float16(0.1))
 
 
 class Layout(NamedTuple):
-    """Offsets in the compact observation `ids`, uint8."""
+    """Position of each part in the compact observation `ids`, a uint8 vector."""
 
     blocks: slice  # block of each cell of the view, row by row
-    mobs: slice  # mobs in each cell, row by row: bit i stands for `channels(rules)[i]`
-    items: slice  # counts of items, in the order of `Rules.items`
-    vitals: slice  # health, food, drink, energy
-    facing: int  # direction: 1 left, 2 right, 3 up, 4 down
+    mobs: slice  # mobs on each cell, row by row; bit i is set if `channels(rules)[i]` is there
+    items: slice  # count of each item, in the order of `Rules.items`
+    vitals: slice  # points of health, food, drink, energy
+    facing: int  # direction that the player faces: 1 left, 2 right, 3 up, 4 down
     sleeping: int  # whether the player sleeps, 0 or 1
-    light: int  # daylight, 0 to 255
+    light: int  # daylight, 0 (darkest) to 255 (brightest)
     size: int
 
 
 def channels(rules: Rules) -> tuple[str, ...]:
-    """Return the names of the mob channels of a cell: mob types by role, then projectiles."""
+    """Return the names of the mob flags of a cell: mob types by role, then projectile types."""
     mobs = [row.name for role in ROLES for row in rules.types(role)]
     return (*mobs, *(row.name for row in rules.projectiles))
 
 
 def layout(rules: Rules) -> Layout:
-    """Return the offsets of the compact observation."""
+    """Return the position of each part in the compact observation `ids`."""
     cells = rules.view[0] * rules.view[1]
     return laid_out(Layout, cells, cells, len(rules.items), len(VITALS), None, None, None)
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    """Return how many values each byte of a cell in `ids` can take, and each other byte."""
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Return a `kind` whose fields are consecutive offsets: a slice per size, an index for None."""
+    """Return a NamedTuple `kind` whose fields are consecutive positions in a vector.
+
+    A field is a slice if its size is given, and an index if the size is None.
+    """
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))
@@ -65,10 +72,10 @@ def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Return pairs (index, meaning) for `ids` and `symbolic`."""
+    """Return pairs (index or range, meaning) that describe the entries of `ids` and `symbolic`."""
     where, flags = layout(rules), len(rules.blocks) + len(channels(rules))
     cells = where.blocks.stop
-    body = cells * flags  # index of the first count in the symbolic observation
+    body = cells * flags  # index of the first item count in the symbolic observation
     names = (*rules.items, *VITALS)
     mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(channels(rules)))
     blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in rules.blocks)
@@ -87,7 +94,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
-    """Return the daylight, 0 to 1; the first day begins in the morning."""
+    """Return the daylight at a time step, 0 to 1; every episode begins in the morning."""
     day = time.astype(jnp.float32) / jnp.maximum(jnp.asarray(day_length, jnp.float32), 1)
     height = jnp.abs(jnp.cos(np.float32(np.pi) * (day % 1 + np.float32(0.3))))
     return 1 - height * height * height
@@ -96,7 +103,10 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Return the block of each cell in the view, and its mobs as bits of `channels`, see `who`."""
+    """Return the block of each cell in the view, and its mobs as a bit mask (see `who`).
+
+    Bit i of the mask stands for `channels(rules)[i]`.
+    """
     cells, inside = around(rules, Ground(cells), world)
     mobs = who(rules, world, _groups(rules, world))
     blocks = jnp.where(inside, cells, Block.OUT_OF_BOUNDS)
@@ -106,9 +116,12 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """`view` for GPUs, as flat arrays; the last cells may be unused, see `spots.padded`."""
-    # Without the barrier XLA would fuse the corner and the masks into the kernel over cells, and
-    # each cell's thread would compute the positions of all slots.
+    """`view` for GPUs: flat arrays of the cells' blocks and masks of mobs.
+
+    The last cells may be unused, see `spots.padded`.
+    """
+    # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells,
+    # and the thread of each cell would compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = jax.lax.optimization_barrier(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -116,13 +129,13 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return the slots of each role of mobs, then projectiles, each with its number of types."""
+    """Return pairs of slots and number of types: one for each role of mobs, one for projectiles."""
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
 
 
 def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
-    """Return the map rows and map columns that the view shows."""
+    """Return the map rows and the map columns that the view shows; some may be off the map."""
     height, width = rules.view
     row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
     return row, world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
@@ -131,7 +144,10 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Return the cells in the view, and whether each is on the map."""
+    """Return the value of each cell in the view, and whether the cell is on the map.
+
+    Beyond the border, the value is that of the nearest cell on the map.
+    """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 
@@ -139,13 +155,12 @@ def around(
 def who(
     rules: Rules, world: World, groups: Sequence[tuple[Sequence[Any], int]]
 ) -> Int32[Array, "rows columns"]:
-    """Return a bit mask of the mobs and projectiles in each cell of the view.
+    """Return a bit mask of the mobs and projectiles on each cell of the view.
 
     `groups` are pairs (slots, number of types). A group has one bit per type; later groups have
-    higher bits.
-    Craftax's quirk: slots are written one after another, including dead and distant ones, which
-    clear the bit. A slot up to a view's size beyond the upper or left edge is written at the
-    opposite edge, where it hides earlier slots of its channel.
+    higher bits. Craftax's quirk: slots are written one after another, and dead or distant ones
+    clear the bit of their cell. A slot that is up to a view's size beyond the upper or left edge is
+    written at the opposite edge, where it hides earlier slots of its type.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -169,7 +184,7 @@ def who(
 def ids(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
-    """Return the compact observation, see `layout`."""
+    """Return the compact observation `ids`; `layout` returns the position of its parts."""
     count = rules.view[0] * rules.view[1]
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
@@ -180,7 +195,7 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # Without the barrier the thread of each byte would compute the whole cell.
+        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
@@ -189,17 +204,20 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Stack the values after the cells, for GPUs; `light` is the index of the daylight."""
-    # Without the barrier XLA would fuse the unpacking of the state into the stack, and neighbouring
-    # threads would read words of different environments, far apart in memory. The daylight does
-    # not go through the barrier, since that would cost a separate kernel.
+    """Stack the values that follow the cells in an observation, for GPUs.
+
+    `light` is the index of the daylight among these values.
+    """
+    # Without the barrier, XLA would fuse the unpacking of the state into the stack.
+    # Neighbouring threads would then read words of different environments, far apart in memory.
+    # The daylight does not go through the barrier, since that would cost a separate kernel.
     kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
     kept.insert(light % len(numbers), numbers[light])
     return stacked(kept)
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return the values after the cells in the compact observation."""
+    """Return the bytes that follow the cells in `ids`: counts, direction, sleeping and daylight."""
     shine = jnp.round(light * 255)
     numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
     return [n.astype(jnp.uint8) for n in numbers]
@@ -208,7 +226,10 @@ def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
 def ahead(
     cells: Float32[Array, "rows columns flags"], facing: UInt8[Array, ""]
 ) -> Float32[Array, " flags"]:
-    """Return the flags of the cell ahead; for `facing` 0, those of the player's own cell."""
+    """Return the flags of the cell that the player faces.
+
+    If `facing` is 0, return the flags of the player's own cell.
+    """
     rows, columns, flags = cells.shape
     own = rows // 2 * columns + columns // 2
     beside = own + np.array([0, -1, 1, -columns, columns], np.int32)
@@ -218,7 +239,7 @@ def ahead(
 def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
-    """Return Craftax's symbolic observation."""
+    """Return Craftax's symbolic observation: flags of each cell, then values about the player."""
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         blocks, mobs = view(rules, cells, world)
@@ -237,7 +258,7 @@ def symbolic(
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert `ids` to the symbolic observation; daylight is rounded to 8 bits."""
+    """Convert an observation `ids` to `symbolic`; the daylight stays rounded to 8 bits."""
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
@@ -246,13 +267,13 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
-    """Return the counts of items and the vitals of a compact observation."""
+    """Return the item counts and the vitals that an observation `ids` contains."""
     where = layout(rules)
     return jnp.concatenate([ids[where.items], ids[where.vitals]])
 
 
 def flags(rules: Rules) -> int:
-    """Return the number of flags of a cell in the symbolic observation."""
+    """Return the number of flags that a cell has in the symbolic observation."""
     return len(rules.blocks) + len(channels(rules))
 
 
@@ -283,16 +304,17 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Divide by 10 as Craftax does: XLA compiles its float16 division to a product with 0.1."""
+    """Divide by 10 as Craftax does: XLA turns its float16 division into a product with 0.1."""
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 
 def _channels(
     rules: Rules, blocks: Integer[Array, " cells"], mobs: Integer[Array, " cells"]
 ) -> Int32[Array, "cells channels"]:
-    """Return the flags of each cell: the block, then the mobs.
+    """Return the flags of each cell: one for each block, then one for each mob or projectile type.
 
-    If all flags of a cell fit in one word, they are first set as its bits, then extracted.
+    If all flags of a cell fit in one word, the word is computed first, and then its bits are
+    extracted.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

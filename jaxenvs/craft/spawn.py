@@ -1,4 +1,7 @@
-"""Appearance of mobs: one attempt per step and role, on a random one of the allowed cells."""
+"""Appearance of mobs.
+
+In each step, at most one mob of each role appears, on a random cell among those that are allowed.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,15 +19,15 @@ from .tables import APPEARING
 
 
 class Odds(NamedTuple):
-    """Probability, health and type of the mobs that may appear in a step, by role."""
+    """For each role, probability, health and type of the mob that may appear in a step."""
 
     chances: dict[str, Array]  # probability that a mob appears
-    health: dict[str, Array]  # initial health in points of the mob
+    health: dict[str, Array]  # health in points with which the mob appears
     types: dict[str, Any]  # type of the mob, an index into `Rules.types(role)`
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
-    """Let at most one mob of each role appear."""
+    """Let at most one mob of each role appear; `odds` computes the probabilities from the state."""
     rules, world, draws = moment.rules, moment.world, moment.draws
     given, table = odds(moment), (reach.disc if rules.is_full else reach.diamond)(moment.reach)
     room = {role: any_of(~mob.alive for mob in world.mobs[role]) for role in APPEARING}
@@ -43,17 +46,18 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # In a full role, `_filled` marks the first slot again, so its cell counts as taken.
+        # If all slots of the role are alive, `_filled` marks the first slot again.
+        # So the cell of that slot counts as taken for the roles that follow.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
 
 
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
-    """Put a new mob into the first dead slot if it `appears`; the slot keeps its cooldown.
+    """Put a new mob into the first dead slot if `appears` is True; the slot keeps its cooldown.
 
-    Craftax's quirks: the slot changes its type even if no mob appears. If all slots are alive, the
-    first one changes its type and is marked again.
+    Craftax's quirks: the slot's type changes even if no mob appears. If all slots are alive
+    (`full`), the first slot's type changes and the slot is marked again.
     """
     after, wanted, first = [], appears, jnp.ones((), jnp.bool_)
     for mob in slots:

@@ -1,8 +1,8 @@
-"""`sight.who` for GPUs: mobs and projectiles in the view, encoded in words per environment.
+"""`sight.who` for GPUs: where mobs and projectiles are in the view, encoded in 32-bit words.
 
-A kernel over the cells of the view repeats its arithmetic in the thread of each cell. So one thread
-per environment first computes where all slots are in the view, as words. After a barrier, the
-thread of each cell loads these words and spends only a few instructions on each.
+A kernel over the cells of the view repeats its arithmetic in the thread of each cell. Therefore one
+thread per environment first computes, as words, where all slots are in the view. After a barrier,
+the thread of each cell loads these words and spends only a few instructions on each.
 """
 
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-MARK_BITS = 25  # number of low bits for the mark in a word of `spots`; the cell is above them
-_NOWHERE = 127  # index that stands for no cell; views have fewer cells
-_WORD = 32  # number of cells in a word of `masks`
+MARK_BITS = 25  # number of low bits of a word of `spots` that hold the mark; the rest hold the cell
+_NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
+_WORD = 32  # number of cells whose bits share a word of `masks`
 
 
 class Corner(NamedTuple):
-    """The upper left cell of the view."""
+    """Map position of the view's upper left cell."""
 
     row: Any
     column: Any
@@ -34,14 +34,14 @@ Groups = Sequence[tuple[Sequence[Any], int]]  # pairs (slots, number of types), 
 def padded(rules: Rules) -> int:
     """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A thread computes four neighbouring cells. If they all belong to one environment, it loads that
-    environment's words once.
+    A GPU thread computes four neighbouring cells. With this number, all four belong to one
+    environment, so the thread loads that environment's words once.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
 
 def corner(rules: Rules, world: World) -> Corner:
-    """Return the upper left cell of the view."""
+    """Return the map position of the view's upper left cell."""
     height, width = rules.view
     floor = world.floor if rules.is_full else 0
     return Corner(world.row - height // 2, world.column - width // 2, floor)
@@ -50,15 +50,15 @@ def corner(rules: Rules, world: World) -> Corner:
 def cells_in_row(
     rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
-    """Return the map's cells in the view, whether each is on the map, and their rows and columns.
+    """Return the cells of the view: values, whether each is on the map, map rows, map columns.
 
-    This is `sight.around` for GPUs: flat arrays of `padded` cells.
+    This is `sight.around` for GPUs; the four arrays are flat and have `padded` cells.
     """
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # Unsigned numbers: one comparison checks both ends of the range, and XLA adds no instructions
-    # for negative indices, which count from the end.
+    # With unsigned integers, one comparison checks both ends of the range,
+    # and XLA adds no instructions for negative indices, which count from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
@@ -66,9 +66,9 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """Return a bit mask over the cells of the view for each type of each group.
+    """Return bit masks over the cells of the view, one for each type of each group.
 
-    A bit is set where a slot of the type is. Each mask is a list of 32-bit words.
+    A bit is set where a slot of the type is visible. Each mask is a list of 32-bit words.
     """
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
@@ -78,7 +78,7 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
             cell, seen = _place(rules, world, slot)
             for type, words in enumerate(group):
                 is_type = True if types == 1 else slot.type == type
-                for i, word in enumerate(words):  # bits shifted beyond a word are 0
+                for i, word in enumerate(words):  # a shift beyond the word's bits yields 0
                     bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
                     bit = jnp.where(is_type, bit, 0)
                     words[i] = (word & ~bit) | jnp.where(seen, bit, 0)
@@ -87,7 +87,10 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
 
 
 def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, " cells"]:
-    """Convert the output of `masks` to an integer per cell: bit i is set if mask i has the cell."""
+    """Convert the output of `masks` to one integer per cell of the view.
+
+    Bit i of a cell's integer is the cell's bit in mask i.
+    """
     number = np.arange(padded(rules), dtype=np.uint32)
     bits = []
     for channel, words in enumerate(channels):
@@ -99,10 +102,11 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return a word for each slot: a mark in the low MARK_BITS bits, its cell's index above them.
+    """Return one word per slot: a mark in the low MARK_BITS bits, the index of its cell above.
 
-    The function `marks` computes the mark from the slot's type and the number of types in earlier
-    groups. A slot hides earlier slots of its group and type on the same cell, as in `sight.who`.
+    `marks` is a function that computes the mark from the slot's type and the number of types in
+    earlier groups. A slot hides earlier slots of its group and type on the same cell, as in
+    `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -117,14 +121,18 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 
 
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
-    """Return an array over cells for each of `spots`: its mark at its cell, 0 elsewhere."""
+    """Return one array over the cells of the view for each word that `spots` returned.
+
+    It has the word's mark at the word's cell, and 0 elsewhere.
+    """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    found = [spot ^ number for spot in spots]  # where the cells agree, XOR leaves only the mark
+    # At the cell of the word, XOR clears the cell's bits and leaves only the mark.
+    found = [spot ^ number for spot in spots]
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of the cell where a slot is written, and whether it is visible there.
+    """Return the index of the view's cell where a slot is written, and whether it is visible there.
 
     Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
     """

@@ -1,9 +1,9 @@
-"""State of a Craft episode: map, time step, and everything else packed into a few words.
+"""State of a Craft episode: the map, the time step, and all other values packed into int32 words.
 
-In a scan on a GPU, XLA launches a kernel for each small array that is rewritten. So one array of
-words stores the player and the player's floor: all slots of mobs, projectiles and plants. The
-rules work on a `World`, which has the same values unpacked, by name. `Rules.packing` is the layout
-of the words.
+In a scan on a GPU, XLA launches a kernel for each small array that a step rewrites. Therefore one
+int32 array stores the player and the slots of mobs, projectiles and plants on the player's floor.
+The rules of the game work on a `World`, a NamedTuple that has the same values unpacked, by name.
+`Rules.packing` says which bits of which word store which value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,124 +20,135 @@ from ..core.struct import Struct, struct
 from .packing import UNKNOWN, Known, Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
-EARNED_BITS = 31  # number of achievements whose bits are stored in a word
-NO_ACHIEVEMENT = 127  # index that stands for no achievement
-MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills open its ladder
-# Highest number of mob slots, all roles together: `Crowd.moved` packs one bit per slot and a cell's
-# 16-bit number into one word.
+EARNED_BITS = 31  # number of achievements that one int32 word stores, one bit each
+NO_ACHIEVEMENT = 127  # index of an achievement that stands for "no achievement"
+MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills on a floor open its ladder down
+# Highest number of mob slots, all roles together.
+# `Crowd.moved` packs one bit per slot and the 16-bit index of a cell into one 32-bit word.
 MOST_MOBS = 15
 
 
 class Slots(NamedTuple):
-    """Number of slots of each kind, static; the defaults are Craftax's."""
+    """Number of mob, projectile and plant slots (fixed array sizes); the defaults are Craftax's."""
 
     melee: int = 3
     passive: int = 3
     ranged: int = 2
     projectile: int = 3
     plant: int = 10
-    missile: int = 3  # slots of the player's projectiles, in the full game only
+    missile: int = 3  # slots for projectiles that the player shoots; only the full game has them
 
     @property
     def mobs(self) -> dict[str, int]:
-        """Number of slots of each role of mobs."""
+        """Number of mob slots for each role (melee, passive, ranged)."""
         return {role: getattr(self, role) for role in ROLES}
 
 
 class Mob(NamedTuple):
-    """One slot of a mob: int32 scalars and flags. A dead mob goes on moving, invisibly."""
+    """Values of one mob slot: int32 scalars and flags. A dead mob keeps moving, invisibly."""
 
     row: Any
     column: Any
-    health: Any  # points of health; negative ones are stored as 0; float32 in the full game
-    cooldown: Any  # steps until the mob may attack; negative values are stored as 0
-    type: Any  # index into `Rules.types(role)`
+    health: Any  # health in points, stored as 0 if negative; float32 in the full game, else int32
+    cooldown: Any  # steps until the mob may attack; stored as 0 if negative
+    type: Any  # type of the mob, an index into `Rules.types(role)`
     alive: Any
-    # Whether the rules treat the mob's cell as taken (Craftax's `mob_map`). Craftax's quirk: it is
-    # False for a revived mob until it moves, and for a mob that another mob left on a shared cell.
+    # Whether the rules treat the mob's cell as occupied (Craftax's `mob_map`).
+    # Craftax's quirk: a revived mob is not marked until it moves;
+    # if two mobs share a cell and one of them leaves, the other loses its mark.
     marked: Any
 
 
 class Projectile(NamedTuple):
-    """One slot of a projectile: int32 scalars and a flag. A dead one flies on, invisibly."""
+    """Values of one projectile slot: int32 scalars and a flag.
+
+    A projectile that is not alive flies on, invisibly.
+    """
 
     row: Any
     column: Any
     d_row: Any
     d_column: Any
-    type: Any  # index into `Rules.projectiles`
+    type: Any  # type of the projectile, an index into `Rules.projectiles`
     alive: Any
 
 
 class Plants(NamedTuple):
-    """All slots of growing plants, arrays over slots: int32 and flags. A slot is never freed."""
+    """All slots of growing plants: arrays over slots, int32 and flags. No slot is ever freed."""
 
     row: Any
     column: Any
-    age: Any  # steps since the plant was planted or eaten
+    age: Any  # age in steps, counted from planting or from the last time the plant was eaten
     planted: Any
 
 
 class World(NamedTuple):
-    """Unpacked state of the player and the player's floor, without the map and the time step.
+    """Unpacked state of the player and the player's floor, except the map and the time step.
 
-    Values are int32 or bool scalars; health is float32 in the full game; plants are arrays.
+    Values are int32 or bool scalars, but `health` is float32 in the full game, and `plants` holds
+    arrays.
     """
 
-    row: Any  # row of the player; -1 after a step over the upper border into lava
+    row: Any  # map row of the player; -1 after a step over the upper border into lava
     column: Any
-    facing: Any  # direction, numbered as the moves in `Action`: 1 left, 2 right, 3 up, 4 down
+    facing: Any  # direction the player faces, as in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
-    vitals: dict[str, Any]  # points of health, food, drink, energy, and in the full game mana
+    vitals: dict[str, Any]  # points of health, food, drink and energy; in the full game also mana
     counters: dict[str, Any]  # counters of recovery, hunger, thirst, fatigue, see `Rules.pace`
-    items: dict[str, Any]  # count or level of each inventory item
-    earned: tuple[Any, ...]  # earned achievements as bits, EARNED_BITS in a word
+    # Count of each item; in the full game, tools and armour have a level instead.
+    items: dict[str, Any]
+    earned: tuple[Any, ...]  # bit masks of earned achievements, EARNED_BITS in each int32 word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
-    plants: Plants  # plants, which grow on floor 0 only
+    plants: Plants  # slots of growing plants; plants grow on floor 0 only
 
-    # In the full game only.
+    # The following fields are used in the full game only.
     resting: Any = None
-    floor: Any = None  # floor of the player, 0 to 8
-    traits: Any = None  # xp and the attributes dexterity, strength, intelligence
-    spells: Any = None  # whether fireball and iceball are learned
-    charms: Any = None  # enchantments of sword, bow and armour: 0 none, 1 fire, 2 ice
-    effects: Any = None  # index into `magic.EFFECTS` for each colour of potion
-    boss: Any = None  # `progress`: waves beaten; `timer`: steps left in which mobs of a wave appear
+    floor: Any = None  # index of the floor on which the player is, 0 to 8
+    traits: Any = None  # experience points (`xp`), dexterity, strength, intelligence
+    spells: Any = None  # whether the player has learned each of the spells fireball and iceball
+    charms: Any = None  # enchantment of sword, bow and armour: 0 none, 1 fire, 2 ice
+    effects: Any = None  # effect of each potion colour, an index into `magic.EFFECTS`
+    # Boss fight: `progress` is the number of waves beaten,
+    # `timer` the number of steps left in which mobs of the current wave may appear.
+    boss: Any = None
     mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
-    stairs: Any = None  # ladders of the floor: down_row, down_column, up_row, up_column
-    kills: Any = None  # melee and ranged mobs killed on the floor, at most MOST_KILLS
-    opened: Any = None  # whether a chest of the floor was opened
-    missiles: tuple[Projectile, ...] = ()  # the player's projectiles
+    stairs: Any = None  # cells of the floor's ladders: down_row, down_column, up_row, up_column
+    kills: Any = None  # number of melee and ranged mobs killed on this floor, capped at MOST_KILLS
+    opened: Any = None  # whether the player has opened a chest on this floor
+    missiles: tuple[Projectile, ...] = ()  # slots of projectiles that the player shot
 
 
 @struct
 class CraftState(State):
-    """State of an episode; `CraftEnv.world(state)` unpacks it."""
+    """State of an episode. `CraftEnv.world(state)` unpacks `words`."""
 
-    map: UInt8[Array, "*floors size size"]  # cells as bytes, see `ground`
-    words: Int32[Array, " words"]  # player and the player's floor, packed by `pack`
+    map: UInt8[Array, "*floors size size"]  # each cell of the map as a byte, see module `ground`
+    words: Int32[Array, " words"]  # the player and the player's floor as int32 words, see `pack`
 
 
 @struct
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Packed words of every floor, see `floor_words`; outdated for the player's own floor, which is
-    # in `words`.
+    # Values of every floor, packed by `floor_words`. The entry of the player's own floor
+    # may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
 
 
 @struct
 class Level(Struct):
-    """Map at the start of an episode: the player stands in the middle, without mobs."""
+    """Initial map of an episode. The player starts in the middle; there are no mobs yet."""
 
     map: UInt8[Array, "size size"]  # block of each cell
 
 
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
-    """Return the world at the start; `health` is the health stored in empty mob slots, by role."""
+    """Return the `World` at the start of an episode.
+
+    `health` gives, by role, the health that empty mob slots store.
+    """
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
@@ -165,12 +176,15 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
 
 
 def earned_words(rules: Rules) -> int:
-    """Return the number of words for the achievements."""
+    """Return the number of int32 words that store the achievements, EARNED_BITS in each."""
     return -(-len(rules.achievements) // EARNED_BITS)
 
 
 def pack(rules: Rules, world: World, known: Known = UNKNOWN) -> Int32[Array, " words"]:
-    """Pack a world into words: player, achievements, floor, slots of mobs, projectiles, plants."""
+    """Pack a `World` into int32 words.
+
+    The order is: player, achievements, floor, mob slots, projectile slots, plant slots.
+    """
     words, plants = world_words(rules, world, known), word_of(rules.packing.plant, world.plants)
 
     def together(words: list[Array], plants: Array) -> Array:
@@ -183,7 +197,7 @@ def pack(rules: Rules, world: World, known: Known = UNKNOWN) -> Int32[Array, " w
 
 
 def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
-    """Pack the player's floor: its ladders, mobs and projectiles."""
+    """Pack the player's floor (ladders, mobs, projectiles) into a list of int32 words."""
     return words_of(_things_of_floor(rules, world), UNKNOWN)
 
 
@@ -198,13 +212,13 @@ def _things_of_floor(rules: Rules, world: World) -> list[Thing]:
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
-    """Return the world that `pack` packed into `words`."""
+    """Return the `World` that `pack` packed into `words`: the inverse of `pack`."""
     end = words.shape[0] - slots.plant
     return world_of_words(rules, slots, iter([words[i] for i in range(end)]), words[end:])
 
 
 def slots_of(world: World) -> Slots:
-    """Count the slots of each kind in a world."""
+    """Return the number of slots of each kind that a `World` has."""
     return Slots(
         **{role: len(mobs) for role, mobs in world.mobs.items()},
         projectile=len(world.projectiles),
@@ -214,15 +228,18 @@ def slots_of(world: World) -> Slots:
 
 
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
-    """Pack a world without its plants into words; `World.earned` is included as it is."""
+    """Pack a `World` without its plants into a list of int32 words.
+
+    `World.earned` already consists of words, so they are inserted without change.
+    """
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return a world with its packed `words`, so that `words_of` can reuse unchanged words.
+    """Pair a `World` with its packed `words`, so that `words_of` can reuse the unchanged words.
 
-    `words` are the output of `world_words`.
+    `words` must be the output of `world_words` for the same `World`.
     """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
@@ -234,7 +251,10 @@ def _things(rules: Rules, world: World) -> list[Thing]:
 
 
 def world_of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
-    """Unpack the output of `world_words` from an iterator; `plants` are the plants' words."""
+    """Unpack the output of `world_words`: the inverse of `world_words`.
+
+    `words` is an iterator over the scalar words; `plants` are the words of the plant slots.
+    """
     player = nested(of_words(rules.packing.player, words))
     earned = tuple(next(words) for _ in range(earned_words(rules)))
     floor = of_floor(rules, slots, words)
@@ -244,7 +264,7 @@ def world_of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: A
 
 
 def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
-    """Unpack the output of `floor_words` from an iterator to fields of a world, by name."""
+    """Unpack the output of `floor_words` into a dict of `World` fields, by field name."""
     values = nested(of_words(rules.packing.floor, words))
     values["mobs"] = {
         role: tuple(_mob(rules, words) for _ in range(count)) for role, count in slots.mobs.items()
@@ -256,7 +276,10 @@ def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, An
 
 
 def _mob(rules: Rules, words: Iterator[Array]) -> Mob:
-    """Unpack a mob slot. If not stored, `type` is 0 (the only type) and `marked` equals `alive`."""
+    """Unpack one mob slot.
+
+    Classic does not store `type`, which is always 0. If `marked` is not stored, it equals `alive`.
+    """
     values = {"type": jnp.int32(0), **of_words((rules.mob_fields,), words)}
     return Mob(**{"marked": values["alive"], **values})
 
@@ -266,21 +289,21 @@ def _projectile(rules: Rules, words: Iterator[Array]) -> Projectile:
 
 
 def mobs_of(world: World) -> list[Mob]:
-    """Return the slots of all mobs, in the order of moving."""
+    """Return all mob slots as one list, in the order in which the mobs move."""
     return [mob for role in ROLES for mob in world.mobs[role]]
 
 
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:
-    """Return the achievements as flags, in the order of their numbers."""
+    """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    if len(earned) > 1:  # a single word broadcasts without indexing
+    if len(earned) > 1:  # a single word broadcasts against all bits, so no indexing is needed
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
 
 def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
-    """Return the sum of the weights of the achievements whose bits are set."""
+    """Return the sum of the rewards (`Rules.weights`) of the achievements whose bits are set."""
     weights = rules.weights or (1,) * len(rules.achievements)
     total = jnp.int32(0)
     for weight in sorted(set(weights)):
@@ -294,7 +317,7 @@ def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, 
 
 
 def unlock(world: World, achievement: int, when: Any) -> World:
-    """Record an achievement if `when`."""
+    """Record one achievement, known when the function is traced, if `when` is True."""
     word, bit = divmod(int(achievement), EARNED_BITS)
     earned = list(world.earned)
     earned[word] = earned[word] | (when.astype(jnp.int32) << bit)
@@ -302,7 +325,10 @@ def unlock(world: World, achievement: int, when: Any) -> World:
 
 
 def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when: Any) -> World:
-    """Record `achievements[type]` if `when`; None records nothing."""
+    """Record the achievement `achievements[type]` if `when` is True.
+
+    None in `achievements` stands for no achievement.
+    """
     if len(set(achievements)) == 1 and achievements[0] is not None:
         return unlock(world, achievements[0], when)
     numbers = [NO_ACHIEVEMENT if a is None else int(a) for a in achievements]
@@ -310,7 +336,10 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 
 
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
-    """Record an achievement by its number, which is one of `numbers`, if `when`."""
+    """Record an achievement given by a traced index `number`, if `when` is True.
+
+    `numbers` lists the possible values of `number`, so that only the words that store them change.
+    """
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:
         bit = number - word * EARNED_BITS
@@ -320,11 +349,11 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return the NamedTuple `it`, with new values if `when`."""
+    """Return a copy of the NamedTuple `it`; where `when` is True, it has the values `new`."""
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 
 
 def one(when: Array) -> Int32[Array, ""]:
-    """Return a flag as 1 or 0."""
+    """Convert a flag to int32: 1 if it is True, else 0."""
     return when.astype(jnp.int32)

@@ -1,8 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition. The stages of a step read them, so code that both editions
-share names no block that only one of them has. Classic uses a subset of the blocks, actions and
-achievements.
+`Rules` has the tables of one edition, and the stages of a step read them. So code that both
+editions use never names a block that only one of them has. Classic uses a subset of the full game's
+blocks, actions and achievements.
 """
 
 import dataclasses
@@ -20,10 +20,12 @@ from .packing import Field, Packing
 class Block(IntEnum):
     """Blocks of the map, numbered as in Craftax."""
 
-    # Never in a map: INVALID; OUT_OF_BOUNDS, seen beyond the border; WOOD, an icon.
+    # INVALID, OUT_OF_BOUNDS and WOOD occur in no map.
+    # The view shows OUT_OF_BOUNDS beyond the border; WOOD is only an icon.
     INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
     DIAMOND, CRAFTING_TABLE, FURNACE, SAND, LAVA, PLANT, RIPE_PLANT = range(10, 17)
-    # In the full game only. No map has GRAVEL or NECROMANCER_VULNERABLE, which is a sprite.
+    # The following blocks exist in the full game only.
+    # GRAVEL and NECROMANCER_VULNERABLE (only a sprite) occur in no map.
     WALL, DARKNESS, WALL_MOSS, STALAGMITE, SAPPHIRE, RUBY, CHEST, FOUNTAIN = range(17, 25)
     FIRE_GRASS, ICE_GRASS, GRAVEL, FIRE_TREE, ICE_SHRUB = range(25, 30)
     ENCHANTMENT_TABLE_FIRE, ENCHANTMENT_TABLE_ICE, NECROMANCER = range(30, 33)
@@ -34,7 +36,7 @@ class Item(IntEnum):
     """Items on cells of the full game's map, numbered as in Craftax."""
 
     NONE, TORCH, LADDER_DOWN, LADDER_UP = range(4)
-    LADDER_DOWN_BLOCKED = 4  # a sprite, never in a map
+    LADDER_DOWN_BLOCKED = 4  # only a sprite, never in a map
 
 
 class Action(IntEnum):
@@ -44,7 +46,7 @@ class Action(IntEnum):
     PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT = range(7, 11)
     MAKE_WOOD_PICKAXE, MAKE_STONE_PICKAXE, MAKE_IRON_PICKAXE = range(11, 14)
     MAKE_WOOD_SWORD, MAKE_STONE_SWORD, MAKE_IRON_SWORD = range(14, 17)
-    # In the full game only.
+    # The following actions exist in the full game only.
     REST, DESCEND, ASCEND, MAKE_DIAMOND_PICKAXE, MAKE_DIAMOND_SWORD = range(17, 22)
     MAKE_IRON_ARMOUR, MAKE_DIAMOND_ARMOUR, SHOOT_ARROW, MAKE_ARROW = range(22, 26)
     CAST_FIREBALL, CAST_ICEBALL, PLACE_TORCH = range(26, 29)
@@ -55,14 +57,14 @@ class Action(IntEnum):
 
 
 class Achievement(IntEnum):
-    """Achievements, rewarded once an episode, numbered as in Craftax."""
+    """Achievements, numbered as in Craftax. Each is rewarded once per episode."""
 
     COLLECT_WOOD, PLACE_TABLE, EAT_COW, COLLECT_SAPLING, COLLECT_DRINK = range(5)
     MAKE_WOOD_PICKAXE, MAKE_WOOD_SWORD, PLACE_PLANT, DEFEAT_ZOMBIE, COLLECT_STONE = range(5, 10)
     PLACE_STONE, EAT_PLANT, DEFEAT_SKELETON, MAKE_STONE_PICKAXE = range(10, 14)
     MAKE_STONE_SWORD, WAKE_UP, PLACE_FURNACE, COLLECT_COAL, COLLECT_IRON = range(14, 19)
     COLLECT_DIAMOND, MAKE_IRON_PICKAXE, MAKE_IRON_SWORD = range(19, 22)
-    # In the full game only. SOLIDER is Craftax's spelling.
+    # The following achievements exist in the full game only. SOLIDER is Craftax's spelling.
     MAKE_ARROW, MAKE_TORCH, PLACE_TORCH, MAKE_DIAMOND_SWORD = range(22, 26)
     MAKE_IRON_ARMOUR, MAKE_DIAMOND_ARMOUR, ENTER_GNOMISH_MINES, ENTER_DUNGEON = range(26, 30)
     ENTER_SEWERS, ENTER_VAULT, ENTER_TROLL_MINES, ENTER_FIRE_REALM = range(30, 34)
@@ -80,88 +82,89 @@ VITALS = ("health", "food", "drink", "energy")
 
 
 class Recipe(NamedTuple):
-    """A crafting recipe; a crafting table must be near."""
+    """A crafting recipe. It works only near a crafting table."""
 
     action: Action
-    makes: str | tuple[str, ...]  # item made; of several, the first whose level is below `level`
-    costs: dict[str, int]  # count of each item consumed
-    at_furnace: bool  # whether a furnace must be near as well
+    # Item that the recipe makes; if there are several, it raises the first one below `level`.
+    makes: str | tuple[str, ...]
+    costs: dict[str, int]  # number of each item that one use consumes
+    at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
-    number: int = 1  # count added to the item, if `level` is None
-    level: int | None = None  # level to which the item rises; None: its count grows
+    number: int = 1  # number by which the item's count grows; used if `level` is None
+    level: int | None = None  # level to which the item rises; None: its count grows instead
     below: int | None = None  # recipe works only while the item's count is below this
 
 
 class Harvest(NamedTuple):
-    """Effect of DO on a block."""
+    """Effect of the action DO on a block."""
 
     block: Block
-    tool: str | None  # item required; None: none
-    item: str | None  # item whose count grows by 1; None: none
+    tool: str | None  # item that the player must have; None: no item is needed
+    item: str | None  # item whose count grows by 1; None: no item
     leaves: Block
     achievement: Achievement | None
     chance: float = 1.0
-    level: int = 1  # lowest level of the tool that works
-    food: int = 0  # points of food added; resets hunger
-    drink: int = 0  # points of drink added; resets thirst
+    level: int = 1  # lowest level of `tool` that works
+    food: int = 0  # points of food that the player gains; a gain resets the hunger counter
+    drink: int = 0  # points of drink that the player gains; a gain resets the thirst counter
 
 
 class Placement(NamedTuple):
     """Placement of a block or a torch on the cell ahead."""
 
     action: Action
-    block: Block | None  # block placed; None: a torch, which lies on the cell's block
-    item: str  # item consumed
+    block: Block | None  # block that is placed; None: a torch on top of the cell's block
+    item: str  # item that the placement consumes
     cost: int
-    on: frozenset[Block]  # blocks that the new block may replace, or the torch may lie on
+    on: frozenset[Block]  # blocks that the new block may replace, or on which the torch may be put
     achievement: Achievement
-    bare: bool = True  # whether the cell must be without an item
+    bare: bool = True  # whether the placement is refused if an item lies on the cell
 
 
 class Need(NamedTuple):
-    """A need such as hunger: when its counter exceeds the limit, a vital loses a point."""
+    """A need such as hunger. When its counter exceeds the limit, a vital loses a point."""
 
-    vital: str  # vital that loses the point
-    counter: str  # name of its counter, a key of `World.counters`
-    limit: int  # counter value in steps beyond which a point is lost
-    asleep: float  # number of steps awake that a step asleep equals; negative: it reduces the need
-    # The vital gains a point whenever sleep brings the counter below -rest; None: never.
+    vital: str  # vital that loses a point
+    counter: str  # name of the need's counter, a key of `World.counters`
+    limit: int  # counter value, in steps awake, beyond which the vital loses a point
+    asleep: float  # growth per step asleep, relative to a step awake; negative: it falls
+    # When sleep brings the counter below -rest (in steps), the vital gains a point. None: never.
     rest: int | None = None
 
 
 class Weapon(NamedTuple):
-    """Damage of a blow with an item; Classic multiplies it by the number of such items."""
+    """Damage of a blow with an item; in Classic, times the number of such items owned."""
 
     item: str
     damage: int
 
 
 class MobRow(NamedTuple):
-    """A type of mob; its role decides which of the fields are used, see module `mobs`."""
+    """A type of mob. Its role decides which of the fields are used, see module `mobs`."""
 
     name: str
-    role: str  # role, one of ROLES
-    health: int  # initial health in points
+    role: str  # behaviour of the mob, one of ROLES
+    health: int  # health with which the mob appears, in points
     appears_on: frozenset[Block]
-    nearest: int  # mob appears only at more than this many steps from the player
-    achievement: Achievement  # achievement for killing the mob
-    shuns: frozenset[Block] = frozenset()  # blocks that the mob avoids, besides solid ones
-    food: int = 0  # points of food for killing the mob
-    damage: int = 0  # physical damage of the mob's blow, in points
-    fire: int = 0  # fire damage, points
-    ice: int = 0  # ice damage, points
-    # Fractions of physical, fire and ice damage to the mob that are blocked.
+    nearest: int  # the mob appears only at more than this many steps from the player
+    achievement: Achievement  # achievement earned by killing the mob
+    shuns: frozenset[Block] = frozenset()  # blocks that the mob avoids, besides solid blocks
+    food: int = 0  # points of food that the player gains by killing the mob
+    damage: int = 0  # physical damage of the mob's blow to the player, in points
+    fire: int = 0  # fire damage of the mob's blow, in points
+    ice: int = 0  # ice damage of the mob's blow, in points
+    # Fractions of physical, fire and ice damage that the mob blocks when the player hits it.
     resists: tuple[float, float, float] = (0, 0, 0)
-    cooldown: int = 0  # steps from one attack to the next
-    # Distance from the player in steps: melee mobs approach if nearer than this, ranged mobs if at
-    # least this far away.
+    cooldown: int = 0  # number of steps between two attacks of the mob
+    # Distance from the player in steps. Melee mobs approach if they are nearer than this,
+    # ranged mobs approach if they are at least this far away.
     chase: int = 0
-    # Threshold of a uniform draw. Melee mobs approach if the draw is below it, ranged mobs keep
-    # their distance if it is above; otherwise the step is random.
+    # Threshold for a uniform draw. A melee mob approaches if the draw is below it,
+    # a ranged mob keeps its distance if the draw is above it; else the step is random.
     gate: float = 0.0
-    retreat: int = 0  # ranged mobs retreat up to this many steps from the player
-    nearest_shot: int = 0  # fewest steps from the player at which ranged mobs shoot
-    farthest_shot: int = 0  # most steps from the player at which ranged mobs shoot
+    retreat: int = 0  # ranged mobs retreat if they are at most this many steps from the player
+    nearest_shot: int = 0  # lowest distance from the player, in steps, at which ranged mobs shoot
+    farthest_shot: int = 0  # highest distance from the player, in steps, at which ranged mobs shoot
     projectile: str | None = None  # name of the projectile that the mob shoots
 
 
@@ -169,60 +172,59 @@ class ProjectileRow(NamedTuple):
     """A type of projectile."""
 
     name: str
-    damage: int  # physical damage, points
-    fire: int = 0  # fire damage, points
-    ice: int = 0  # ice damage, points
+    damage: int  # physical damage in points
+    fire: int = 0  # fire damage in points
+    ice: int = 0  # ice damage in points
 
 
 class FloorRow(NamedTuple):
-    """A floor of the full game."""
+    """Settings of one floor of the full game."""
 
     name: str
-    mobs: dict[str, str]  # name of the mob type that appears, by role
-    chances: dict[str, float]  # probability that a mob appears in a step, by role
-    night: float  # probability added to the melee role in full darkness
-    achievement: Achievement | None  # achievement for entering the floor
+    mobs: dict[str, str]  # name of the mob type that appears on the floor, for each role
+    chances: dict[str, float]  # probability per step that a mob appears, for each role
+    night: float  # probability added in full darkness that a mob of the melee role appears
+    achievement: Achievement | None  # achievement earned by entering the floor
 
 
 class Possession(NamedTuple):
-    """An achievement for having an item, checked at the end of each step."""
+    """An achievement for owning an item. It is checked at the end of each step."""
 
     item: str
-    least: int  # lowest count or level of the item that earns the achievement
+    least: int  # count or level of the item from which the achievement is earned
     achievement: Achievement
 
 
-# `eq=False`: rules are compared and hashed by identity.
+# `eq=False` makes Python compare and hash rules by identity.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
     """Rule tables of one edition of the game."""
 
-    view: tuple[int, int]  # rows and columns of the view, which has the player in the middle
-    blocks: tuple[Block, ...]  # blocks in the order of their numbers, from 0
-    actions: tuple[Action, ...]  # actions in the order of their numbers, from 0
-    achievements: tuple[Achievement, ...]  # achievements in the order of their numbers, from 0
-    items: tuple[str, ...]  # inventory items in the order of the symbolic observation
-    most: int  # highest count of an item
-    best: int  # highest health, food, drink and energy
-    solid: frozenset[Block]  # blocks that nothing can enter
-    overflown: frozenset[Block]  # solid blocks over which projectiles fly
-    broken: frozenset[Block]  # blocks that a projectile turns into a path
+    view: tuple[int, int]  # number of rows and columns of the view; the player is in the middle
+    blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` has the value i
+    actions: tuple[Action, ...]  # actions that the edition has; `actions[i]` has the value i
+    achievements: tuple[Achievement, ...]  # achievements; `achievements[i]` has the value i
+    items: tuple[str, ...]  # inventory items, in the order of the symbolic observation
+    most: int  # highest count of an item in the inventory
+    best: int  # highest health, food, drink and energy, before attributes of the full game
+    solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
+    overflown: frozenset[Block]  # solid blocks over which projectiles fly all the same
+    broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    pace: int  # amount by which a counter grows in a step
-    # Damage by weapon, in the full game by level of the sword; a bare hand does 1 point.
+    pace: int  # amount by which a counter of a need grows in a step awake
+    # Damage of a blow: by weapon in Classic, by the sword's level in the full game; bare hand: 1.
     weapons: tuple[Weapon, ...]
-    mobs: tuple[MobRow, ...]  # mob types; within a role, in the order of their type numbers
-    projectiles: tuple[ProjectileRow, ...]  # projectiles in the order of their type numbers
+    mobs: tuple[MobRow, ...]  # mob types; `Mob.type` is the position within the role
+    projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
-    # In the full game only.
-    floors: tuple[FloorRow, ...] = ()  # floors from the top; the last is the boss floor
-    weights: tuple[int, ...] = ()  # reward of each achievement; empty: 1 each
-    # Blocks that are not solid, but that the player cannot enter.
-    barred: frozenset[Block] = frozenset()
+    # The following fields are used in the full game only.
+    floors: tuple[FloorRow, ...] = ()  # floors from top to bottom; the last one is the boss floor
+    weights: tuple[int, ...] = ()  # reward of each achievement; empty: 1 for every achievement
+    barred: frozenset[Block] = frozenset()  # open blocks that the player cannot enter
     graves: frozenset[Block] = frozenset()  # blocks on which mobs appear on the boss floor
     possessions: tuple[Possession, ...] = ()
     vitals: tuple[str, ...] = VITALS
@@ -234,7 +236,7 @@ class Rules:
 
     @property
     def last_floor(self) -> int:
-        """Number of the boss floor."""
+        """Index of the boss floor."""
         return len(self.floors) - 1
 
     def types(self, role: str) -> tuple[MobRow, ...]:
@@ -243,7 +245,7 @@ class Rules:
 
     @functools.cached_property
     def mob_fields(self) -> tuple[Field, ...]:
-        """Fields packed for a mob; they include `type` if a role has several types."""
+        """Fields that are packed for a mob; `type` is included if some role has several types."""
         return (*_type_field(max(len(self.types(role)) for role in ROLES)), *self.packing.mob)
 
     @functools.cached_property
@@ -253,16 +255,16 @@ class Rules:
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """Names of the counters of the needs and of recovery."""
+        """Names of the counters: one for recovery, and one for each need."""
         return ("recover", *(need.counter for need in self.needs))
 
     @functools.cached_property
     def shots(self) -> dict[str, int]:
-        """Type number of each projectile, by name."""
+        """Type index of each projectile, by its name."""
         return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
-# Fields that all mob types of a role share.
+# Values of the fields of `MobRow` that are equal for all mob types of a role.
 MELEE: dict[str, Any] = {"role": "melee", "nearest": 9, "cooldown": 5, "chase": 10, "gate": 0.75}
 PASSIVE: dict[str, Any] = {"role": "passive", "nearest": 3, "food": 6}
 _SHOTS: dict[str, Any] = {"retreat": 3, "nearest_shot": 4, "farthest_shot": 5}
@@ -272,18 +274,18 @@ NEEDS = (
     Need("drink", "thirst", limit=20, asleep=0.5),
     Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
 )
-BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that projectiles break
+BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that projectiles destroy
 ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order in which they move
-# Roles of mobs, in the order in which they appear.
+# Roles of mobs, in the order in which they appear within a step.
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
-ASLEEP_FACTOR = 3.5  # factor on a mob's damage to a sleeping player
-RIPE_AGE = 600  # number of steps until a plant is ripe
-# Blocks of both editions that are in no map.
+ASLEEP_FACTOR = 3.5  # a mob's damage to a sleeping player is multiplied by this
+RIPE_AGE = 600  # age of a plant, in steps, at which it becomes ripe
+# Blocks that occur in no map, among the blocks of both editions.
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})
 
 
 def blocks(names: str) -> frozenset[Block]:
-    """Return a set of blocks by their names, separated by spaces."""
+    """Parse block names, separated by spaces, to a set of blocks."""
     return frozenset(Block[name] for name in names.split())
 
 
@@ -292,10 +294,11 @@ def _type_field(types: int) -> tuple[Field, ...]:
 
 
 def of_type(values: Sequence[Any], type: Any) -> Any:
-    """Return `values[type]`, for at most 31 values; a Python number if all values are equal.
+    """Return `values[type]` for a traced index `type`; at most 31 values are possible.
 
-    The values are packed in a few constant words. An array lookup would split the GPU kernel: XLA
-    counts the computation of its index twice and then does not fuse it.
+    The result is a Python number if all values are equal; otherwise the values are packed into a
+    few constant words. An array lookup would split the GPU kernel: XLA counts the computation of
+    its index twice and then does not fuse it.
     """
     if len(set(values)) == 1:
         return values[0]
@@ -313,9 +316,9 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
 
 def _of_words(values: list[int], type: Any) -> Any:
-    """Return `values[type]` by shifts from constant int32 words that pack several values each."""
+    """Return `values[type]`, read by shifts from constant int32 words that pack several values."""
     bits = max(values).bit_length()
-    each = 1 << ((32 // bits).bit_length() - 1)  # number of values in a word, a power of two
+    each = 1 << ((32 // bits).bit_length() - 1)  # number of values per word, a power of two
     word = jnp.int32(0)
     for start in range(0, len(values), each):
         some = sum(v << (bits * i) for i, v in enumerate(values[start : start + each]))

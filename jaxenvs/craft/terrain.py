@@ -1,7 +1,7 @@
-"""World generation with the distribution of Craftax-Classic 1.6.1.
+"""World generation of Craft-Classic: maps distributed as in Craftax-Classic 1.6.1.
 
 One uniform draw per cell decides about ore in stone and trees on grass. Craftax makes four draws
-per cell, of which it uses at most three, one after another.
+per cell, one after another, of which it uses at most three.
 """
 
 import functools
@@ -19,30 +19,33 @@ from . import noise
 from .chance import uniform
 from .tables import Block
 
-# Probability that stone becomes each ore, tried in this order; diamond needs high mountains.
+# Probability that a stone becomes coal, else iron, else diamond; diamond needs high mountains.
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
-TREE = 0.2  # probability of a tree on each cell of grass in woods
+TREE = 0.2  # probability that a grass cell in woods has a tree
 
 
 class TerrainDraws(NamedTuple):
-    """Random draws of a world, uniform in [0, 1); angles are in turns."""
+    """Random draws of a map, uniform in [0, 1).
+
+    The first four are angles of noise gradients, in turns (full circles).
+    """
 
     water: Float32[Array, "water_lattice water_lattice"]
     mountain: Float32[Array, "water_lattice water_lattice"]
     path: Float32[Array, "path_rows path_columns"]
     tree: Float32[Array, "tree_lattice tree_lattice"]
-    cells: Float32[Array, "size size"]  # draws that decide ore or tree on each cell
+    cells: Float32[Array, "size size"]  # draw that decides whether a cell has ore or a tree
     diamond: Float32[Array, ""]  # draw that chooses the stone that becomes a diamond
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
-    """Return the shapes of the gradient lattices of water, mountains, tunnels and woods."""
+    """Return the shapes of the gradient lattices of the water, mountain, tunnel and wood noise."""
     coarse, fine = size // 16 + 1, size // 4 + 1
     return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Draw the random numbers of a world; `angles` that are not NaN replace drawn angles."""
+    """Draw the random numbers of a map. Where `angles` is not NaN, it replaces drawn angles."""
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
@@ -55,7 +58,11 @@ def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
 
 
 def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "size size"]:
-    """Build the map: water and shore, mountains with tunnels, caves, ores and lava, woods."""
+    """Build the map from random draws.
+
+    The steps are water and shore, mountains with tunnels, caves and ores, woods, and lava. If
+    `always_diamond`, one stone then becomes a diamond.
+    """
     middle = size // 2
     span = np.abs(np.arange(size) - middle)
     flat = np.clip((span[:, None] + span[None, :]) / 5, 0, 1).astype(np.float32) - np.float32(1)
@@ -83,7 +90,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        # Without the barrier XLA would fuse world generation into each sum of `_chosen`.
+        # Without the barrier, XLA would fuse world generation into each sum of `_chosen`.
         default=jax.lax.optimization_barrier,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
@@ -91,7 +98,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
 
 
 def _noises_at_once(lattices: Any, size: int) -> tuple[Array, ...]:
-    """Return the noise of water, the noise of mountains, flags of tunnels, the noise of woods."""
+    """Return water noise, mountain noise, flags of tunnel cells, and wood noise."""
     water, mountain, tunnel, wood = noise.noises(lattices, size)
     tunnel = tunnel > 0.8
     return water, mountain, tunnel | tunnel.T, wood
@@ -106,15 +113,17 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 
 
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
-    """Return a flag map with one random allowed cell; cell (0, 0) if none is allowed."""
+    """Return a map of flags in which one random allowed cell is True.
+
+    If no cell is allowed, it is the cell (0, 0).
+    """
     size = allowed.shape[0]
-    earlier = np.tri(size, k=-1, dtype=np.int32)  # 1 at [a, b] if b is before a
+    earlier = np.tri(size, k=-1, dtype=np.int32)  # element [a, b] is 1 if b < a
     in_row = allowed.sum(axis=1, dtype=jnp.int32)
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    # Whether each row contains the chosen cell.
-    here = (before <= rank) & (rank < before + in_row)
+    here = (before <= rank) & (rank < before + in_row)  # whether each row has the chosen cell
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
     place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)

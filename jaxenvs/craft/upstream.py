@@ -1,6 +1,6 @@
-"""Convert states of both games of craftax 1.6.1, so that policies of Craft can play in Craftax.
+"""Conversion of Craftax 1.6.1's states, of both editions, to states of this package.
 
-This module does not import `craftax`.
+With it, policies trained on Craft can act in Craftax. This module does not import `craftax`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from .ground import cells_of
 from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# Names of Craftax's fields by the names used here.
+# Craftax's names of the fields that store mobs and projectiles, by their names here.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
@@ -22,10 +22,10 @@ COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 
 
 def from_craftax(env: Any, state: Any) -> Any:
-    """Convert a state of craftax to a state of `env`, a Craft environment of the same game.
+    """Convert a state of Craftax to a state of `env`, a Craft environment of the same edition.
 
-    `state` is one `EnvState` of Craftax, traced or not; use `jax.vmap` for a batch. Its random
-    key and night noise are dropped. Raises TypeError for a state of the other game.
+    `state` is one `EnvState` of Craftax, traced or not; use `jax.vmap` for a batch. The state's
+    random key and night noise are dropped. Raises TypeError for a state of the other edition.
     """
     full = hasattr(state, "player_level")
     if full != env.rules.is_full:
@@ -107,7 +107,7 @@ def _full(env: Any, theirs: Any) -> Any:
 
 
 def _on_floor(theirs: Any, world: World, floor: int) -> World:
-    """Return `world` with the contents of a floor of Craftax's state `theirs`."""
+    """Return `world` with the mobs, projectiles and ladders of one floor of Craftax's state."""
 
     def mob(slots: Any, i: int) -> Mob:
         at = floor, i
@@ -139,7 +139,7 @@ def _on_floor(theirs: Any, world: World, floor: int) -> World:
 
 
 def _mob(slots: Any, at: Any, health: Any, type: Any) -> Mob:
-    """Return the mob slot at an index of Craftax's arrays."""
+    """Return the mob that Craftax's arrays store at the index `at`."""
     row, column = slots.position[at]
     cooldown, alive = jnp.maximum(slots.attack_cooldown[at], 0), slots.mask[at]
     return Mob(row, column, health, cooldown, type, alive, marked=alive)
@@ -151,7 +151,7 @@ def _projectile(slots: Any, directions: Any, at: Any, type: Any) -> Projectile:
 
 
 def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return counts by item name; Craftax stores armour and potions as arrays."""
+    """Return the count or level of each item; Craftax stores armour and potions in arrays."""
     arrays = {
         **dict(zip(ARMOUR, inventory.armour, strict=True)),
         **dict(zip(POTIONS, inventory.potions, strict=True)),
@@ -160,7 +160,10 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
-    """Return the counters of the intrinsics: they grow by `pace` where Craftax's grow by 1."""
+    """Return the counters of the intrinsics.
+
+    They are integers that grow by `pace` per step, where Craftax's floats grow by 1.
+    """
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
         for name in COUNTERS

@@ -1,4 +1,8 @@
-"""Edges: barriers between stages of a step, so that XLA does not recompute earlier values."""
+"""Edges: barriers between the stages of a step, so that XLA does not recompute earlier values.
+
+An edge is a function that runs after a stage and returns the `Moment` with unchanged values.
+`CLASSIC` and `FULL` list the edges of each edition, by the stage that they follow.
+"""
 
 from collections.abc import Sequence
 
@@ -18,12 +22,12 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge after which XLA, on a CPU, does not recompute a field of `Moment`."""
+    """Return an edge: after it, XLA on a CPU does not recompute the field `name` of `Moment`."""
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge after which XLA, on a CPU, does not recompute these fields of `World`."""
+    """Return an edge: after it, XLA on a CPU does not recompute these fields of `World`."""
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -33,7 +37,11 @@ def hold(*names: str) -> Rule:
 
 
 def repack(moment: Moment) -> Moment:
-    """Pack the world and the inputs of the map's writes into words, which later stages unpack."""
+    """Edge that packs the world into words, which later stages unpack.
+
+    The map's pending writes, and the values from which later stages compute further writes, pass
+    through words as well.
+    """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
     more = [join(*ahead), *((index << 8) | cell for index, cell in writes)]
@@ -53,11 +61,12 @@ def repack(moment: Moment) -> Moment:
 def _repacked(
     rules: Rules, world: World, more: Sequence[Array]
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
-    """Return the world, packed and unpacked again, its words, and the int32 scalars `more`.
+    """Pack a world and unpack it again, so that XLA computes its words only once.
 
-    XLA computes all words and scalars only once, on GPUs as well as on CPUs.
+    Return the world, its words, and the int32 scalars `more`, which XLA also computes only once.
+    This holds on GPUs as well as on CPUs.
     """
-    # These are also passed unpacked, because some kernels read only one of them.
+    # Pass these also as unpacked scalars, because some kernels read only one of them.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

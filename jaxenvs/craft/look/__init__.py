@@ -1,1 +1,1 @@
-"""Sprites of the Craft games, and pictures of their states by day and by night."""
+"""Sprites of the Craft games, drawn by code, and pictures of game states by day and by night."""

@@ -1,4 +1,4 @@
-"""Drawings of the full game's beasts and elementals: all mobs that do not walk upright."""
+"""Drawings of those mobs of the full game that do not walk upright: beasts and elementals."""
 
 from ...core.paint import Layer, block, disc, dots, line, minus, polygon, union
 from .blocks import INK, WHITE, both_sides, outline

@@ -1,4 +1,7 @@
-"""Drawings of Classic's blocks: layers of shapes in the unit square."""
+"""Drawings of Classic's blocks, as layers of coloured shapes.
+
+Coordinates are fractions of the tile's side, from the upper left corner.
+"""
 
 from ...core.paint import (
     RGB,
@@ -22,12 +25,15 @@ WHOLE = block(0, 0, 1, 1)
 
 
 def both_sides(shape: Shape) -> Shape:
-    """Return a shape and its mirror image."""
+    """Return the union of a shape and its left-right mirror image."""
     return union(shape, mirrored(shape))
 
 
 def outline(points: str) -> Shape:
-    """Return a polygon from points as in SVG, "x,y x,y ...", in hundredths of the tile's side."""
+    """Return a polygon from its corners, written as in SVG: "x,y x,y ...".
+
+    Coordinates are hundredths of the tile's side.
+    """
     corners = [point.split(",") for point in points.split()]
     return polygon(*((int(x) / 100, int(y) / 100) for x, y in corners))
 
@@ -85,7 +91,10 @@ TREE = (
 
 
 def _lumps(colour: RGB, light: RGB, radius: float) -> Layers:
-    """Return stone with four lumps of ore, each with a dot of colour `light` and this radius."""
+    """Return the drawing of stone with four lumps of ore.
+
+    Each lump has a highlight, a dot with the given radius and the colour `light`.
+    """
     places = ((0.3, 0.3), (0.68, 0.4), (0.4, 0.7), (0.76, 0.76))
     lit = dots(radius, *((x - 0.05, y - 0.05) for x, y in places))
     lumps = union(dots(0.15, *places[:2]), dots(0.13, *places[2:]))

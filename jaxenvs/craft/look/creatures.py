@@ -1,4 +1,7 @@
-"""Drawings of the player, and of the mobs of both editions: layers of shapes in the unit square."""
+"""Drawings of the player, and of the mobs of both editions, as layers of coloured shapes.
+
+Coordinates are fractions of the tile's side, from the upper left corner.
+"""
 
 from ...core.paint import Layer, block, changed, disc, dots, line, minus, mirrored, union
 from . import monsters
@@ -60,7 +63,7 @@ SLEEPER = (
         WHITE,
     ),
 )
-# Drawings for facing 1 to 4 (left, right, up, down), then asleep.
+# Drawings of the player facing left, right, up and down (`facing` 1 to 4), and asleep.
 PLAYER = (LEFT, changed(LEFT, mirrored), UP, DOWN, SLEEPER)
 ROT, ROT_DARK = (104, 168, 88), (70, 122, 60)
 ZOMBIE = (
@@ -102,5 +105,5 @@ SKELETON = (
         minus(disc(0.74, 0.58, 0.25), disc(0.69, 0.58, 0.23), block(0, 0, 0.72, 1)), (196, 124, 58)
     ),
 )
-# Drawing of each mob, by its name in `Rules.mobs`.
+# Drawing of each mob of both editions, by the mob's name in `Rules.mobs`.
 MOBS = {"zombie": ZOMBIE, "cow": COW, "skeleton": SKELETON, **monsters.MOBS}

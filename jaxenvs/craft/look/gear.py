@@ -8,7 +8,7 @@ from .blocks import WHITE, both_sides, outline
 
 Layers = tuple[Layer, ...]
 MATERIALS = {**icons.MATERIALS, "diamond": (96, 222, 240)}
-ELEMENTS = {"fire": (255, 116, 36), "ice": (84, 112, 255)}  # colours of enchantments
+ELEMENTS = {"fire": (255, 116, 36), "ice": (84, 112, 255)}  # colours of an enchantment's sparks
 POTIONS: dict[str, RGB] = {
     "red": (226, 44, 54),
     "green": (52, 186, 70),
@@ -20,7 +20,7 @@ POTIONS: dict[str, RGB] = {
 
 
 def _diagonal(shape: Shape) -> Shape:
-    """Turn a projectile that points to the right so that it points to the upper right."""
+    """Turn the shape of a projectile that points to the right, so that it points up and right."""
     half = 0.5**0.5
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -66,7 +66,10 @@ QUIVER = changed(missiles.ARROW2, _diagonal)
 
 
 def _star(x: float, y: float, radius: float, waist: float) -> Shape:
-    """Return a star with four points; `waist` is half its width between two points."""
+    """Return the shape of a star with four points around (x, y).
+
+    Between the points, the star has corners that are `waist` away from both of its axes.
+    """
     points = ((0, -radius), (waist, -waist), (radius, 0), (waist, waist))
     both = (*points, *((-across, -down) for across, down in points))
     return polygon(*((x + across, y + down) for across, down in both))
@@ -81,7 +84,7 @@ XP = (
     Layer(polygon((0.5, 0.14), (0.86, 0.5), (0.5, 0.86), (0.14, 0.5)), (150, 236, 70)),
     Layer(polygon((0.5, 0.24), (0.5, 0.5), (0.24, 0.5)), (236, 255, 190)),
 )
-DEXTERITY = (  # drawn as a winged boot
+DEXTERITY = (  # the icon of dexterity is a winged boot
     Layer(block(0.34, 0.1, 0.66, 0.72, 0.04), (176, 112, 60)),
     Layer(block(0.34, 0.58, 0.96, 0.84, 0.12), (176, 112, 60)),
     Layer(block(0.34, 0.82, 0.96, 0.92, 0.02), (96, 58, 34)),
@@ -93,13 +96,13 @@ DEXTERITY = (  # drawn as a winged boot
         (240, 244, 250),
     ),
 )
-STRENGTH = (  # drawn as a fist
+STRENGTH = (  # the icon of strength is a fist
     Layer(block(0.12, 0.2, 0.88, 0.72, 0.16), (240, 190, 148)),
     Layer(union(*(block(x, 0.18, x + 0.04, 0.5) for x in (0.32, 0.5, 0.68))), (160, 102, 70)),
     Layer(block(0.04, 0.46, 0.62, 0.62, 0.08), (250, 210, 172)),
     Layer(block(0.24, 0.72, 0.76, 0.96, 0.04), (206, 44, 52)),
 )
-INTELLIGENCE = (  # drawn as a light bulb
+INTELLIGENCE = (  # the icon of intelligence is a light bulb
     Layer(disc(0.5, 0.4, 0.36), (255, 226, 110)),
     Layer(block(0.36, 0.66, 0.64, 0.78), (255, 226, 110)),
     Layer(disc(0.4, 0.3, 0.1), (255, 252, 220)),
@@ -131,7 +134,7 @@ SHINE = {
     "leggings": union(block(0.16, 0.06, 0.84, 0.16), block(0.2, 0.3, 0.26, 0.84)),
     "boots": both_sides(block(0.1, 0.14, 0.38, 0.24)),
 }
-METALS: dict[str, tuple[RGB, RGB]] = {  # colours of each metal and of its shine
+METALS: dict[str, tuple[RGB, RGB]] = {  # colours of each metal and its highlights
     "iron": ((206, 196, 190), (255, 248, 240)),
     "diamond": ((56, 190, 220), (214, 250, 255)),
 }
@@ -143,7 +146,7 @@ def _armour(piece: str, metal: str) -> Layers:
 
 
 def enchanted(layers: Layers, element: str) -> Layers:
-    """Return an icon with sparks of an element around it."""
+    """Return an icon with sparks of fire or ice around it, which show an enchantment."""
     colour = ELEMENTS[element]
     if element == "fire":
         sparks = union(

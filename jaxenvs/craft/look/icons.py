@@ -1,4 +1,4 @@
-"""Icons of Classic's inventory, and digits."""
+"""Icons of Classic's inventory, and the digits that show counts."""
 
 import functools
 
@@ -66,7 +66,7 @@ HANDLE = (120, 80, 48)
 
 
 def pickaxe(colour: RGB) -> tuple[Layer, ...]:
-    """Return a pickaxe; `colour` is the colour of its head."""
+    """Return the drawing of a pickaxe whose head has the given colour."""
     head = minus(
         disc(0.42, 0.58, 0.56),
         disc(0.34, 0.66, 0.46),
@@ -77,7 +77,7 @@ def pickaxe(colour: RGB) -> tuple[Layer, ...]:
 
 
 def sword(colour: RGB) -> tuple[Layer, ...]:
-    """Return a sword; `colour` is the colour of its blade."""
+    """Return the drawing of a sword whose blade has the given colour."""
     return (
         Layer(line(0.08, 0.92, 0.34, 0.66, 0.13), HANDLE),
         Layer(polygon((0.3, 0.58), (0.84, 0.04), (0.96, 0.04), (0.96, 0.16), (0.42, 0.7)), colour),
@@ -99,7 +99,7 @@ ICONS: dict[str, tuple[Layer, ...]] = {
     **{f"{name}_pickaxe": pickaxe(colour) for name, colour in MATERIALS.items()},
     **{f"{name}_sword": sword(colour) for name, colour in MATERIALS.items()},
 }
-_DIGITS = (  # digits of 3 columns x 5 rows, row by row
+_DIGITS = (  # digits 0 to 9, each with 3 columns and 5 rows of pixels, listed row by row
     "111101101101111",
     "010110010010111",
     "111001111100111",
@@ -115,7 +115,10 @@ _DIGITS = (  # digits of 3 columns x 5 rows, row by row
 
 @functools.cache
 def digit(number: int, grow: float = 0.0) -> Shape:
-    """Return a digit in the lower right of a tile, its strokes wider by `grow` on each side."""
+    """Return the shape of a digit in the lower right corner of a tile.
+
+    `grow` widens the strokes on each side, as a fraction of the tile's side.
+    """
     cells = [divmod(i, 3) for i, mark in enumerate(_DIGITS[number]) if mark == "1"]
     return union(
         *(

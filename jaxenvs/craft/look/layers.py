@@ -1,9 +1,9 @@
-"""Sprites of the full game: grounds and overlays.
+"""Sprites of the full game: grounds, and overlays that are drawn over them.
 
-Classic has a sprite for each pair of a block and a creature, which would be thousands here. A cell
-of the full game has two sprites: a ground (a block with its item, or an icon of the inventory)
-below an overlay (a creature with a projectile above it, or a number). As in Craftax, the inventory
-has four rows below the view.
+Classic has a sprite for each pair of a block and a creature; the full game would need thousands. So
+a cell of the full game has two sprites: a ground (a block with its item, or an icon of the
+inventory) below an overlay (a creature with a projectile above it, or a number). As in Craftax, the
+inventory has four rows below the view.
 """
 
 import functools
@@ -30,10 +30,10 @@ from .icons import digit
 from .sprites import ASLEEP, LARGE, RIM
 
 STATUS_ROWS = 4
-MOST = 99  # highest number that is drawn
+MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-DIGIT = 0.56  # scale of the digits in large tiles
-SMALL_DIGITS = (  # digits for small tiles: 3 columns x 4 rows each, listed row by row
+DIGIT = 0.56  # scale of the digits in large tiles, relative to the tile
+SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
     "110001010111",
@@ -46,19 +46,19 @@ SMALL_DIGITS = (  # digits for small tiles: 3 columns x 4 rows each, listed row 
     "111101111001",
 )
 ARMOUR = tuple(gear.ARMOUR)
-KEY = 0  # value of a transparent byte
+KEY = 0  # value of a byte of an overlay through which the ground is visible
 
 
 class Place(NamedTuple):
-    """A cell of the inventory."""
+    """A cell of the inventory, and the item, vital or attribute that it shows."""
 
     row: int
     column: int
-    name: str  # name of an item, vital, trait or spell, or `floor`
-    icons: tuple[str, ...]  # icons for a count of 1, 2, ...; higher counts have the last one
+    name: str  # name of an item, vital, attribute or spell, or `floor`
+    icons: tuple[str, ...]  # icons for counts of 1, 2, ...; higher counts have the last icon
     numbered: bool = True  # whether the count is drawn as well
     charm: str | None = None  # key of the item's enchantment in `World.charms`
-    bare: bool = False  # whether an enchantment is drawn even if the player lacks the item
+    bare: bool = False  # whether the enchantment is drawn even if the player lacks the item
 
 
 _MADE_OF = tuple(gear.MATERIALS)
@@ -96,21 +96,21 @@ PLACES = (
 
 
 class Numbers(NamedTuple):
-    """Indices of an edition's sprites."""
+    """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
-    blank: int  # index in `grounds` of an empty inventory cell
-    icons: tuple[int, ...]  # index in `grounds` of each of PLACES for a count of 0
-    # Index in `overlays`: the number of the player or mob times `flights`, plus the number of the
-    # projectile.
-    standing: dict[str, int]  # number of each mob; the player's numbers are in `sprites`
-    flying: dict[str, int]  # number of each projectile flying left; right, up and down follow
+    blank: int  # index of the ground of an empty inventory cell
+    icons: tuple[int, ...]  # index of each place's ground for count 0; 1, 2, ... follow
+    # An overlay shows a player or mob and the projectile on the same cell. Its index is
+    # the number of the player or mob, times `flights`, plus the number of the projectile.
+    standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
+    flying: dict[str, int]  # number of each projectile flying left; right, up, down follow
     flights: int
-    digits: int  # index in `overlays` of the drawn number 0; 1 to MOST follow
+    digits: int  # index of the overlay that shows the number 0; the numbers 1 to MOST follow
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Return the indices of an edition's sprites."""
+    """Return the indices of an edition's sprites and overlays."""
     blank = len(rules.blocks) * len(Item)
     ends = np.cumsum([blank + 1, *(len(_shown(place)) for place in PLACES)]).tolist()
     first, flights = ASLEEP + 1, 1 + 4 * len(rules.projectiles)
@@ -125,7 +125,10 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Return a place's icons for counts 0, 1, 2, ...; then all of them with fire, then with ice."""
+    """Return the icons of a place for counts 0, 1, 2, ...
+
+    If the item can be enchanted, all of these icons follow with fire, then with ice.
+    """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
         return icons
@@ -139,9 +142,10 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 
 @functools.lru_cache(maxsize=8)
 def grounds(rules: Rules, size: int) -> np.ndarray:
-    """Return the grounds, uint8 (grounds, size, size, 3).
+    """Return the images of all grounds, uint8 (grounds, size, size, 3).
 
-    Order: each block with each item (`Item.NONE` first), the blank tile, the icons of PLACES.
+    The order is: each block with each item (`Item.NONE` first), the blank tile, the icons of
+    PLACES.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
@@ -159,9 +163,10 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def overlays(rules: Rules, size: int) -> np.ndarray:
-    """Return the overlays, uint8 (overlays, size, size, 3), KEY where the ground is visible.
+    """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
-    Order: each creature below each projectile (no creature and no projectile first), then numbers.
+    Bytes are KEY where the ground is visible. The order is: each creature below each projectile (no
+    creature and no projectile first), then the numbers 0 to MOST.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]
@@ -175,7 +180,10 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
 
 
 def _number(number: int, size: int) -> tuple[Layer, ...]:
-    """Return a number of one or two digits in the lower right corner, white on black."""
+    """Return the drawing of a number of one or two digits, white with black around it.
+
+    It is in the lower right corner of the tile.
+    """
     digits = [int(mark) for mark in reversed(str(number))]
     if size < LARGE:
         white = union(*(_small_digit(one, place) for place, one in enumerate(digits)))
@@ -185,16 +193,19 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-@functools.lru_cache(maxsize=64)  # cached, so that two-digit numbers share the shapes of digits
+@functools.lru_cache(maxsize=64)  # cached: all two-digit numbers use the same digit shapes
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
-    """Return a digit at a place: 0 is the lower right corner, 1 is left of it."""
+    """Return the drawing of a digit at a place: 0 is the lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)
     return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
 
 
 @functools.lru_cache(maxsize=32)
 def _small_digit(number: int, place: int) -> Shape:
-    """Return a digit, 3 tenths of a tile wide and 4 high, at a place as in `_digit`."""
+    """Return the shape of a digit for small tiles, at a place as in `_digit`.
+
+    It is 3 tenths of a tile wide and 4 tenths high.
+    """
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place
     return union(
@@ -203,7 +214,10 @@ def _small_digit(number: int, place: int) -> Shape:
 
 
 def _cut_out(drawings: Iterable[Iterable[Layer]], size: int) -> np.ndarray:
-    """Paint sprites whose pixels are opaque or transparent; transparent bytes are KEY."""
+    """Paint drawings as sprites whose pixels are either opaque or transparent.
+
+    All bytes of a transparent pixel are KEY.
+    """
     nothing, sheet = np.zeros((size, size, 3)), []
     for layers in map(tuple, drawings):
         on_black = paint(nothing, layers)

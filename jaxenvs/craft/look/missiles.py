@@ -1,4 +1,4 @@
-"""Drawings of projectiles that fly to the right."""
+"""Drawings of projectiles; each is drawn flying to the right, and turned for other directions."""
 
 from ...core.paint import RGB, Layer, block, changed, disc, dots, minus, polygon, turned, union
 from .blocks import INK, WHITE, outline
@@ -40,7 +40,7 @@ DAGGER = (
 
 
 def _ball(rim: RGB, body: RGB, core: RGB, tail: Layer, radius: float = 0.28) -> tuple[Layer, ...]:
-    """Return a ball with a tail behind it."""
+    """Return the drawing of a ball that flies to the right and has a tail."""
     middle = 0.96 - radius
     return (
         tail,
@@ -99,7 +99,7 @@ SLIMEBALL = _ball(
     0.31,
 )
 
-# Drawing of each projectile, by its name in `Rules.projectiles`.
+# Drawing of each projectile, by the projectile's name in `Rules.projectiles`.
 PROJECTILES = {
     "arrow": ARROW,
     "dagger": DAGGER,
@@ -113,6 +113,6 @@ PROJECTILES = {
 
 
 def directions(name: str) -> list[tuple[Layer, ...]]:
-    """Return the drawings of a projectile that flies left, right, up, down."""
+    """Return the four drawings of a projectile that flies left, right, up and down."""
     layers = PROJECTILES[name]
     return [changed(layers, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]

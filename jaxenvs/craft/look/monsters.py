@@ -1,4 +1,7 @@
-"""Drawings of the full game's mobs, which face the front or the left."""
+"""Drawings of the full game's mobs, which face the viewer or the left.
+
+The mobs that do not walk upright are drawn in module `beasts`; `MOBS` lists all of them.
+"""
 
 from ...core.paint import RGB, Layer, block, disc, dots, line, minus, polygon, union
 from .beasts import BAT, DEEP_THING, FIRE_ELEMENTAL, ICE_ELEMENTAL, LIZARD, SNAIL
@@ -11,7 +14,7 @@ Layers = tuple[Layer, ...]
 
 
 def _body(coat: RGB, legs: RGB, arms: RGB, top: float = 0.44) -> Layers:
-    """Return legs, arms with hands, and a coat whose upper end is at `top`."""
+    """Return the drawing of legs, arms with hands, and a coat whose upper end is at `top`."""
     return (
         Layer(both_sides(block(0.26, 0.76, 0.46, 0.99)), INK),
         Layer(both_sides(block(0.3, 0.76, 0.44, 0.96)), legs),
@@ -50,7 +53,7 @@ CLUB = (
 
 
 def _gnome(hat: RGB, coat: RGB, arm: Layers) -> Layers:
-    """Return a bearded gnome in a pointed hat."""
+    """Return the drawing of a bearded gnome in a pointed hat, who holds `arm` (a weapon)."""
     return (
         *_body(coat, (74, 54, 40), coat, 0.56),
         *_head((238, 190, 150), INK, 0.42, 0.2),
@@ -116,7 +119,7 @@ KNIGHT_ARCHER = _knight((38, 84, 206), BOW)
 
 
 def _troll(skin: RGB, dark: RGB, cloth: RGB) -> Layers:
-    """Return a hunched giant with a long nose, whose arms reach the ground."""
+    """Return the drawing of a hunched giant with a long nose, whose arms reach the ground."""
     return (
         Layer(both_sides(block(0.22, 0.76, 0.46, 1)), INK),
         Layer(both_sides(block(0.26, 0.76, 0.43, 0.97)), dark),
@@ -172,7 +175,7 @@ KOBOLD = (
     Layer(polygon((0.03, 0.56), (0.08, 0.2), (0.17, 0.56)), (236, 240, 246)),
 )
 
-# Drawing of each mob, by its name in `Rules.mobs`.
+# Drawing of each mob that only the full game has, by the mob's name in `Rules.mobs`.
 MOBS = {
     "gnome_warrior": GNOME_WARRIOR,
     "orc_soldier": ORC_SOLDIER,

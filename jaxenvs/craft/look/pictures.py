@@ -1,9 +1,9 @@
-"""Pictures of Classic: the view by day and by night, and the inventory below.
+"""Pictures of Classic: the view by day and by night, and the inventory below it.
 
-The layout is Craftax's: 7 x 9 cells around the player, then two rows of nine items with counts.
-The sprites are new. Cells darken in `LEVELS` steps, earlier at the edge of the view than around the
-player; dark cells are also covered by noise that changes with time. Craftax shades every pixel;
-here a picture of small tiles is one gather from sprites shaded in advance.
+The layout is Craftax's: 7 x 9 cells around the player, then two rows of nine items with counts. The
+sprites are new. Cells darken in `LEVELS` steps, earlier at the edge of the view than around the
+player; noise that changes with time covers dark cells. Craftax shades every pixel. Here a picture
+of small tiles is one gather from an array of sprites that were shaded in advance.
 """
 
 import functools
@@ -21,15 +21,15 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-SMALL = 8  # largest tile side in pixels with precomputed shades, which take 0.6 MB at 7 pixels
-LEVELS = 16  # number of levels of darkness; 0 is day
-NOISY = LEVELS // 2  # first level of darkness with noise
-VARIANTS = 4  # number of noise patterns of a tile
+SMALL = 8  # largest side of tiles whose shades are precomputed, in pixels (at 7: 0.6 MB)
+LEVELS = 16  # number of darkness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
+NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
+VARIANTS = 4  # number of different noise patterns for a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
-NOISE_CELLS = 16  # highest number of noise cells along a tile's side
-NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours mixed in at night, and during sleep
-NEAR = 0.55  # darkness at the player, as a fraction of the darkness at the edge
+NOISE_CELLS = 16  # most noise cells along a tile's side; in larger tiles, noise cells grow
+NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours (RGB) that are mixed in at night and during sleep
+NEAR = 0.55  # darkness of the player's cell, as a fraction of the darkness at the edge of the view
 
 
 def picture(
@@ -40,7 +40,10 @@ def picture(
     time: Int32[Array, ""],
     tile_size: int = 7,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw the view at a time of day, and the inventory."""
+    """Draw the view at a time of day, and the inventory below it.
+
+    Small tiles are gathered from shaded sprites; larger tiles are shaded pixel by pixel.
+    """
     shown, blank = tiles(rules, world, blocks), numbers(rules).blank
     level, variant = darkness(rules, light, time)
     rows, _ = rules.view
@@ -68,7 +71,10 @@ def picture(
 def darkness(
     rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
 ) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
-    """Return the level of darkness of each cell, and the index of its noise pattern at `time`."""
+    """Return the level of darkness of each cell, and the index of its noise pattern.
+
+    The pattern changes with the time step `time`.
+    """
     height, width = rules.view
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
@@ -80,7 +86,10 @@ def darkness(
 
 
 def shaded(rgb: Any, level: Any, noise: Any) -> Any:
-    """Return colours (integers, the last axis RGB) at a level of darkness, with grey noise."""
+    """Return the colours `rgb` darkened to a level, and mixed with grey noise if it is dark.
+
+    Colours are integers; their last axis is RGB.
+    """
     top = LEVELS - 1
     share = (2 * level - top).clip(0)
     seen = ((top - share) * rgb + share * noise) // top
@@ -89,7 +98,7 @@ def shaded(rgb: Any, level: Any, noise: Any) -> Any:
 
 
 def dreamt(rgb: Any) -> Any:
-    """Return the colours seen by a sleeping player."""
+    """Return colours as a sleeping player sees them: grey, and mixed with DREAM."""
     return (_luminance(rgb) + np.array(DREAM, np.int32)) // 2
 
 
@@ -98,7 +107,7 @@ def _luminance(rgb: Any) -> Any:
 
 
 def _noise(size: int) -> np.ndarray:
-    """Return the noise patterns in grey, int32 (VARIANTS, size, size)."""
+    """Return the noise patterns of a tile as grey values, int32 (VARIANTS, size, size)."""
     side = min(size, NOISE_CELLS)
     grey = np.random.default_rng(1).integers(32, 128, (VARIANTS, side, side), np.int32)
     at = np.arange(size) * side // size
@@ -107,10 +116,10 @@ def _noise(size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def _rows(rules: Rules, size: int) -> np.ndarray:
-    """Return the rows of pixels of all shaded sprites, uint8 (sprites * size, size * 3).
+    """Return all sprites in all shades as rows of pixels, uint8 (sprites * size, size * 3).
 
-    Order: each empty block and each pair (see `sprites`) in every shade, then the blank tile and
-    the icons of the inventory.
+    The order is: every sprite of the view (block, or pair in `sprites`) in every shade, the blank
+    tile, the icons of the inventory.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -129,22 +138,23 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
 def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Gather sprites by their indices `shown` from the rows of pixels of all sprites.
+    """Gather the sprites with the indices `shown` from an array of rows of pixels.
 
-    `rows_of_pixels` has the shape (sprites * size, size * 3).
+    `rows_of_pixels` has the rows of all sprites, (sprites * size, size * 3).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # Unsigned indices, so that XLA omits the code for negative ones, which count from the end.
+    # An unsigned index saves XLA's instructions for negative indices, which count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
 
 def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UInt8[Array, "..."]:
-    """Return `draw(*given)`, bytes of this shape; on a CPU, XLA does not fuse it with later code.
+    """Return `draw(*given)`, a uint8 array of the given shape, without fusing it with later code.
 
-    XLA would fuse `draw` with the reshape after it and write a picture pixel by pixel, which takes
-    four times as long. So `draw` is a branch of a `cond`, whose result keeps its shape: XLA writes
-    whole rows of a tile. The other branch is never taken, which the compiler cannot know.
+    XLA on a CPU would fuse `draw` with the reshape after it and write a picture pixel by pixel,
+    which takes four times as long. So `draw` is a branch of a `cond`, whose result keeps its shape:
+    XLA writes whole rows of a tile. The other branch is never taken, which the compiler cannot
+    know. On other platforms, `draw` is called directly.
     """
 
     def branch(*given: Any) -> Array:
@@ -156,5 +166,8 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 
 
 def _zero(given: Any) -> UInt8[Array, ""]:
-    """Return a zero that depends on the inputs, so that `vmap` batches it as it does `draw`."""
+    """Return a zero that depends on the inputs.
+
+    Because it depends on them, `vmap` adds a batch axis to it wherever it adds one to `draw`.
+    """
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

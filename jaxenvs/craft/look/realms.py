@@ -1,11 +1,11 @@
-"""Drawings of the full game's blocks, and of the items on them."""
+"""Drawings of the full game's blocks, and of the items that lie on them."""
 
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
 from ..tables import Block, Item
 from . import blocks
 from .blocks import INK, PATH, STONE, TUFTS, WHITE, WHOLE, both_sides, outline
 
-# Ground, walls and vegetation.
+# Ground, walls and vegetation: drawings of blocks.
 
 BRICKS = (
     *(block(x, 0.07, x + 0.44, 0.3) for x in (0.03, 0.53)),
@@ -34,7 +34,10 @@ SPIKES = ((0.24, 0.24, 0.34, 0.9), (0.72, 0.34, 0.3, 0.96), (0.48, 0.04, 0.4, 0.
 
 
 def _spike(middle: float, top: float, width: float, bottom: float, share: float = 1.0) -> Shape:
-    """Return a spike on the ground; `share` is the fraction of its base, from the left."""
+    """Return the shape of a spike that stands on the ground.
+
+    `share` is the fraction of the spike's width, from the left, that the shape covers.
+    """
     left = middle - width / 2
     return polygon((left, bottom), (middle, top), (left + width * share, bottom))
 
@@ -98,7 +101,7 @@ ICE_SHRUB = (
     Layer(dots(0.06, (0.14, 0.42), (0.34, 0.2), (0.62, 0.2), (0.82, 0.42), (0.48, 0.5)), WHITE),
 )
 
-# Ores, with a different shape for each gem.
+# Ores, with a different shape for each gem: drawings of blocks.
 
 
 def _hexagon(x: float, y: float, radius: float) -> Shape:
@@ -127,7 +130,7 @@ RUBY = (
     Layer(union(_drop(0.3, 0.28, 0.13), _drop(0.67, 0.64, 0.12)), (255, 130, 140)),
 )
 
-# Objects on a path.
+# Objects that stand on a path: drawings of blocks.
 
 GOLD = (240, 194, 74)
 CHEST = (
@@ -270,7 +273,7 @@ BLOCKS = {
     Block.NECROMANCER_VULNERABLE: NECROMANCER_VULNERABLE,
 }
 
-# Items, on any ground.
+# Items, which can lie on any block.
 
 TORCH = (
     Layer(block(0.4, 0.36, 0.6, 0.98, 0.03), INK),

@@ -3,11 +3,11 @@
 Layout and drawing order are Craftax's: blocks, items, player, melee, passive and ranged mobs, the
 mobs' projectiles, the player's projectiles; then the light of each cell, night on floor 0, sleep.
 Differences from Craftax: the sprites are new; darkness and the weight of the noise are constant
-within a cell, with the values at its middle; the noise is computed from the time step; if a cell
-has several mobs or several projectiles, only the last one drawn is visible.
+within a cell and have the values at the cell's middle; the noise is computed from the time step; if
+a cell has several mobs or several projectiles, only the last one drawn is visible.
 
-A byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
-weights per cell, see `Shade`. One pass over gathered rows of sprites computes it.
+Each byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
+weights per cell, see `Shade`. One pass over the gathered rows of sprites computes all bytes.
 """
 
 import functools
@@ -25,15 +25,15 @@ from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
 from .pictures import NIGHT, NOISE_CELLS, apart, gathered
 from .tiles import flying, standing
 
-WHOLE = 256  # fixed-point value of the weight 1
+WHOLE = 256  # integer that stands for a weight of 1 in fixed-point arithmetic
 
 
 class Cells(NamedTuple):
-    """Cells of the view, without creatures and projectiles."""
+    """Blocks, items and light of the cells in the view, without creatures and projectiles."""
 
-    blocks: Int32[Array, "rows columns"]  # `Block`; OUT_OF_BOUNDS beyond the border
+    blocks: Int32[Array, "rows columns"]  # `Block` of each cell; OUT_OF_BOUNDS off the map
     items: Int32[Array, "rows columns"]  # `Item` on each cell
-    light: Float32[Array, "rows columns"]  # light, 0 to 1; 0 beyond the border
+    light: Float32[Array, "rows columns"]  # light of each cell, 0 to 1; 0 beyond the map's border
 
 
 def full_picture(
@@ -44,7 +44,7 @@ def full_picture(
     time: Int32[Array, ""],
     tile_size: int = 10,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw the view of the player's floor at a time of day, and the inventory."""
+    """Draw the view of the player's floor at a time of day, and the inventory below it."""
     below, above = full_tiles(rules, world, cells)
     shade = shades(rules, world, cells.light, daylight, time)
     rows, columns = below.shape
@@ -61,7 +61,10 @@ def full_picture(
 def full_tiles(
     rules: Rules, world: World, cells: Cells
 ) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
-    """Return grounds and overlays of the view and the inventory below, see `layers.Numbers`."""
+    """Return the indices of two sprites for each cell: a ground and an overlay.
+
+    The cells are the view and, below it, the inventory; see `layers.Numbers` for the indices.
+    """
     hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
     blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
     barred = (cells.items == Item.LADDER_DOWN) & (world.kills < CLEARED)
@@ -77,9 +80,13 @@ def full_tiles(
 def inventory(
     rules: Rules, world: World
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
-    """Return grounds and overlays of the inventory, see `layers.PLACES`."""
+    """Return the indices of grounds and overlays for the cells of the inventory.
+
+    `layers.PLACES` says which cell shows which item.
+    """
     given, (_, width) = numbers(rules), rules.view
-    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # Craftax shows 1 even when dead
+    # Craftax shows a health of 1 even when the player is dead.
+    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)
     counts = {**world.items, **world.vitals, **world.traits, **world.spells}
     counts |= {"health": health, "floor": world.floor}
     first = np.full(STATUS_ROWS * width, given.blank, np.int32)
@@ -89,7 +96,7 @@ def inventory(
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
-        # `jnp.stack` of the counts would cost a kernel for each count on a GPU.
+        # On a GPU, `jnp.stack` of the counts would cost one kernel per count.
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
@@ -100,12 +107,16 @@ def inventory(
 
 
 class Shade(NamedTuple):
-    """Shading of cells: weights in units of 1 / WHOLE, with a sum of at most WHOLE."""
+    """Weights with which each cell mixes sprites, noise and the colour of night.
 
-    seen: UInt16[Array, "all_rows columns"]  # weight of the sprites
-    noise: UInt16[Array, "all_rows columns"]  # weight of the noise
-    night: UInt16[Array, "all_rows columns"]  # weight of the colour of night
-    turn: UInt16[Array, "all_rows columns"]  # not a weight, but a number added to the noise bytes
+    They are in units of 1 / WHOLE; their sum is at most WHOLE.
+    """
+
+    seen: UInt16[Array, "all_rows columns"]  # weight of the sprites' colours
+    noise: UInt16[Array, "all_rows columns"]  # weight of the grey noise
+    night: UInt16[Array, "all_rows columns"]  # weight of the colour NIGHT
+    # Not a weight: a number that is added to the noise bytes, so that they change with time.
+    turn: UInt16[Array, "all_rows columns"]
 
 
 def shades(
@@ -115,7 +126,10 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """Return the shading of the view, and below it of the inventory, which has full brightness."""
+    """Return the shading of the cells of the view and of the inventory.
+
+    The inventory, below the view, has full brightness.
+    """
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
@@ -132,7 +146,7 @@ def shades(
 
 @functools.cache
 def _distance(rules: Rules) -> np.ndarray:
-    """Return the distance of each cell from the player, scaled to 1 in the corners."""
+    """Return each view cell's distance from the player, as a fraction of a corner's distance."""
     height, width = rules.view
     row, column = np.mgrid[:height, :width]
     distance = np.hypot(row - height // 2, column - width // 2)
@@ -142,7 +156,7 @@ def _distance(rules: Rules) -> np.ndarray:
 def _lit(
     drawn: UInt8[Array, "rows size columns pixels"], shade: Shade
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Mix the drawn sprites, noise and the colour of night."""
+    """Mix the drawn sprites with noise and the colour of night, by the weights in `shade`."""
     rows, size, columns, _ = drawn.shape
     seen, noise, night, turn = (field[:, None, :, None] for field in shade)
     grey = (_grain(rows, columns, size) + turn.astype(jnp.uint8)) & np.uint8(95) | np.uint8(32)
@@ -153,13 +167,19 @@ def _lit(
 
 @functools.cache
 def _turns(rules: Rules) -> np.ndarray:
-    """Return an odd factor for each cell: times the time step, it varies the cell's noise."""
+    """Return a random odd factor for each cell of the view.
+
+    The product of the factor and the time step makes the cell's noise change with time.
+    """
     return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
 
 
 @functools.lru_cache(maxsize=8)
 def _grain(rows: int, columns: int, size: int) -> np.ndarray:
-    """Return the noise of each pixel before `Shade.turn`, uint8 (rows, size, columns, size * 3)."""
+    """Return the noise of each pixel before `Shade.turn` is added.
+
+    It is uint8 (rows, size, columns, size * 3), equal for the three colours of a pixel.
+    """
     side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
     grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)
     return grain[:, at][..., at].repeat(3, axis=-1)

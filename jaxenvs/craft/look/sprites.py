@@ -1,8 +1,8 @@
 """Sprites of Classic, drawn by code, and their indices.
 
-Order: empty blocks by number, the `pairs` of a block and an overlay (the player, a mob or a
-projectile on it), a blank tile, and the icons of the inventory, each with every count. Sprites are
-legible at sides of 7 pixels or more.
+The order of the sprites is: blocks without anything on them, by number; the `pairs` of a block and
+an overlay (the player, a mob or a projectile on the block); a blank tile; and the icons of the
+inventory, each with every count. Sprites are legible at sides of 7 pixels or more.
 """
 
 import functools
@@ -20,32 +20,32 @@ from .missiles import directions
 from .realms import BLOCKS
 
 NOBODY = 0
-PLAYER = 1  # overlay of the player facing left; right, up and down follow
+PLAYER = 1  # overlay of the player facing left; the overlays for right, up and down follow
 ASLEEP = 5
 
 ICON = 5 / 7  # side of an icon, as a fraction of its tile's side
-RIM = 1 / 28  # width of the rim around a digit, as a fraction of its tile's side
-LARGE = 14  # smallest side of a large tile, in pixels
+RIM = 1 / 28  # width of the black rim around a digit, as a fraction of its tile's side
+LARGE = 14  # smallest side of a large tile, in pixels; digits take a smaller part of large tiles
 
 
 class Numbers(NamedTuple):
-    """Indices of an edition's sprites and overlays (things drawn on a block)."""
+    """Indices of an edition's sprites, and numbers of its overlays (things drawn on a block)."""
 
-    # Overlay of each mob, and of each projectile flying left; the ones flying right, up and down
-    # follow.
+    # Number of the overlay of each mob, and of each projectile flying left, by name.
+    # The next three numbers are the overlays of the projectile flying right, up and down.
     overlays: dict[str, int]
-    drawings: tuple[tuple[Layer, ...], ...]  # drawing of overlay 1, 2, ...
-    pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that can be on it
-    placed: np.ndarray  # sprite of each overlay on each block, int32 (blocks, overlays)
-    icons: dict[str, int]  # sprite of each icon for a count of 0; counts 1, 2, ... follow
+    drawings: tuple[tuple[Layer, ...], ...]  # drawings of overlays 1, 2, ...; overlay 0 is nothing
+    pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that have a sprite
+    placed: np.ndarray  # sprite index for each overlay on each block, int32 (blocks, overlays)
+    icons: dict[str, int]  # sprite of each icon with a count of 0; counts 1, 2, ... follow
     most: int  # highest count that is drawn
-    blank: int  # sprite of the blank tile
+    blank: int  # sprite index of the blank tile
     total: int
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Return the indices of an edition's sprites."""
+    """Return the indices of an edition's sprites and overlays."""
     drawings, overlays = _overlays(rules)
     pairs = tuple(_pairs(rules, overlays))
     blank = len(rules.blocks) + len(pairs)
@@ -58,7 +58,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Return the drawings of player, mobs and projectiles, and each name's first overlay number."""
+    """Return the drawings of all overlays, and the first overlay of each mob and projectile."""
     drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
@@ -71,9 +71,9 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Return the pairs of a block and a possible overlay on it.
+    """Return all pairs of a block and an overlay that can be on it.
 
-    Mobs can be on blocks that they can enter. The player can also be off the map: killed by lava
+    A mob can be on blocks that it can enter. The player can also be off the map, killed by lava
     there, see `player.move`.
     """
     players = range(PLAYER, ASLEEP + 1)
@@ -91,8 +91,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # If the rules never put an overlay on a block, but a hand-made state does, the sprite shows the
-    # overlay on a path.
+    # The rules never produce some pairs of block and overlay, but a hand-made state may.
+    # For such a pair, use the sprite that shows the overlay on a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):
@@ -105,7 +105,7 @@ def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -
 
 @functools.lru_cache(maxsize=8)
 def atlas(rules: Rules, size: int) -> np.ndarray:
-    """Return all sprites in daylight, uint8 (numbers(rules).total, size, size, 3)."""
+    """Return the images of all sprites in daylight, uint8 (numbers(rules).total, size, size, 3)."""
     given = numbers(rules)
     nothing = np.zeros((size, size, 3))
     blocks = {cell: paint(nothing, BLOCKS[cell]) for cell in rules.blocks}
@@ -124,7 +124,10 @@ def atlas(rules: Rules, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=32)
 def _count(number: int, size: int) -> tuple[Layer, ...]:
-    """Return a white digit with a black rim; in large tiles it takes a smaller part of the tile."""
+    """Return the drawing of a count: white digits with a black rim.
+
+    In large tiles it takes a smaller part of the tile.
+    """
     share = 1.0 if size < LARGE else 0.6
     corner = 1 - share
     layers = (Layer(digit(number, RIM), (0, 0, 0)), Layer(digit(number), WHITE))
@@ -132,6 +135,9 @@ def _count(number: int, size: int) -> tuple[Layer, ...]:
 
 
 def icon(name: str, size: int, ground: RGB) -> np.ndarray:
-    """Return an icon without a count, uint8 (size, size, 3); `ground` is the background."""
+    """Return the image of an icon without a count, uint8 (size, size, 3).
+
+    `ground` is the colour of the background.
+    """
     below = np.broadcast_to(np.array(ground, float), (size, size, 3))
     return paint(below, ICONS[name]).round().astype(np.uint8)

@@ -1,4 +1,7 @@
-"""Sprite indices of a state: the view, and the inventory below it."""
+"""Index of the sprite on each cell of Classic's picture: the view, and the inventory below it.
+
+Helpers that find the sprites of creatures and projectiles are also used by the full game.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +19,10 @@ from .sprites import ASLEEP, numbers
 def tiles(
     rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
 ) -> Int32[Array, "all_rows columns"]:
-    """Return sprite indices, as in daylight: the view, and the inventory below it."""
+    """Return the sprite index of each cell of the picture, as in daylight.
+
+    The cells are those of the view and, below it, of the inventory.
+    """
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
     placed = jnp.asarray(given.placed.reshape(-1)).at[index].get(mode="clip")
@@ -24,15 +30,19 @@ def tiles(
 
 
 def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """Return the overlay of each cell: the last one that Craftax draws, projectiles on top."""
+    """Return the number of the overlay (player, mob or projectile) on each cell of the view.
+
+    If a cell has several, it is the last one that Craftax draws: mobs hide the player, and
+    projectiles hide both.
+    """
     first = numbers(rules).overlays
     return flying(rules, world, world.projectiles, first, standing(rules, world, first))
 
 
 def standing(rules: Rules, world: World, first: Mapping[str, int]) -> Int32[Array, "rows columns"]:
-    """Return the overlay number of the player or mob in each cell of the view, 0 for none.
+    """Return the overlay number of the player or mob on each cell of the view, 0 for none.
 
-    `first` gives the overlay numbers of mobs by name; the player's are in `sprites`.
+    `first` gives the overlay number of each mob, by name; the player's numbers are in `sprites`.
     """
     height, width = rules.view
     middle = np.zeros((height, width), np.bool_)
@@ -54,7 +64,8 @@ def flying(
 ) -> Int32[Array, "rows columns"]:
     """Return overlay numbers: the projectile's number on cells with a projectile, else `shown`.
 
-    `first` gives the number of each projectile flying left; right, up and down follow.
+    `first` gives, by name, the number of each projectile flying left. The numbers for right, up and
+    down follow it.
     """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
@@ -71,13 +82,16 @@ def _is_here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns
 
 
 def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
-    """Return sprite indices of icons with counts, in Craftax's order; a count of 0 is blank."""
+    """Return the sprite index of each cell of the inventory: an icon with its count.
+
+    The order is Craftax's. A cell whose count is 0 is blank.
+    """
     order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
     given, counts = numbers(rules), {**world.vitals, **world.items}
     first = np.full(2 * rules.view[1], given.blank, np.int32)
     first[: len(order)] = [given.icons[name] for name in order]
     place = np.arange(first.size, dtype=np.int32)
     shown = jnp.zeros(first.shape, jnp.int32)
-    for i, name in enumerate(order):  # `jnp.stack` would cost a kernel per count on a GPU
+    for i, name in enumerate(order):  # on a GPU, `jnp.stack` would cost one kernel per count
         shown = jnp.where(place == i, counts[name], shown)
     return (shown.clip(0, given.most) + first).reshape(2, rules.view[1])
