@@ -62,6 +62,7 @@ registry.expect(
         "MountainCarContinuous": "jaxenvs.classic",
         "Pendulum": "jaxenvs.classic",
         "Puzzle": "jaxenvs.puzzles",
+        "PuzzleScript": "jaxenvs.puzzlescript",
         "XLand": "jaxenvs.xland",
     }
 )

@@ -64,8 +64,9 @@ class Library(NamedTuple):
 
     def commands(self, *names: str) -> bool:
         """Return whether a rule of a game has one of the commands."""
-        groups = (group for game in self.games for part in (game.main, game.late) for group in part[0])
-        return any(name in rule.commands for group in groups for rule in group for name in names)
+        lists = (part.rules for game in self.games for part in (game.main, game.late))
+        rules = (rule for groups in lists for group in groups for rule in group)
+        return any(name in rule.commands for rule in rules for name in names)
 
 
 def paths(game: str) -> list[Path]:
@@ -158,7 +159,7 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     for field, meaning in MEANINGS.items():
         number = getattr(least, field)
         if number > getattr(largest, field):
-            game = next(n for n, one in zip(names, needed, strict=True) if getattr(one, field) == number)
+            game = names[[getattr(one, field) for one in needed].index(number)]
             problems.append(f"{game} has {number:,} {meaning} ({getattr(largest, field):,} fit)")
     raise GameError(f'size="{name}" is too small: {"; ".join(problems)}; use size="exact"')
 

@@ -303,16 +303,16 @@ class _Filled:
             **self._patterns(),
             **self._rules(),
             **self._groups(),
-            late=np.int32(packer.late),
-            end=np.int32(len(packer.rules)),
+            late=np.array(packer.late, np.int32),
+            end=np.array(len(packer.rules), np.int32),
             layer=layer,
             win_kind=wins[0].astype(np.int8),
             win_x=wins[1],
             win_y=wins[2],
-            player=np.int16(packer.player),
+            player=np.array(packer.player, np.int16),
             movers=movers,
-            must_move=np.bool_("require_player_movement" in game.prelude),
-            at_start=np.bool_("run_rules_on_level_start" in game.prelude),
+            must_move=np.array("require_player_movement" in game.prelude),
+            at_start=np.array("run_rules_on_level_start" in game.prelude),
         )
 
     def _patterns(self) -> dict[str, np.ndarray]:

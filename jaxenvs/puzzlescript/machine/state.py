@@ -76,7 +76,7 @@ class Program(NamedTuple):
     """What a micro-step interprets: the tables of one game, and the static size."""
 
     size: Size
-    tables: Tables  # its leaves are of class `Row`
+    tables: Any  # the fields of `Tables`, each a `Row`
     again_limit: int = 200  # maximum number of `again` turns after an input
 
     @classmethod

@@ -1,0 +1,116 @@
+"""Boards as packed words: what a search stores and compares, and an episode's state."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from ..core.struct import Struct, struct
+from .library import Library
+from .machine import Board, planes
+from .machine.sizes import WORD
+
+WON, STUCK = 1, 2  # bits of the last word
+
+
+@struct
+class Instance(Struct):
+    """A level: the part of an episode that no action changes."""
+
+    game: Int32[Array, ""]  # index of the game, in the order of the files' names
+    number: Int32[Array, ""]  # number of the level in its game, from 0
+    width: Int32[Array, ""]  # columns
+    height: Int32[Array, ""]  # lines
+    start: UInt32[Array, "objects side words"]  # cells of each object at the start of the level
+
+
+def words_of(library: Library) -> int:
+    """Return the number of words of a packed board."""
+    count = _rows(library)
+    return count * (2 if has_checkpoints(library) else 1) + 1
+
+
+def has_checkpoints(library: Library) -> bool:
+    """Return whether boards must store where `restart` leads."""
+    return library.commands("checkpoint") and library.commands("restart")
+
+
+def _rows(library: Library) -> int:
+    """Return the number of words of the digit planes of a board."""
+    rows = library.codes.digits.shape[1] * library.size.side
+    return -(-rows // _per_word(library)) * library.size.words
+
+
+def _per_word(library: Library) -> int:
+    """Return how many lines of cells fit into a word."""
+    return max(1, WORD // library.size.side)
+
+
+def packed(library: Library, instance: Instance, board: Board) -> UInt32[Array, " words"]:
+    """Encode a board; different boards of a level have different words."""
+    parts = [_encoded(library, instance, board.objects)]
+    if has_checkpoints(library):
+        parts.append(_encoded(library, instance, board.start))
+    flags = jnp.where(board.won, jnp.uint32(WON), jnp.uint32(0))
+    flags |= jnp.where(board.stuck, jnp.uint32(STUCK), jnp.uint32(0))
+    return jnp.concatenate([*parts, flags[None]])
+
+
+def unpacked(library: Library, instance: Instance, words: UInt32[Array, " words"]) -> Board:
+    """Decode the words of `packed`."""
+    count = _rows(library)
+    start = instance.start
+    if has_checkpoints(library):
+        start = _decoded(library, instance, words[count : 2 * count])
+    return Board(
+        objects=_decoded(library, instance, words[:count]),
+        start=start,
+        width=instance.width,
+        height=instance.height,
+        won=is_set(words, WON),
+        stuck=is_set(words, STUCK),
+    )
+
+
+def is_set(words: UInt32[Array, " words"], flag: int) -> Bool[Array, ""]:
+    """Return whether a packed board has a flag, `WON` or `STUCK`."""
+    return words[-1] & np.uint32(flag) != 0
+
+
+def _encoded(
+    library: Library, instance: Instance, objects: UInt32[Array, "objects side words"]
+) -> UInt32[Array, " words"]:
+    """Write the object of each layer and cell as binary digits, one plane for each digit."""
+    size = library.size
+    chosen = planes.flags(jnp.asarray(library.codes.digits)[instance.game], size.objects)
+    having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
+    digits = jax.lax.reduce(having, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    lines, count = digits.reshape(-1, size.words), _per_word(library)
+    lines = jnp.pad(lines, ((0, -len(lines) % count), (0, 0))).reshape(-1, count, size.words)
+    word = lines[:, 0]
+    for i in range(1, count):
+        word = word | lines[:, i] << np.uint32(i * size.side)
+    return word.reshape(-1)
+
+
+def _decoded(
+    library: Library, instance: Instance, words: UInt32[Array, " words"]
+) -> UInt32[Array, "objects side words"]:
+    """Return the cells of each object; those of layers that cannot change are the level's."""
+    size, codes, count = library.size, library.codes, _per_word(library)
+    packed = words.reshape(-1, 1, size.words)
+    lines = [packed >> np.uint32(i * size.side) for i in range(count)]
+    mask = np.uint32((1 << min(size.side, WORD)) - 1) if size.words == 1 else planes.ALL
+    found = jnp.concatenate(lines, 1) & mask
+    total = codes.digits.shape[1]
+    digits = found.reshape(-1, size.words)[: total * size.side]
+    digits = digits.reshape(total, size.side, size.words)
+    literals = jnp.asarray(codes.literals)[instance.game].astype(jnp.int32)
+    read = digits[jnp.maximum(jnp.abs(literals) - 1, 0)]
+    sign = literals[..., None, None]
+    read = jnp.where(sign > 0, read, jnp.where(sign < 0, ~read, planes.ALL))
+    changing = jax.lax.reduce(read, planes.ALL, jax.lax.bitwise_and, (1,))
+    has_digits = (literals != 0).any(axis=1)[:, None, None]
+    fixed = planes.flags(jnp.asarray(codes.fixed)[instance.game], size.objects)[:, None, None]
+    kept = jnp.where(fixed, instance.start, jnp.uint32(0))
+    return jnp.where(has_digits, changing, kept)

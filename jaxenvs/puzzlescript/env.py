@@ -1,0 +1,359 @@
+"""PuzzleScript games as environments and search problems."""
+
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8, UInt32
+
+from ..core import checks
+from ..core.env import Ending, Params, Transition
+from ..core.random import Key, below, hashed
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
+from . import boards, glyphs, pictures
+from .boards import Instance
+from .library import Library, read
+from .machine import START, TICK, Board, Machine, planes
+from .machine.replacements import Draw
+from .machine.sizes import SIZES, WORD
+
+ACTION = len(DIRECTIONS)
+MOST_BOARDS = 20_000  # boards that `ending` visits in search of a solution
+
+
+@register("PuzzleScript-v0", representative=True)
+class PuzzleScript(PackedPuzzle):
+    """Play a PuzzleScript game, or a folder of games, from its source text.
+
+    A turn equals that of the original engine (increpare/PuzzleScript 4db08ebe) with all `again`
+    turns. Messages and sounds are skipped, and `undo` is not an action.
+
+    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
+        games have `noaction`, tick unless a game has `realtime_interval`.
+    Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
+        the same as uint32 (objects, side, words), bit x of line y.
+    Reward: 1 for a win.
+    Episode ends: with a win, or at the time limit.
+    State: the board is packed: the object of each layer and cell in as few bits as possible.
+
+    Levels are drawn from all levels of all games: first the game, then its level.
+    """
+
+    game: str = "crates"  # name of a shipped game, or path of a file or of a folder of games
+    level: int | None = None  # number of the only level, from 0, without messages; None: all
+    size: str = "exact"  # shape of the interpreter: exact, auto, small, medium or large
+    observation: str = "objects"  # objects or planes
+    count: bool = (
+        False  # whether `heuristic` counts what `all X on Y` lacks, which may overestimate
+    )
+    again_limit: int = 200  # maximum number of `again` turns after an action
+
+    reset_source: ClassVar[str] = "exact"
+    steps_limit: ClassVar[int] = 500
+
+    def __post_init__(self) -> None:
+        """Check the fields and read the games."""
+        owner = type(self).__name__
+        checks.one_of(owner, "size", self.size, ("exact", "auto", *SIZES))
+        checks.one_of(owner, "observation", self.observation, ("objects", "planes"))
+        checks.one_of(owner, "count", self.count, (False, True))
+        checks.integer_field(owner, "again_limit", self.again_limit, 0)
+        if self.level is not None:
+            checks.integer_field(owner, "level", self.level, 0)
+        if not isinstance(self.game, str):
+            raise TypeError(f"{owner}: game must be a str, got {type(self.game).__name__}")
+        self.library  # noqa: B018  raises for games that cannot be read
+
+    @property
+    def library(self) -> Library:
+        """The games as arrays."""
+        return read(self.game, self.level, self.size)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a rule of a game draws random numbers; then no search is possible."""
+        return self.library.size.draws
+
+    # Spaces.
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the inputs that a game has."""
+        return tuple(name for name, _ in self._inputs)
+
+    @property
+    def _inputs(self) -> list[tuple[str, int]]:
+        """Name and interpreter's action of each action."""
+        library = self.library
+        found = [(name, number) for number, name in enumerate(DIRECTIONS)]
+        if any("noaction" not in game.prelude for game in library.games):
+            found.append(("action", ACTION))
+        return found + ([("tick", TICK)] if library.has("realtime_interval") else [])
+
+    @functools.cached_property
+    def _allowed(self) -> np.ndarray:
+        """Whether a game has an action, bool (games, actions)."""
+        allowed = [
+            [
+                number < ACTION
+                or (number == ACTION and "noaction" not in game.prelude)
+                or (number == TICK and "realtime_interval" in game.prelude)
+                for _, number in self._inputs
+            ]
+            for game in self.library.games
+        ]
+        return np.array(allowed)
+
+    @property
+    def observation_space(self) -> Space:
+        """Objects of all cells."""
+        size = self.library.size
+        if self.observation == "planes":
+            return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
+        return Box(0, 1, (size.side, size.side, size.objects), np.uint8)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """Names of the objects, if there is a single game."""
+        if len(self.library.games) > 1:
+            return ()
+        names = enumerate(self.library.games[0].objects)
+        place = "[{}, row, word]" if self.observation == "planes" else "[row, column, {}]"
+        return tuple((f"`{place.format(i)}`", name) for i, name in names)
+
+    # Rules.
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a game, then one of its levels."""
+        library = self.library
+        game = below(hashed(key, 0), len(library.games))
+        count = jnp.asarray(library.count)[game]
+        number = below(hashed(key, 1), count)
+        return self._level(jnp.asarray(library.first)[game] + number, number, hashed(key, 2))
+
+    def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
+        """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
+        library = self.library
+        if not (0 <= game < len(library.games) and 0 <= number < library.count[game]):
+            raise IndexError(f"{self.name}: no level {number} of game {game}")
+        place = jnp.int32(library.first[game] + number)
+        return self._level(place, jnp.int32(number), jnp.uint32(0))
+
+    def _level(self, place: Array, number: Array, word: Array) -> PuzzleLevel:
+        library = self.library
+        return self._started(
+            Instance(
+                game=jnp.asarray(library.game)[place],
+                number=number.astype(jnp.int32),
+                width=jnp.asarray(library.width)[place],
+                height=jnp.asarray(library.height)[place],
+                start=jnp.asarray(library.boards)[place],
+            ),
+            _draw(word),
+        )
+
+    def _started(self, instance: Instance, draw: Draw) -> PuzzleLevel:
+        """Return the level, after the turn of `run_rules_on_level_start` if its game has that."""
+        no = jnp.bool_(False)
+        board = Board(
+            instance.start, instance.start, instance.width, instance.height, won=no, stuck=no
+        )
+        if self.library.has("run_rules_on_level_start"):
+            board = self._play(instance, board, jnp.int32(START), draw)
+        return PuzzleLevel(board=boards.packed(self.library, instance, board), instance=instance)
+
+    def _play(self, instance: Instance, board: Board, action: Array, draw: Draw) -> Board:
+        library = self.library
+        machine = Machine(library.size, self.again_limit)
+        return machine.play(library.tables, instance.game, board, action, draw)[0]
+
+    def _turn(
+        self, instance: Instance, words: UInt32[Array, " words"], action: Array, draw: Draw
+    ) -> UInt32[Array, " words"]:
+        """Play an action on a packed board; an action that the game lacks changes nothing."""
+        inputs = np.array([number for _, number in self._inputs], np.int32)
+        board = boards.unpacked(self.library, instance, words)
+        after = self._play(instance, board, jnp.asarray(inputs)[action], draw)
+        allowed = jnp.asarray(self._allowed)[instance.game, action]
+        return jnp.where(allowed, boards.packed(self.library, instance, after), words)
+
+    def apply(
+        self, instance: Instance, board: UInt32[Array, " words"], action: Int32[Array, ""]
+    ) -> Move:
+        """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
+        if self.is_random:
+            raise ValueError(
+                f"{self.name}: {self._random_games} draws random numbers, so its turns cannot be "
+                "searched; choose a game without `random` and `randomdir`"
+            )
+        after = self._turn(instance, board, action, _draw(jnp.uint32(0)))
+        return Move(after, jnp.ones((), jnp.float32), (after != board).any())
+
+    @property
+    def _random_games(self) -> str:
+        from .machine import Packer
+
+        random = [g.name for g in self.library.games if Packer(g).size.draws]
+        return random[0] if random else "the game"
+
+    def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
+        """Play a turn, and report a win."""
+        after = self._turn(state.instance, state.board, action, _draw(hashed(key, 0)))
+        won = boards.is_set(after, boards.WON)
+        return Transition(state.replace(board=after), won.astype(jnp.float32), won, {"solved": won})
+
+    def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
+        """Return which actions change the board; for random games, which actions exist."""
+        if self.is_random:
+            return jnp.asarray(self._allowed)[state.instance.game]
+        return super().action_mask(state, params)
+
+    def is_goal(self, instance: Instance, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
+        """Return whether the latest turn won."""
+        return boards.is_set(board, boards.WON)
+
+    def heuristic(self, instance: Instance, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
+        """Return 0; with `count`, the largest number of X that a condition `all X on Y` lacks.
+
+        The count is no lower bound in general, because one turn may move many objects.
+        """
+        if not self.count:
+            return jnp.zeros((), jnp.float32)
+        missing = self._missing(instance, boards.unpacked(self.library, instance, board))
+        return jnp.where(self.is_goal(instance, board), 0, missing).astype(jnp.float32)
+
+    def _missing(self, instance: Instance, board: Board) -> Int32[Array, ""]:
+        from .machine import matches
+        from .machine.state import Program, empty_turn
+
+        size, tables = self.library.size, self.library.tables
+        program = Program.of(size, tables, instance.game, 0)
+        found = matches.literals(program, empty_turn(size, board))
+        x = matches.matching(program, found, program.tables.win_x.all)
+        y = matches.matching(program, found, program.tables.win_y.all)
+        lacks = jax.lax.population_count(x & ~y).sum(axis=(-2, -1), dtype=jnp.uint32)
+        return (
+            jnp.where(program.tables.win_kind.all == 0, lacks, jnp.uint32(0))
+            .max()
+            .astype(jnp.int32)
+        )
+
+    @property
+    def num_words(self) -> int:
+        """Number of 32-bit words of a board."""
+        return boards.words_of(self.library)
+
+    # Observation, pictures and text.
+
+    def objects(
+        self, instance: Instance, board: UInt32[Array, " words"]
+    ) -> UInt32[Array, "objects side words"]:
+        """Return the cells of each object as bit planes."""
+        return boards.unpacked(self.library, instance, board).objects
+
+    def observe_board(
+        self, instance: Instance, board: UInt32[Array, " words"]
+    ) -> UInt8[Array, "side side objects"] | UInt32[Array, "objects side words"]:
+        """Return the objects of all cells in the form that `observation` selects."""
+        objects = self.objects(instance, board)
+        if self.observation == "planes":
+            return objects
+        return planes.cells(objects).transpose(1, 2, 0).astype(jnp.uint8)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
+        """Return the sprite of the topmost object of each cell; see `picture` for all of them."""
+        library = self.library
+        cells = planes.cells(self.objects(state.instance, state.board))
+        number = planes.index(library.size.objects)[:, None, None] + np.int32(1)
+        shown = jnp.where(cells, number, np.int32(0)).max(axis=0)
+        return shown + state.instance.game * np.int32(library.size.objects + 1)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Return the sprites of each game: the colour outside of levels, then its objects."""
+        sprites = pictures.sheet(self.library.games, self.library.size.objects, tile_size)
+        ground = sprites[:, :1, ..., :3]
+        drawn = np.where(sprites[..., 3:] > 0, sprites[..., :3], ground)
+        return drawn.reshape(-1, tile_size, tile_size, 3)
+
+    def picture(
+        self, state: PuzzleState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw all objects with the game's sprites, layer over layer."""
+        objects = self.objects(state.instance, state.board)
+        return pictures.picture(self.library, state.instance.game, objects, tile_size)
+
+    def text(self, instance: Instance, board: UInt32[Array, " words"]) -> str:
+        """Write the board in the characters of the game's legend."""
+        game, cells = self._cells(instance, board)
+        return glyphs.written(game, cells)
+
+    def _cells(self, instance: Instance, board: Any) -> tuple[Any, list[list[int]]]:
+        objects = np.asarray(self.objects(instance, jnp.asarray(board)))
+        game = self.library.games[int(instance.game)]
+        return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
+
+    def describe(self, state: PuzzleState, params: Any = None) -> str:
+        """Write the board with the game's title and the meaning of each character."""
+        game, cells = self._cells(state.instance, state.board)
+        title = game.prelude.get("title") or game.name
+        explained = glyphs.explained(game, cells)
+        return f"{title}. {explained}:\n{glyphs.written(game, cells)}"
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Parse a level of the first game in the format of `text`.
+
+        Raises `ValueError` with the line and column of a wrong character, and for a level that is
+        larger than the environment's.
+        """
+        library = self.library
+        start, width, height = glyphs.to_planes(library, glyphs.parsed(library.games[0], text))
+        instance = Instance(
+            game=jnp.int32(0),
+            number=jnp.int32(0),
+            width=jnp.int32(width),
+            height=jnp.int32(height),
+            start=jnp.asarray(start),
+        )
+        return self._started(instance, _draw(jnp.uint32(0)))
+
+    def ending(self, level: PuzzleLevel) -> Ending | None:
+        """Return the level with a shortest solution; None for random games and hard levels."""
+        if self.is_random:
+            return None
+        start = np.asarray(level.board)
+        seen, queue = {start.tobytes()}, [(start, ())]
+        for board, actions in queue:  # breadth first: the list grows while it is read
+            moves = jax.device_get(self.neighbours(level.instance, jnp.asarray(board)))
+            for action in np.flatnonzero(moves.valid):
+                after = moves.board[action]
+                path = (*actions, int(action))
+                if after[-1] & boards.WON:
+                    return Ending(level, path)
+                if after.tobytes() not in seen and len(seen) < MOST_BOARDS:
+                    seen.add(after.tobytes())
+                    queue.append((after, path))
+        return None
+
+    @property
+    def default_params(self) -> Params:
+        """The time limit."""
+        return Params(max_steps_in_episode=np.int32(self.steps_limit))
+
+
+def _draw(word: UInt32[Array, ""]) -> Draw:
+    """Return the random numbers of a turn: the hashes of `word` and their index, in [0, 1)."""
+
+    def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
+        from ..core.random import mix
+
+        bits = mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1)))
+        return (bits >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
+
+    return draw
+
+
+__all__ = ["PuzzleScript", "PyTree"]

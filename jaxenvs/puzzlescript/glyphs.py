@@ -1,0 +1,136 @@
+"""Levels as text, in the characters of the game's legend."""
+
+import string
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import UInt32
+
+from .game import Game
+from .library import Library
+from .machine.sizes import WORD, bits
+
+
+def cells_of(
+    objects: UInt32[np.ndarray, "objects side words"], width: int, height: int
+) -> list[list[int]]:
+    """Return the object mask of each cell, line by line."""
+    lines = [[0] * width for _ in range(height)]
+    for number, plane in enumerate(np.asarray(objects)):
+        for y in range(height):
+            for x in range(width):
+                if plane[y, x // WORD] >> np.uint32(x % WORD) & np.uint32(1):
+                    lines[y][x] |= 1 << number
+    return lines
+
+
+def names_of(game: Game, mask: int) -> str:
+    """Return the names of a cell's objects without the background, joined by `and`."""
+    layer = game.layer_of[game.background]
+    found = [i for i in bits(mask) if game.layer_of[i] != layer] or bits(mask)
+    return " and ".join(game.objects[i] for i in found)
+
+
+def shown(game: Game, mask: int) -> int:
+    """Return the mask of a cell without the default background, unless nothing else is there."""
+    return mask & ~(1 << game.background) or mask
+
+
+def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
+    """Return a character for each kind of cell; those without a glyph of the game get a new one."""
+    known = {}
+    for glyph, mask in game.glyphs.items():
+        known.setdefault(shown(game, mask), glyph)
+    free = [each for each in string.ascii_lowercase + string.digits if each not in game.glyphs]
+    found: dict[int, str] = {}
+    for mask in sorted({mask for line in cells for mask in line}):
+        glyph = known.get(shown(game, mask))
+        found[mask] = glyph if glyph is not None else (free.pop(0) if free else "?")
+    return found
+
+
+def written(game: Game, cells: list[list[int]]) -> str:
+    """Write a level: its lines, then `glyph = names` for glyphs that the game does not define."""
+    found = legend(game, cells)
+    lines = ["".join(found[mask] for mask in line) for line in cells]
+    new = {mask: glyph for mask, glyph in found.items() if game.glyphs.get(glyph) is None}
+    return "\n".join(
+        [*lines, *(f"{glyph} = {names_of(game, mask)}" for mask, glyph in new.items())]
+    )
+
+
+def explained(game: Game, cells: list[list[int]]) -> str:
+    """Return the meaning of every character of `written`, on one line."""
+    found = legend(game, cells)
+    return ", ".join(f"{glyph} {names_of(game, mask)}" for mask, glyph in found.items())
+
+
+def parsed(game: Game, text: str) -> list[list[int]]:
+    """Parse the text of `written` into object masks, line by line.
+
+    Raises `ValueError` with line and column of what is wrong. A shorter line repeats its last
+    glyph, as in a game's source.
+    """
+    glyphs, lines = dict(game.glyphs), []
+    for number, line in enumerate(text.strip("\n").splitlines(), 1):
+        glyph, equals, names = line.partition(" = ")
+        if equals and len(glyph.strip()) == 1:
+            glyphs[glyph.strip()] = _mask(game, names, number)
+        elif line.strip():
+            lines.append((number, line.strip().lower()))
+    if not lines:
+        raise ValueError(f"{game.name}: the level is empty")
+    width, missing = len(lines[0][1]), 1 << game.background
+    background = game.layer_of[game.background]
+    result = []
+    for number, line in lines:
+        row = [_cell(glyphs, line, x, number, game) for x in range(width)]
+        has = [any(game.layer_of[i] == background for i in bits(mask)) for mask in row]
+        result.append([m if ok else m | missing for m, ok in zip(row, has, strict=True)])
+    return result
+
+
+def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game) -> int:
+    glyph = line[x] if x < len(line) else line[-1]
+    found = glyphs.get(glyph)
+    if found is None:
+        known = " ".join(sorted(glyphs))
+        raise ValueError(
+            f"{game.name}: line {number}, column {x + 1}: {glyph!r} is not a glyph of the game; "
+            f"known are {known}"
+        )
+    return found
+
+
+def _mask(game: Game, names: str, number: int) -> int:
+    """Return the mask of `a and b`; raise `ValueError` for an unknown object."""
+    result = 0
+    for name in names.split(" and "):
+        if name.strip() not in game.objects:
+            raise ValueError(
+                f"{game.name}: line {number}: {name.strip()!r} is not an object; the objects are "
+                f"{', '.join(game.objects)}"
+            )
+        result |= 1 << game.objects.index(name.strip())
+    return result
+
+
+def to_planes(
+    library: Library, lines: list[list[int]]
+) -> tuple[UInt32[np.ndarray, "objects side words"], int, int]:
+    """Return the planes of object masks, and width and height.
+
+    Raises `ValueError` for a level larger than the environment's side.
+    """
+    width, height, side = len(lines[0]), len(lines), library.size.side
+    if max(width, height) > side:
+        raise ValueError(
+            f"the level has {width} x {height} cells; this environment's levels have at most "
+            f"{side} x {side}"
+        )
+    result = np.zeros((library.size.objects, side, library.size.words), np.uint32)
+    for y, line in enumerate(lines):
+        for x, mask in enumerate(line):
+            for each in bits(mask):
+                result[each, y, x // WORD] |= np.uint32(1 << x % WORD)
+    return result, width, height

@@ -1,0 +1,56 @@
+"""Pictures of boards: the games' own sprites, layer over layer."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, UInt8, UInt32
+
+from .colors import DEFAULT, palette, rgb
+from .game import Game
+from .library import Library
+from .machine import planes
+
+CELLS = 5  # pixels on a side of a sprite
+OUTSIDE = "black"  # colour around a level if the game names none
+
+
+def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
+    """Return the sprites of games, uint8 (games, 1 + objects, tile, tile, 4) with opacity.
+
+    Index 0 is the colour outside of a level.
+    """
+    result = np.zeros((len(games), 1 + objects, tile, tile, 4), np.uint8)
+    at = np.arange(tile) * CELLS // tile
+    for g, game in enumerate(games):
+        colors = palette(game.prelude.get("color_palette", DEFAULT)) or palette(DEFAULT)
+        assert colors is not None
+        result[g, 0] = rgb(game.prelude.get("background_color", OUTSIDE).lower(), colors)
+        for i, sprite in enumerate(game.sprites, 1):
+            used = [rgb(each, colors) for each in sprite.colors]
+            rows = sprite.rows or ("0" * CELLS,) * CELLS
+            pixels = [
+                [used[int(each)] if each.isdigit() else (0, 0, 0, 0) for each in row]
+                for row in rows
+            ]
+            result[g, i] = np.array(pixels, np.uint8)[at][:, at]
+    return result
+
+
+def picture(
+    library: Library,
+    game: Array,
+    objects: UInt32[Array, "objects side words"],
+    tile: int,
+) -> UInt8[Array, "rows columns 3"]:
+    """Draw the objects of a level, in the order of their collision layers."""
+    size = library.size
+    sprites = jnp.asarray(sheet(library.games, size.objects, tile))[game]
+    cells = planes.cells(objects)
+    layer_of = jnp.asarray(library.tables.layer)[game].astype(jnp.int32)
+    drawn = jnp.broadcast_to(sprites[0, ..., :3], (size.side, size.side, tile, tile, 3))
+    number = planes.index(size.objects)[:, None, None] + np.int32(1)
+    for layer in range(size.layers):
+        shown = jnp.where(cells & (layer_of == layer)[:, None, None], number, np.int32(0)).max(0)
+        sprite = sprites[shown]
+        covers = (shown > 0)[..., None, None, None] & (sprite[..., 3:] > 0)
+        drawn = jnp.where(covers, sprite[..., :3], drawn)
+    return drawn.transpose(0, 2, 1, 3, 4).reshape(size.side * tile, size.side * tile, 3)
