@@ -1,7 +1,8 @@
 """Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-It is c51.py with other defaults: noisy layers explore in place of random actions, and replay is
-prioritised by the Kullback-Leibler divergence. Run it with `jaxenvs train ID --algo rainbow`.
+It is C51 (c51.py) with other defaults: noisy layers explore instead of random actions, and replay
+is prioritised by the Kullback-Leibler divergence between predicted and target distributions. Run it
+with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses
