@@ -55,7 +55,8 @@ class Bonus:
     """
 
     space: spaces.Space  # space of the networks' input
-    read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
+    # function that converts an observation to the networks' input
+    read: Callable[[Any], Any] = identity
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # weight of the bonus in the reward

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
             limit = "finite"
         elif self.open and not self.least < value <= self.most:
             limit = f"above {self.least:g} and at most {self.most:g}"
-        elif self.least > -math.inf and not value >= self.least:  # rejects NaN too, unlike `<`
+        elif self.least > -math.inf and not value >= self.least:  # `not >=` is also true for NaN
             limit = f"at least {self.least:g}"
         elif value > self.most:
             limit = f"at most {self.most:g}"
@@ -36,7 +36,7 @@ class Bounds(NamedTuple):
         raise ValueError(f"{name}={value} must be {limit}")
 
 
-USUAL = Bounds()  # bounds of fields that declare none: numbers from 0, without infinity
+USUAL = Bounds()  # bounds of fields that declare none: finite numbers of at least 0
 Count = Annotated[int, Bounds(least=1)]
 Share = Annotated[float, Bounds(most=1.0)]
 Rate = Annotated[float, Bounds(most=1.0, open=True)]

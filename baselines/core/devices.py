@@ -60,7 +60,7 @@ class Devices:
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
         """Return the vectorised environments of one device, an equal part of all `num_envs`.
 
-        Each device also generates its own levels for resets: of a pool, it holds an equal part.
+        Each device also generates its own levels for resets; a pool of levels is divided equally.
         Raises `ValueError` if environments or pool do not divide evenly among the devices.
         """
         source = usual_source(env) if reset_source is None else reset_source
@@ -90,7 +90,7 @@ class Devices:
         return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
 
     def first_key(self, key: Array) -> Array:
-        """Return the first device's `key` on all devices, so that they draw equal numbers."""
+        """Return the first device's `key` on all devices, so that all draw equal random numbers."""
         if self.count == 1:
             return key
         return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])

@@ -31,11 +31,11 @@ class Episodes(NamedTuple):
     """Results of finished episodes, one episode per environment."""
 
     returns: Float32[Array, "*seeds episodes"]
-    lengths: Int32[Array, "*seeds episodes"]  # steps
+    lengths: Int32[Array, "*seeds episodes"]  # number of steps of each episode
     terminated: Bool[Array, "*seeds episodes"]  # False: truncated by the time limit
     # Whether the episode succeeded; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
-    # Whether each achievement was earned; None if the environment has none.
+    # Whether each achievement was earned; None if the environment has no achievements.
     achieved: Bool[Array, "*seeds episodes achievements"] | None = None
 
 
@@ -46,8 +46,8 @@ def first_episodes(
 
     `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
     recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
-    and recurrent states. The environments have no autoreset: to count the first `count` episodes
-    that end in environments with autoreset would favour short episodes.
+    and recurrent states. The environments have no autoreset. With autoreset, there would be too
+    many short episodes among the first `count` episodes to end.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -88,7 +88,7 @@ def first_episodes(
 
 @functools.lru_cache(maxsize=64)
 def tells_success(env: Env) -> bool:
-    """Return whether an environment defines success, found by tracing one step (not run)."""
+    """Return whether an environment defines success; to find out, a step is traced, but not run."""
 
     def succeeded(key: Array, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
@@ -130,10 +130,10 @@ class EvaluatedPolicy(NamedTuple):
         simulations: int | None = None,
         other: bool = False,
     ) -> "EvaluatedPolicy":
-        """Return the policy of a learner as a run evaluates it: sampled, or greedy if it asks so.
+        """Return a learner's policy for evaluations: greedy if `agents.greedy`, else sampled.
 
-        `simulations` is the number of a planner's search, see `search_of`. With `other`, actions
-        are sampled where the run's evaluations are greedy, and the other way round.
+        `simulations` is the number of simulations of a planner's search, see `search_of`. With
+        `other`, greedy and sampled are swapped.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
@@ -160,9 +160,9 @@ class EvaluatedPolicy(NamedTuple):
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
         """Return a compiled function that takes the stacked weights of all agents and plays.
 
-        It plays `count` episodes per agent, in every call the same levels, and returns `Episodes`.
-        It needs no swept settings: of all policies only a planner's search reads settings, and
-        planners do not support sweeps.
+        The function plays `count` episodes per agent, on the same levels in every call, and returns
+        `Episodes`. It does not need the agents' swept settings: of all policies, only a planner's
+        search reads settings, and planners do not support sweeps.
         """
         keys = agents.keys
 

@@ -128,7 +128,7 @@ class Algorithm(NamedTuple):
     # Function that returns whether an environment meets further requirements of the learner. Error
     # messages suggest other learners only if they fit.
     fits: Callable[[Any], bool] = lambda env: True
-    searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search steps; "": no search
+    searches: str = ""  # `planning.TRUE` or `LEARNED`: model of its tree search; "": no search
 
     def load(self) -> Any:
         """Import and return the learner's module."""
@@ -193,7 +193,7 @@ class Learner(Generic[S]):
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds get one `rest`.
+    """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
     A single seed runs without this axis. Even an axis of size 1 makes a matrix product two to three
     times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make `while`

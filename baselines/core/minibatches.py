@@ -158,7 +158,7 @@ def descend(
 
     # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # they treat some arrays unlike others
+    by_array = settings.optimiser in ("adamw", "muon")  # they need separate arrays
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
@@ -212,10 +212,11 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to the subtrees of `tree` at whose place `old` has a tree of structure `like`.
+    """Apply `change` to the parts of an optimiser state that have the structure of the weights.
 
-    `like` is the structure of the weights, so these are the weight-shaped parts (such as Adam's
-    moments) of an optimiser state `old`; `tree` may hold them as vectors. Other parts stay.
+    Such parts are, for example, Adam's moments. `like` is the structure of the weights. The parts
+    are found in the state `old`, and `change` is applied at the same places of the state `tree`,
+    where the parts may be vectors. Other parts are returned unchanged.
     """
 
     def is_like(part: Any) -> bool:

@@ -61,7 +61,7 @@ class Normalised:
     """
 
     network: Any  # network whose input is the normalised result of `read`
-    read: Callable[[Any], Any]  # function from an observation to `observation_space`
+    read: Callable[[Any], Any]  # function from an observation to an element of `observation_space`
 
     @property
     def observation_space(self) -> spaces.Space:

@@ -32,7 +32,7 @@ class Search:
 
     @property
     def model(self) -> str:
-        """Description of the model that the search steps: `LEARNED`, `TRUE` or `HIDDEN`."""
+        """Name of the environment model that the search simulates: `LEARNED`, `TRUE`, `HIDDEN`."""
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
         return TRUE if self.learner.env.env.fully_observed else HIDDEN

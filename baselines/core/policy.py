@@ -102,7 +102,7 @@ class Policy:
     ) -> tuple[PyTree[Array], Array]:
         """Return the next recurrent states and actions for a batch of observations and states.
 
-        The policy acts without environment params, so with the defaults.
+        A search in the true environment uses the environment's default params.
         """
         mask = self.masks(state)
         memory, outputs, _ = jax.vmap(self.think)(memory, obs, mask)

@@ -44,7 +44,7 @@ class Batch(NamedTuple):
     obs: PyTree[Array]
     action: Shaped[Array, "batch ..."]  # actions in the buffer's layout, which `empty` describes
     reward: Float32[Array, " batch"]  # discounted sum of the rewards between `obs` and `next_obs`
-    discount: Float32[Array, " batch"]  # factor of the value of `next_obs`; 0 after termination
+    discount: Float32[Array, " batch"]  # discount of the value of `next_obs`; 0 after termination
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions at `next_obs`
     mask: Mask  # legal actions at `obs`
@@ -101,7 +101,7 @@ def add(
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(put(ring, value), successor, after)
 
-    if buffer.action.ndim == 2:  # see `empty`
+    if buffer.action.ndim == 2:  # actions of a single number have no action axis, see `empty`
         ones = (1,) * (action.ndim - 1)
         chex.assert_shape(action, (envs, *ones), custom_message="one action of each environment")
         action = action.reshape(envs)
@@ -125,7 +125,7 @@ class SlotDraws(NamedTuple):
     """
 
     env: Int32[Array, "*batch"]  # index of an environment
-    high: UInt32[Array, "*batch"]  # random bits, of which `high` and `low` together select a slot
+    high: UInt32[Array, "*batch"]  # random bits; `high` and `low` together select a slot
     low: UInt32[Array, "*batch"]
 
 

@@ -24,7 +24,10 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def check_divides(learner: Learner[Any], name: str) -> None:
-    """Raise `ValueError` if the setting `name`, a batch size, is no multiple of the devices."""
+    """Raise `ValueError` if a batch does not divide evenly among the devices.
+
+    The batch size is the setting `name`.
+    """
     size, count = getattr(learner.settings, name), learner.devices.count
     if size % count:
         raise ValueError(

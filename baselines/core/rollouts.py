@@ -41,7 +41,7 @@ class Runner(NamedTuple):
     bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
     bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
-    # float32 (*seeds, envs), discounted return so far, from whose deviation rewards are scaled
+    # float32 (*seeds, envs), discounted returns so far; reward scaling divides by their deviation
     gain_returns: PyTree[Array] = ()
     swept: PyTree[Array] = ()  # values of swept settings by name; they override the settings' own
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser state
@@ -120,7 +120,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
-    """Begin an update: split the random key and, if levels come from a pool, replace its oldest.
+    """Begin an update: split the random key, and refresh the pool of levels if there is one.
 
     Return the runner, a key for acting and a key for learning.
     """

@@ -126,9 +126,10 @@ class Common(Checked):
             )
 
     def check_share(self, num_envs: int, what: str) -> None:
-        """Raise `ValueError` if `what`, a rollout of these environments, has no even minibatches.
+        """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
 
-        Learners without minibatches of rollouts do not override this method.
+        `what` names these steps in the message, such as "a rollout". This method does nothing, for
+        learners that do not split rollouts into minibatches.
         """
 
     def check_widths(self, name: str) -> None:
@@ -203,7 +204,7 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Exploration(Common):
-    """Settings of epsilon-greedy exploration, whose epsilon falls linearly and then stays."""
+    """Settings of epsilon-greedy exploration: epsilon falls linearly, and then stays constant."""
 
     epsilon_start: Swept[float] = 1.0  # initial probability of a random action
     epsilon_end: Swept[float] = 0.05  # final probability of a random action
@@ -284,7 +285,7 @@ class Replay(Exploration):
 
 @dataclasses.dataclass(frozen=True)
 class QLearning(Replay):
-    """Settings shared by the DQN family."""
+    """Settings shared by DQN and its variants."""
 
     rollout_steps: Count = 16  # steps that each environment makes between two updates
     learning_rate: float = 3e-4  # initial learning rate

@@ -23,8 +23,7 @@ SCALES = "scales"  # key of the value output's scales in the weights, next to "p
 class Scales(NamedTuple):
     """Scales of a network's value output; a scale that the settings do not use is ()."""
 
-    # float32 (3,), moving averages of the constant 1 (for bias correction), of the value target,
-    # and of the squared value target
+    # float32 (3,): moving averages of 1 (for bias correction), value targets, and their squares
     targets: PyTree[Array] = ()
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns of unscaled rewards
 
@@ -85,7 +84,7 @@ def _own(weights: PyTree[Array]) -> PyTree[Array]:
 
 
 def of(weights: Any) -> Scales:
-    """Return the scales stored in a network's weights; unused ones if none are stored."""
+    """Return the scales stored in a network's weights; both are () if none are stored."""
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 

@@ -186,6 +186,9 @@ def elliptical(
 
 
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Return the matrices `S` before an episode's first observation, 1 / sqrt(RIDGE) identity."""
+    """Return the matrices `S` before an episode's first observation.
+
+    Each is the identity divided by sqrt(`RIDGE`).
+    """
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

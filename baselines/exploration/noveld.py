@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     """Hash tables of the observations in each environment's current episode.
 
     A stored hash also depends on the index of the episode. Hashes of earlier episodes therefore
-    never match, and the tables need not be cleared.
+    do not match, and the tables need not be cleared.
     """
 
     table: UInt32[Array, "envs slots"]  # hashes of (observation, index of the episode)

@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
     weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
     total: Float32[Array, ""]  # sum of the weights of all items on all devices
-    one: Float32[Array, ""]  # the number 1, mapped over items, for `given`
+    one: Float32[Array, ""]  # the number 1, as a separate array per item, see `given`
     devices: Devices
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:

@@ -112,7 +112,7 @@ class Sentence(nn.Module):
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:
-    """Return whether a space is a map, a Box with 3 axes, and `embed` is not 0."""
+    """Return whether `embed` is not 0 and a space is a map, which is a Box with 3 axes."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
@@ -126,7 +126,7 @@ def is_board(space: spaces.Space) -> bool:
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Yield (path, leaf) for each Box in nested Dicts; if `obs` is given, its values are leaves."""
+    """Yield (path, leaf) for each Box in nested Dicts: the Box, or its part of `obs` if given."""
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
             yield from leaves(part, None if obs is None else obs[name], (*path, name))

@@ -21,7 +21,7 @@ from .layers import dense
 from .policies import Recurrent
 from .spatial import Sight
 
-NEVER = -1e30  # attention score of a masked step, whose softmax is 0
+NEVER = -1e30  # attention score of a masked step, so that softmax gives it the weight 0
 LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of the position encodings
 KEEP = 2.0  # initial bias of each gate towards its first input, the residual stream
 EXPANSION = 2  # width of the first of a layer's two dense layers, as a multiple of the second's

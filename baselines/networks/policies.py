@@ -142,7 +142,7 @@ class ActorCritic(Network):
         weights = self.variables["params"]
         if layers and not self.conv and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
-            space: Any = self.observation_space  # a Box: it is a map
+            space: Any = self.observation_space  # a Box, because `is_map` is True
             first = weights["Dense_0"]
             features = self.activate(embedded(space, seen, embedding, first, self.dtype))
             layers = layers[1:]

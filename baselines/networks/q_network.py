@@ -41,8 +41,7 @@ class QNetwork(Network):
     """
 
     dueling: bool = False
-    # whether the last hidden layer and the heads are noisy; without the Flax rng "noise" they use
-    # their mean weights
+    # whether the last hidden layer and the heads are noisy, if the Flax rng "noise" is given
     noisy: bool = False
     layer_norm: bool = True  # whether LayerNorm precedes each ReLU
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
@@ -96,7 +95,7 @@ class QNetwork(Network):
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules that `features` uses."""
+        """Names of the Flax modules that `features` applies; resets keep part of their weights."""
         layers = range(len(self.hidden) - 1)
         kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
         names = (f"{kind}_{i}" for i in layers for kind in kinds)
@@ -217,13 +216,13 @@ def apply_batch(
 class ExplorationDraws(NamedTuple):
     """Random numbers for epsilon-greedy exploration.
 
-    They can be drawn before the action values are known, such as before a rollout's loop.
+    They can be drawn before the action values are known, such as before a rollout's loop. If all
+    actions are always legal, `action` are random actions (*steps, envs). Otherwise it is Gumbel
+    noise (*steps, envs, actions): the legal action with the largest noise is the random action.
     """
 
     whether: Bool[Array, "*steps envs"]  # whether a random action is taken
-    # random actions (*steps, envs) if all actions are always legal, or else Gumbel noise (*steps,
-    # envs, actions), whose largest entry among the legal actions is the random action
-    action: Array
+    action: Array  # random actions, or Gumbel noise with which to choose random legal actions
 
 
 def exploration_draws(

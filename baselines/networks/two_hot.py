@@ -1,8 +1,9 @@
 """Two-hot encoding: numbers as distributions over equally spaced atoms, for a cross-entropy loss.
 
 First the transform h of Pohlen et al. (2018) squeezes a number, so that few atoms cover a wide
-range of numbers. The squeezed number lies between two neighbouring atoms. They get probabilities
-whose mean equals it, and all other atoms get 0 (Schrittwieser et al., 2020). Numbers that differ by
+range of numbers. The squeezed number lies between two neighbouring atoms. Only these two atoms have
+a probability above 0 (Schrittwieser et al., 2020). Their probabilities are chosen such that the
+mean of the distribution equals the squeezed number. Numbers that differ by
 much less than the spacing of the atoms have similar encodings, which a network can hardly
 distinguish: with a spacing of 1, a reward of 0.6 has only slightly more probability on the atom 1
 than a reward of 0.
@@ -35,7 +36,7 @@ def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """
     y, sign = jnp.abs(y), jnp.sign(y)
     more = y + 1.0 + SLOPE
-    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # sqrt(|result| + 1)
+    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # equals sqrt(|result| + 1)
     return sign * (root - 1.0) * (root + 1.0)
 
 

@@ -103,7 +103,7 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return the fields of `runner` with the names of this class's fields."""
+        """Return the values of the runner's fields that have the names of this class's fields."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 
@@ -168,8 +168,8 @@ def update(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # After the warm-up, only whether it is over matters. Limit the count of iterations, because it
-    # would overflow int32 in a long run.
+    # The count of iterations only decides whether the warm-up is over. It stops soon afterwards,
+    # because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -215,7 +215,7 @@ def act_and_learn(
     runner: Runner,
     now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """Make one iteration: one step of every environment, then gradient steps if warmed up.
+    """Make one step of every environment and then, after the warm-up, gradient steps.
 
     `now` is the iteration's index and its random numbers for acting and learning.
     """

@@ -22,10 +22,10 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-# The dropout key is another key with this constant folded in. As that key is also split, the
-# constant is larger than any counter with which `split` derives keys.
+# This constant is folded into a random key to derive the dropout key. The random key is also split,
+# so the constant is larger than any counter with which `split` derives keys.
 DROPOUT = 2**20
-# A deterministic actor outputs this as raw standard deviation, which gives the smallest one.
+# Raw standard deviation that a deterministic actor outputs: it gives the smallest deviation.
 NO_NOISE = -20.0
 
 

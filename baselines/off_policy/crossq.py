@@ -131,7 +131,7 @@ def joint_values(
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
-    """Return SAC's loss of the actor, and metrics with its updated running statistics."""
+    """Return SAC's actor loss, and metrics that include the actor's updated running statistics."""
     given = (learner.devices, weights, batch.weight, batch.obs)
     outputs, statistics = batch_renorm.trained(learner.network, *given)
     action, log_prob = actor_critic.actions_and_log_probs(learner, outputs, noise.noise)

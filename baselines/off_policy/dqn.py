@@ -9,8 +9,8 @@ In the n-step target, the online network chooses the action and the target netwo
 (double DQN; van Hasselt et al., 2016); value and advantage heads follow Wang et al. (2016).
 Settings add prioritised replay (priorities.py), noisy layers (q_network.py), the augmented rewards
 and soft targets of Munchausen DQN (Vieillard et al., 2020), and resets. A reset sets the last
-layers to their initial weights (Nikishin et al., 2022) and moves the other layers towards theirs
-(D'Oro et al., 2023), which allows a high replay ratio.
+layers to their initial weights (Nikishin et al., 2022) and moves the other layers towards their
+initial weights (D'Oro et al., 2023), which allows a high replay ratio.
 
 Deliberate differences from the papers: several environments fill the replay buffer; a truncated
 episode is bootstrapped from its final observation; layers are normalised by default; n-step targets
@@ -55,8 +55,7 @@ class Settings(QLearning):
     munchausen: Share = 0.0
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    # weight of the trained weights in the other layers after a reset; the initial weights have the
-    # rest
+    # a reset sets the other layers to reset_keep * their weights + (1 - reset_keep) * initial ones
     reset_keep: Share = 0.5
 
     def check(self) -> None:

@@ -72,7 +72,7 @@ class Implicit(QNetwork):
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules before the last hidden layer, which resets keep in part."""
+        """Names of the Flax modules before the last hidden layer; resets keep part of these."""
         return {*super().body, "Cosines"}
 
 

@@ -53,8 +53,7 @@ class Objective(NamedTuple):
     """TD target and loss of a learner: the functions in which DQN and its variants differ."""
 
     td_target: Callable[..., Any]  # arguments: learner, weights, target weights, batch, key
-    # Arguments: learner, weights, batch, TD target, key. Among the metrics that the function
-    # returns, `error` has each item's TD error, for its priority.
+    # arguments: learner, weights, batch, TD target, key; its metrics include TD errors as `error`
     loss: Callable[..., Loss]
     names: tuple[str, ...] = LOSSES  # names of the metrics of `loss`, without `error`
 

@@ -77,7 +77,10 @@ class Settings(Memory, QLearning):
 
     @property
     def length(self) -> int:
-        """Number of observations of a sequence, with the `n_step` last ones, used to bootstrap."""
+        """Number of observations of a sequence.
+
+        They are the burn-in, the steps with a loss, and `n_step` more, from which to bootstrap.
+        """
         return self.burn_in + self.sequence + self.n_step
 
     @property
@@ -180,9 +183,9 @@ def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # If this step truncates the episode, the next slot holds the final observation. A sequence that
-    # begins there needs the recurrent state after this step. Otherwise, the next step overwrites it
-    # with the state that it begins with.
+    # A sequence may begin in the next slot, so store the state after this step too. If this step
+    # truncates the episode, the next slot holds the final observation, and no later step stores a
+    # state for it. Otherwise, the next step stores the state before that slot again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 

@@ -106,7 +106,7 @@ def update_actor(
     batch: Batch,
     noise: Noise,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update actor and temperature, but only in every `actor_every`-th gradient step."""
+    """Update actor and temperature in every `actor_every`-th gradient step of the critics."""
     step = functools.partial(actor_critic.descend, learner)
 
     def both(learned: Learned) -> tuple[Learned, dict[str, Array]]:

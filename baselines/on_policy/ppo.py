@@ -7,11 +7,11 @@ norm, a learning rate annealed to zero, and advantages normalised per minibatch.
 
 Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
 loss is clipped only if `value_clip` is given; observations are stored as the environment returns
-them. Continuous actions are sampled from a Gaussian and squashed by tanh (core/distributions.py)
-instead of clipped. Advantages are divided by their standard deviation or, if it is larger, by
-`advantage_floor`. In a rollout without reward, advantages are nothing but errors of the value
-function. Without the floor, normalisation would scale them up to the size of a success, and the
-resulting updates would undo exploration.
+them. Continuous actions are sampled from a Gaussian and squashed by tanh instead of clipped, see
+jaxenvs/core/distributions.py. Advantages are divided by their standard deviation or, if it is
+larger, by `advantage_floor`. In a rollout without reward, advantages are nothing but errors of the
+value function. Without the floor, normalisation would scale them up to the size of a success, and
+the resulting updates would undo exploration.
 """
 
 import dataclasses
@@ -48,8 +48,7 @@ class Settings(Scaling):
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
-    # update rate of the moving mean and standard deviation by which value targets are standardised,
-    # such as 0.05; 0: targets are not standardised
+    # update rate of the mean and deviation that standardise value targets, such as 0.05; 0: off
     target_scaling: float = 0.0
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
@@ -123,7 +122,7 @@ def learn(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `epochs` * `minibatches` gradient steps on a batch; return the runner and mean losses.
 
-    `batch` is the result of `targets`, rearranged so that its first axis are the items that are
+    `batch` is the result of `targets`, rearranged so that its first axis indexes the items that are
     shuffled into minibatches: single steps, or sequences.
     """
     orders = minibatches.shuffled_items(learner.settings, batch, key)

@@ -66,7 +66,7 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    `items` rearranges the rollout so that its first axis are the items that are shuffled into
+    `items` rearranges the rollout so that its first axis indexes the items that are shuffled into
     minibatches: single steps, or sequences. `unroll` returns Q(s, a) for a minibatch.
     """
     settings, memory = learner.settings, runner.memory

@@ -34,8 +34,8 @@ FAR_REWARD = {
 # These settings, applied on top of FAR_REWARD, make updates smaller and more frequent. An update
 # takes a fifth of the time of an update with FAR_REWARD alone.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# These settings make a quarter as large a rollout as SHORT_UPDATES, so that the policy learns
-# sooner from its first success.
+# A rollout with these settings has a quarter of the steps of a rollout with SHORT_UPDATES, so that
+# the policy learns sooner from its first success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -62,7 +62,7 @@ NOVELTY = {
 # can make use of the object, an exploration bonus must teach the agent to look back. A recurrent
 # state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# In Grid-Memory, the transformer needs a larger bonus than LOOK_BACK before it looks back. With a
+# In Grid-Memory, a transformer needs a larger bonus than in LOOK_BACK to learn to look back. With a
 # coefficient of 0.1, the agents of two seeds walked straight to the fork.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 

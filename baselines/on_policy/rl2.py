@@ -61,7 +61,7 @@ class Settings(ppo_rnn.Settings):
     trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: float = 0.0  # coefficient of the loss of the network's predictions of the task
+    task_loss: float = 0.0  # weight of the loss for predicting the task; 0: no predictions
     told: float = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
@@ -220,7 +220,7 @@ def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " 
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
 ) -> tuple[Array, dict[str, Array]]:
-    """Return PPO's loss plus, with `task_loss`, the cross-entropy of the task's predictions."""
+    """Return PPO's loss plus, with `task_loss`, the cross-entropy of predictions of the task."""
     beliefs = []
 
     def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
@@ -328,7 +328,7 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` random keys; unlike with `jax.random.split`, key i does not depend on it."""
+    """Return `count` random keys; unlike in `jax.random.split`, key i is equal for any `count`."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
@@ -340,7 +340,7 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
-        "episodes": trial.returns.shape[1],  # number of trials per seed; `UNIT` explains this
+        "episodes": trial.returns.shape[1],  # number of trials per seed, see `UNIT`
         **_facts(together),
         "per_seed": [
             {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
