@@ -59,7 +59,7 @@ class Bonus:
     read: Callable[[Any], Any] = identity
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
-    weight: float = 0.1  # weight of the bonus in the reward
+    weight: float = 0.1  # coefficient with which the bonus is added to the reward
     gamma: float = 0.99  # discount factor of the sums of bonuses
     minibatches: int = 8  # minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4

@@ -175,7 +175,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays that this process can read in full, even if others hold parts of them."""
+        """Return arrays that this process can read in full, even if other processes hold parts."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

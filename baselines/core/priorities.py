@@ -72,9 +72,8 @@ def add_complete(
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    count = (
-        written - (written - slot) % slots
-    )  # how many slots had been written before each slot's last write; negative: never written
+    # Number of slots that had been written before each slot was last written; negative: never.
+    count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step

@@ -37,7 +37,7 @@ class Runner(NamedTuple):
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
     returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
     lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
-    memory: PyTree[Array] = ()  # recurrent state before `obs`
+    memory: PyTree[Array] = ()  # recurrent states, before the network reads `obs`
     bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
     bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
@@ -54,7 +54,8 @@ class Runner(NamedTuple):
     updates: PyTree[Array] = ()  # int32 (*seeds), number of updates made so far
     priorities: PyTree[Array] = ()  # priorities of the replay buffer's slots; (): uniform sampling
     memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
-    found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
+    # float32 (*seeds, envs, slots, actions), action probabilities that MuZero's searches returned
+    found: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 
 

@@ -23,9 +23,8 @@ def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
 
     In a terminal, lines that are printed inside this context manager appear only when it exits.
     """
-    console = Console(
-        file=sys.stdout, quiet=not processes.first()
-    )  # keeps the real stdout, which is redirected below
+    # The console is made before stdout is redirected below, so it writes to the real stdout.
+    console = Console(file=sys.stdout, quiet=not processes.first())
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             say(f"{id}: {plain}")
@@ -60,7 +59,7 @@ class _Left(ProgressColumn):
 
 
 class _Bar(Progress):
-    """Progress display of two lines: id, bar and time left; and below this line the metrics."""
+    """Progress display of two lines: the first has id, bar and time left, the second metrics."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table(self.tasks)

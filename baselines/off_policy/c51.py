@@ -33,7 +33,10 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of C51.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     atoms: Count = 51  # number of atoms: returns to which the network assigns probabilities
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning

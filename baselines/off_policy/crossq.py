@@ -33,7 +33,10 @@ from .sac import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of CrossQ.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
     momentum: float = 0.5  # Adam's beta_1

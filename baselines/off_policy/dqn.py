@@ -47,7 +47,10 @@ MIN_LOG_POLICY = -1.0  # l_0 in the paper: Munchausen clips tau log pi(a|s) to [
 
 @dataclasses.dataclass(frozen=True)
 class Settings(QLearning):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of DQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     layer_norm: bool = True  # whether layers have layer normalisation
     noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well

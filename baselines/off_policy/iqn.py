@@ -35,7 +35,10 @@ FRACTIONS = 32
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of IQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     # random fractions tau per transition, drawn separately for predictions and for targets
     fractions: Count = 8
@@ -72,7 +75,10 @@ class Implicit(QNetwork):
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules before the last hidden layer; resets keep part of these."""
+        """Names of the Flax modules before the last hidden layer.
+
+        Resets keep part of their weights.
+        """
         return {*super().body, "Cosines"}
 
 

@@ -53,7 +53,7 @@ class Objective(NamedTuple):
     """TD target and loss of a learner: the functions in which DQN and its variants differ."""
 
     td_target: Callable[..., Any]  # arguments: learner, weights, target weights, batch, key
-    # arguments: learner, weights, batch, TD target, key; its metrics include TD errors as `error`
+    # arguments: learner, weights, batch, TD target, key; its metrics have the TD errors, `error`
     loss: Callable[..., Loss]
     names: tuple[str, ...] = LOSSES  # names of the metrics of `loss`, without `error`
 

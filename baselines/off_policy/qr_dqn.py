@@ -31,7 +31,10 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of QR-DQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     quantiles: Count = 50  # number of quantiles of each action's return
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear

@@ -43,7 +43,10 @@ from .q_learning import Learned
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, QLearning):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of R2D2.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     batch_size: int = 32  # sequences per gradient step, on all devices together
     n_step: int = 5  # number of rewards that a TD target adds up before it bootstraps

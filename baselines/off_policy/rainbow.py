@@ -12,7 +12,10 @@ from . import c51
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of Rainbow.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     priority: float = 0.5  # exponent of the KL divergence in sampling probabilities; 0: uniform
     noisy: bool = True  # whether noisy layers explore; random actions are off by default

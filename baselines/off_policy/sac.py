@@ -33,7 +33,10 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of SAC.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned

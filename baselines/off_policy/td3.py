@@ -31,7 +31,10 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of TD3.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
     # standard deviation of the exploration noise, in units of half the action range

@@ -28,7 +28,10 @@ from .qr_dqn import midpoints, quantile_huber
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of TQC.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     quantiles: Count = 25  # number of quantiles of each critic
     dropped: int = 2  # number of the highest quantiles that the TD target drops, for each critic

@@ -35,7 +35,10 @@ from ..networks.policies import ActorCritic
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Scaling):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PPO.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
     clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio

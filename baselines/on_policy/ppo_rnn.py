@@ -34,7 +34,10 @@ from . import ppo
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of recurrent PPO.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: int = 128  # size of the GRU's state
     neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off

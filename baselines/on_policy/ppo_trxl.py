@@ -20,7 +20,10 @@ from . import ppo, ppo_rnn
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PPO with a transformer.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: Count = 64  # number of earlier steps of the episode that each layer attends to
     width: Count = 64  # number of features of a step in the transformer

@@ -33,7 +33,10 @@ from ..networks.q_network import QNetwork
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploration, Scaling):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     rollout_steps: int = 32  # steps that each environment makes between two updates
     # lambda of the lambda-returns; 0: one-step TD targets, 1: Monte Carlo returns

@@ -31,7 +31,10 @@ from .ppo_rnn import wrapped as wrapped
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, pqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of recurrent PQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: Count = 128  # size of the GRU's state
     neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off

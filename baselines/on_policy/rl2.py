@@ -52,7 +52,10 @@ UNFIT = {  # reset sources that trials cannot use, with the reason for the error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of RL².
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: int = 256  # size of the GRU's state
     task_set: str = ""  # name of the set of tasks, such as trivial-21k
