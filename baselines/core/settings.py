@@ -102,7 +102,7 @@ class Common(Checked):
     conv: tuple[int, ...] = ()
     # features of each row and column of a square board, all encoded with the same weights; 0: off
     lines: int = 0
-    bfloat16: bool = False  # whether activations are bfloat16, which is faster on accelerators
+    bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
     # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators
     unroll: Count = 1
     # source of levels at resets: fresh, exact, auto, pool or stock; None: make_vec's default
