@@ -1,1 +1,1 @@
-"""Shared parts of the learners: settings, devices, rollouts, replay, returns, evaluation."""
+"""Code shared by the learners: settings, devices, rollouts, replay, returns, evaluation."""

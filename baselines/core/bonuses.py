@@ -1,10 +1,10 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
-A bonus is a frozen dataclass of pure functions: `init` returns its networks and statistics, `begin`
-returns its state of each environment's episode, and `rewards` trains on a rollout and returns the
-novelty of each step. Bonuses are divided by the standard deviation of their discounted returns.
-They never read the previous action, even where the policy does: E3B's inverse model could copy the
-action that it should predict.
+A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics, `begin`
+returns its state in each environment's current episode, and `rewards` trains on a rollout and
+returns the novelty of each step. Bonuses are divided by the standard deviation of their
+discounted returns. A bonus never reads the previous action, even if the policy does: E3B's inverse
+model could then copy the action that it should predict.
 """
 
 import dataclasses
@@ -34,15 +34,15 @@ KINDS = {
 
 
 class Visits(NamedTuple):
-    """Observations and actions of a rollout."""
+    """The parts of a rollout that exploration bonuses read."""
 
-    obs: PyTree[Array]  # (steps + 1, envs, ...); the last one follows the rollout
+    obs: PyTree[Array]  # (steps + 1, envs, ...); the last observation follows the last action
     action: Int32[Array, "steps envs"]
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 
 
-# Result of `Bonus.rewards`: networks and statistics, episode states and discounted sums after the
-# rollout, and the bonus of each step.
+# Result of `Bonus.rewards`: the bonus's networks and statistics, its state in each environment's
+# episode, and the discounted sums of bonuses, all after the rollout; and the bonus of each step.
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
@@ -50,26 +50,31 @@ Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "ste
 class Bonus:
     """Base class of exploration bonuses.
 
-    In the methods, `curiosity` is what `init` returns and `memory` is what `begin` returns.
+    In the methods, `curiosity` is the result of `init` (networks and statistics) and `memory` the
+    result of `begin` (state in each environment's episode).
     """
 
     space: spaces.Space  # space of the networks' input
-    read: Callable[[Any], Any] = identity  # function from an observation to the networks' input
-    embed: int = 8  # features per cell of a map; 0: one-hot vectors
+    # function that converts an observation to the networks' input
+    read: Callable[[Any], Any] = identity
+    embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
-    weight: float = 0.1  # weight of the bonus in the reward
-    gamma: float = 0.99  # discount factor of the bonus
-    minibatches: int = 8  # gradient steps per rollout
+    weight: float = 0.1  # coefficient with which the bonus is added to the reward
+    gamma: float = 0.99  # discount factor of the sums of bonuses
+    minibatches: int = 8  # minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
-    width: int = 128  # width of each layer
+    width: int = 128  # width of each layer of the bonus's networks
     num_actions: int = 1  # number of actions; 0: the action space is not Discrete
 
     def init(self, key: Array, obs: PyTree[Array]) -> Any:
-        """Return initial networks and statistics; `obs` is an example of an observation."""
+        """Return initial networks and statistics; `obs` is an example of one observation."""
         raise NotImplementedError
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the bonus's state in each environment after an episode's first observation."""
+        """Return the bonus's state in each environment after the first observations `obs`.
+
+        It is (), unless a bonus compares observations within an episode.
+        """
         return ()
 
     def rewards(
@@ -80,10 +85,10 @@ class Bonus:
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Train on a rollout; return the novelty of each step's next observation.
+        """Train on a rollout; return the novelty of each step's next observation, see `Rewards`.
 
-        `returns` are each environment's discounted sums of bonuses before the rollout. Bonuses of
-        steps that end an episode are undefined.
+        `returns` are the discounted sums of bonuses of each environment before the rollout. The
+        bonus of a step that ends an episode is undefined, and callers must ignore it.
         """
         raise NotImplementedError
 
@@ -94,9 +99,10 @@ class Bonus:
         new: Float32[Array, "steps envs"],
         devices: Devices,
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Divide bonuses by the standard deviation of their discounted sums.
+        """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        Also return the updated moments and the last discounted sums.
+        `earned` are the mean and variance of these sums so far, and `before` are the sums before
+        the rollout. Return both as they are after the rollout, and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)
@@ -105,10 +111,10 @@ class Bonus:
     def returns(
         self, before: Float32[Array, " envs"], new: Float32[Array, "steps envs"]
     ) -> Float32[Array, "steps envs"]:
-        """Return discounted sums of bonuses up to each step, across episodes and rollouts.
+        """Return the discounted sum of all bonuses up to each step, across episodes and rollouts.
 
-        If sums restarted with each rollout, they would rise during it, and their deviation would
-        mostly measure that rise.
+        If the sums restarted at 0 with each rollout, they would rise during the rollout, and their
+        standard deviation would mostly measure this rise.
         """
 
         def add(total: Array, bonus: Array) -> tuple[Array, Array]:
@@ -119,7 +125,7 @@ class Bonus:
 
 
 def of_settings(learner: Learner[Any]) -> Bonus | None:
-    """Return the bonus that a learner's settings select, or None."""
+    """Return the exploration bonus that a learner's settings select, or None."""
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
         return None
@@ -135,12 +141,12 @@ def of_settings(learner: Learner[Any]) -> Bonus | None:
 
 
 def visible(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
-    """Return the part of observations that a bonus reads: without the previous action."""
+    """Return the part of observations that a bonus reads: not the previous action and reward."""
     return obs["obs"] if isinstance(learner.env.env, PreviousStep) else obs
 
 
 def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
-    """Return the bonus's fields of a runner; {} if there is no bonus."""
+    """Return initial values of the `Runner` fields of an exploration bonus; {} without a bonus."""
     bonus, obs = of_settings(learner), visible(learner, obs)
     if bonus is None:
         return {}
@@ -153,7 +159,11 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Add the bonus of each step's next observation to the rewards, except at ends of episodes."""
+    """Train the exploration bonus on a rollout and add it to the rewards, if there is a bonus.
+
+    A step's reward increases by the bonus of its next observation, unless it ended an episode.
+    Return the runner and the rollout.
+    """
     bonus = of_settings(learner)
     if bonus is None:
         return runner, rollout

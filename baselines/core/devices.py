@@ -1,8 +1,8 @@
-"""Devices of a run: all run one program, each on a part of the environments (SPMD).
+"""Training on several devices: all run the same program, each on part of the environments (SPMD).
 
-Weights, optimiser and keys are replicated and stay equal, because every device applies the same
-averaged gradients; environments and their data are divided. With one device, the functions below
-return their arguments and add nothing to the program.
+Weights, optimiser state and random keys are replicated. They stay equal, because every device
+applies the same averaged gradients. Environments and their data are divided among the devices. With
+a single device, the methods below return their arguments and add nothing to the program.
 """
 
 import dataclasses
@@ -20,20 +20,25 @@ from jaxenvs import Env, VectorEnv, make_vec
 from jaxenvs.core.vector import usual_source
 
 DEVICES = "devices"  # name of the mesh's only axis
-EVERYWHERE = PartitionSpec()  # spec of replicated arrays
-DIVIDED = PartitionSpec(None, DEVICES)  # spec of arrays (seeds, envs, ...) with divided envs
-POOL = 4096  # number of levels that the reset source `pool` prepares, over all devices
+EVERYWHERE = PartitionSpec()  # sharding of replicated arrays
+# Sharding of arrays (seeds, envs, ...) whose environment axis is divided among the devices.
+DIVIDED = PartitionSpec(None, DEVICES)
+# Number of levels that the reset source `pool` generates in advance, over all devices together.
+POOL = 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """The devices of a run: `count` of them over all processes."""
+    """The devices of a run; `count` is their number over all processes."""
 
     count: int = 1
 
     @classmethod
     def chosen(cls, text: str) -> "Devices":
-        """Return the devices that `--devices N|all` asks for; `ValueError` if there are fewer."""
+        """Return the devices for the text after `--devices`: a number, or `all`.
+
+        Raises `ValueError` if fewer devices exist.
+        """
         there = jax.device_count()
         if text == "all":
             return cls(there)
@@ -53,9 +58,10 @@ class Devices:
         return cls(int(text))
 
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
-        """Return the environments of one device; `ValueError` if they do not divide evenly.
+        """Return the vectorised environments of one device, an equal part of all `num_envs`.
 
-        Each device has a separate stock of levels, sized for its number of environments.
+        Each device also generates its own levels for resets; a pool of levels is divided equally.
+        Raises `ValueError` if environments or pool do not divide evenly among the devices.
         """
         source = usual_source(env) if reset_source is None else reset_source
         if num_envs % self.count:
@@ -72,19 +78,19 @@ class Devices:
         share = num_envs // self.count
         return make_vec(env, share, reset_source=source, pool_size=POOL // self.count)
 
-    # Methods for use inside the compiled program.
+    # The following methods are called inside the compiled program.
 
     def local_key(self, key: Array) -> Array:
-        """Return a key that differs between devices."""
+        """Return a random key that differs between devices, derived from a replicated `key`."""
         return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
 
     @property
     def index(self) -> Any:
-        """Index of this device, from 0."""
+        """Index of the device that runs this code, from 0; a traced value on several devices."""
         return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
 
     def first_key(self, key: Array) -> Array:
-        """Return the first device's key on all devices."""
+        """Return the first device's `key` on all devices, so that all draw equal random numbers."""
         if self.count == 1:
             return key
         return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])
@@ -94,9 +100,10 @@ class Devices:
         return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
 
     def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
-        """Distribute batch items evenly: the first device gets the first ones, and so on.
+        """Return this device's equal part of a batch: the first device gets the first items.
 
-        On every device the arrays have all items, but item i is valid only on device `source[i]`.
+        The arrays on each device have an entry for every item of the batch, but only device
+        `source[i]` has a valid entry for item i.
         """
         if self.count == 1:
             return tree
@@ -118,15 +125,15 @@ class Devices:
         return rebuild(jax.lax.pmean(values, DEVICES))
 
     def total(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Sum arrays over the devices."""
+        """Sum arrays elementwise over the devices."""
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
     def maximum(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Take the maximum of arrays over the devices."""
+        """Take the elementwise maximum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmax(tree, DEVICES)
 
     def minimum(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Take the minimum of arrays over the devices."""
+        """Take the elementwise minimum of arrays over the devices."""
         return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)
 
     def moments(
@@ -139,7 +146,7 @@ class Devices:
         mean = self.mean(here)
         return mean, self.mean(variance + jnp.square(here - mean))
 
-    # Methods to call on the host, outside the compiled program.
+    # The following methods are called on the host, outside the compiled program.
 
     @property
     def mesh(self) -> Mesh:
@@ -147,16 +154,17 @@ class Devices:
         return Mesh(np.array(jax.devices()[: self.count]), (DEVICES,))
 
     def program(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-        """Return a function that each device runs on its part of the arrays."""
+        """Wrap `function` in `shard_map`, so that each device runs it on its part of the arrays."""
         if self.count == 1:
             return function
-        # With `check_vma`, gradients of replicated arrays would already be summed over the devices.
+        # With `check_vma=True`, `jax.grad` would sum the gradients of replicated arrays over the
+        # devices, and `mean` would then average these sums.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
 
     def place(self, tree: PyTree[np.ndarray], spec: PartitionSpec) -> PyTree[Array]:
-        """Copy whole NumPy arrays of this process to the devices, divided as `spec` says."""
+        """Copy NumPy arrays from this process to the devices, sharded according to `spec`."""
         if self.count == 1:
             return jax.tree.map(jnp.array, tree)
         sharding = NamedSharding(self.mesh, spec)
@@ -167,7 +175,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Replicate the arrays, so that this process can also read what other processes hold."""
+        """Return arrays that this process can read in full, even if other processes hold parts."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

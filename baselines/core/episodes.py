@@ -1,4 +1,8 @@
-"""Evaluation over exactly N episodes, without a bias towards short ones."""
+"""Evaluation of a learner's policies over exactly N episodes, without a bias towards short ones.
+
+N environments play one episode each, however long it takes. `evaluate` returns the content of
+eval.json, and `as_text` formats it.
+"""
 
 import functools
 import operator
@@ -18,31 +22,32 @@ from .planning import Search, search_of
 from .policy import Policy
 from .policy_statement import describe, in_brackets
 
-# Folded into a seed's key: all evaluations play the same levels, drawn separately from training's.
+# This constant is folded into the key of a run's seed, for two reasons: all evaluations of the run
+# play the same levels, and these levels are drawn separately from the levels of training.
 EVALUATION = 0x5EED
 
 
 class Episodes(NamedTuple):
-    """One finished episode per environment."""
+    """Results of finished episodes, one episode per environment."""
 
     returns: Float32[Array, "*seeds episodes"]
-    lengths: Int32[Array, "*seeds episodes"]  # steps
+    lengths: Int32[Array, "*seeds episodes"]  # number of steps of each episode
     terminated: Bool[Array, "*seeds episodes"]  # False: truncated by the time limit
     # Whether the episode succeeded; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
-    # Whether each achievement was earned; None if the environment has none.
+    # Whether each achievement was earned; None if the environment has no achievements.
     achieved: Bool[Array, "*seeds episodes achievements"] | None = None
 
 
 def first_episodes(
     env: Env, act: Callable[..., Any], key: Array, count: int, memory: Any = None
 ) -> Episodes:
-    """Play the first episode of each of `count` environments, however long it takes.
+    """Play one episode in each of `count` environments, until the last of them ends.
 
-    `act(key, obs, state)` returns the actions of the batch. If `memory`, the recurrent state at the
-    start of an episode, is given, `act(key, obs, state, memory)` returns actions and recurrent
-    states. Counting the first `count` episodes to end in environments with autoreset would favour
-    short episodes.
+    `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
+    recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
+    and recurrent states. The environments have no autoreset. With autoreset, there would be too
+    many short episodes among the first `count` episodes to end.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -83,7 +88,7 @@ def first_episodes(
 
 @functools.lru_cache(maxsize=64)
 def tells_success(env: Env) -> bool:
-    """Return whether an environment defines success, by tracing one step."""
+    """Return whether an environment defines success; to find out, a step is traced, but not run."""
 
     def succeeded(key: Array, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
@@ -92,22 +97,25 @@ def tells_success(env: Env) -> bool:
 
 
 class Agents(NamedTuple):
-    """Agents of a run: one for each seed and combination of swept settings."""
+    """The agents that a run trains: one for each combination of a seed and swept settings."""
 
     env: Env  # environment of the run, without the learner's wrappers
     seeds: Sequence[int]  # seed of each agent
-    labels: Sequence[dict[str, Any]]  # swept settings and seed of each agent
-    greedy: bool  # whether evaluations take the most likely actions
+    labels: Sequence[dict[str, Any]]  # seed and swept settings of each agent, for eval.json
+    greedy: bool  # whether evaluations take the most likely actions instead of sampling
 
     @property
     def keys(self) -> Array:
-        """Evaluation key of each agent, the same at every evaluation."""
+        """Random key with which each agent is evaluated; every evaluation uses the same keys."""
         keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for seed in self.seeds]
         return jnp.stack(keys)
 
 
 class EvaluatedPolicy(NamedTuple):
-    """Policy of a learner with its evaluation environment; its methods take the weights."""
+    """A learner's policy without weights, and its evaluation environment.
+
+    The methods take the weights, so one compiled program evaluates a policy at any time of a run.
+    """
 
     env: Env
     network: Any
@@ -122,16 +130,17 @@ class EvaluatedPolicy(NamedTuple):
         simulations: int | None = None,
         other: bool = False,
     ) -> "EvaluatedPolicy":
-        """Return the policy that all evaluations of a run play, greedy with `--eval-greedy`.
+        """Return a learner's policy for evaluations: greedy if `agents.greedy`, else sampled.
 
-        `search_of` describes `simulations`. `other` swaps sampled and greedy actions.
+        `simulations` is the number of simulations of a planner's search, see `search_of`. With
+        `other`, greedy and sampled are swapped.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Description of the policy in eval.json."""
+        """Description of the policy, as eval.json stores it under "policy"."""
         policy = Policy.of(self.env, self.network, None, search=self.search)
         return describe(policy, self.greedy)
 
@@ -143,16 +152,17 @@ class EvaluatedPolicy(NamedTuple):
         state: Any,
         memory: Any,
     ) -> tuple[Array, Any]:
-        """Return legal actions and recurrent states of a batch; actions are sampled or greedy."""
+        """Return legal actions, sampled or greedy, and the next recurrent states of a batch."""
         policy = Policy.of(self.env, self.network, weights, search=self.search)
         memory, action = policy.decide_batch(key, memory, obs, state, self.greedy)
         return action, memory
 
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
-        """Return a function from the weights of all agents to their episodes.
+        """Return a compiled function that takes the stacked weights of all agents and plays.
 
-        Every call plays the same levels. Swept settings are not needed: only a planner's search
-        would use them, and planners cannot be swept.
+        The function plays `count` episodes per agent, on the same levels in every call, and returns
+        `Episodes`. It does not need the agents' swept settings: of all policies, only a planner's
+        search reads settings, and planners do not support sweeps.
         """
         keys = agents.keys
 
@@ -165,7 +175,7 @@ class EvaluatedPolicy(NamedTuple):
         return lambda weights: one_agent(weights, keys)
 
     def play(self, weights: PyTree[Array], agents: Agents, count: int) -> dict[str, Any]:
-        """Play `count` episodes with each agent's weights; return their summary for eval.json."""
+        """Play `count` episodes with the weights of each agent; return a summary for eval.json."""
         played = jax.device_get(self.player(agents, count)(weights))
         found = summary(played, agents.labels, self.env.achievements)
         return {"policy": self.facts, **found, "success_is": self.env.success_is}
@@ -176,8 +186,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `count` episodes with each agent's policy; return the content of eval.json.
 
-    A policy with a search is also evaluated without it, and with sampled instead of greedy actions
-    (or greedy instead of sampled).
+    A policy with a search is evaluated twice more: without the search, and with the search but with
+    sampled instead of greedy actions (or greedy instead of sampled).
     """
     main = EvaluatedPolicy.of(learner, agents)
     others: dict[str, EvaluatedPolicy] = {}
@@ -192,10 +202,10 @@ def evaluate(
 def summary(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the content of eval.json: means over all agents, and of each agent separately.
+    """Return the content of eval.json: means over all agents, and each agent's means.
 
-    `labels` are `Config.labels`, `names` the environment's achievements. `success_rate` is None
-    where the environment does not define success.
+    `labels` (`Config.labels`) describe the agents; `names` are the names of the environment's
+    achievements. `success_rate` is None if the environment does not define success.
     """
 
     episodes = jax.tree.map(np.asarray, episodes)
@@ -210,7 +220,7 @@ def summary(
 def per_seed(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the label and the means of each agent."""
+    """Return a dict for each agent: its label, and means over its episodes."""
     return [
         {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
         for i, label in enumerate(labels)
@@ -218,7 +228,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return means over the episodes of all seeds, or of a single one."""
+    """Return means over all given episodes: return, success, length and so on, rounded."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),
@@ -230,9 +240,10 @@ def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return the success rate of each achievement and Crafter's `score` (Hafner, 2021) in percent.
+    """Return the rate at which episodes earn each achievement, and Crafter's score in percent.
 
-    The score of several seeds is the mean of their scores. Returns {} if there are no achievements.
+    The score (Hafner, 2021) of several seeds is the mean of their scores. Return {} if the
+    environment has no achievements.
     """
     if episodes.achieved is None:
         return {}
@@ -245,15 +256,18 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def score(rates: np.ndarray) -> Any:
-    """Return Crafter's score in percent: the geometric mean of 1 + rate in percent, minus 1.
+    """Return Crafter's score in percent: the geometric mean of (1 + rate in percent), minus 1.
 
-    `rates` are (..., achievements).
+    `rates` (..., achievements) are fractions from 0 to 1; the mean is over achievements.
     """
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
 def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
-    """Return achievement rates and score as text, averaged over seeds."""
+    """Return a text table of achievement rates, and the score; both are means over the seeds.
+
+    `seeds` are the `per_seed` entries of eval.json.
+    """
     rates = {
         name: np.mean([seed["achievements"][name] for seed in seeds])
         for name in seeds[0]["achievements"]
@@ -266,9 +280,9 @@ def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
 
 
 def middle(returns: np.ndarray) -> dict[str, Any]:
-    """Return the interquartile mean of the seeds' returns and its interval (statistics.py).
+    """Return the interquartile mean of `returns` (one per seed) and its bootstrap interval.
 
-    Returns {} for a single seed.
+    Return {} for a single seed.
     """
     if len(returns) == 1:
         return {}
@@ -281,7 +295,7 @@ def middle(returns: np.ndarray) -> dict[str, Any]:
 
 
 def as_text(result: Mapping[str, Any]) -> str:
-    """Return the result of `evaluate` as text, one line for each policy that played."""
+    """Return the result of `evaluate` as text, one line for each policy that was evaluated."""
     others = [part for part in result.values() if isinstance(part, Mapping) and "per_seed" in part]
     return "\n".join(map(_line, (result, *others)))
 

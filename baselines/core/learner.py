@@ -1,4 +1,8 @@
-"""Interface of a learner: its entry in the registry, and the static inputs of its functions."""
+"""Interface of a learner: its network, its entry in the registry, and its static inputs.
+
+`Learner` bundles an environment, a network, settings and devices, which all functions of a learner
+take. `over_seeds` trains several seeds in one program.
+"""
 
 import dataclasses
 import importlib
@@ -24,10 +28,10 @@ PACKAGE = "jaxenvs.baselines"
 
 @runtime_checkable
 class Network(Protocol):
-    """Network of a policy, for one observation; `jax.vmap` it for a batch.
+    """Interface of a policy network. Its methods take one observation; `jax.vmap` them for a batch.
 
     `memory` is the recurrent state, () for a feed-forward network. Networks of some learners have
-    further methods, such as `values` of the recurrent Q-networks.
+    further methods; recurrent Q-networks, for example, have a method `values`.
     """
 
     @property
@@ -41,11 +45,11 @@ class Network(Protocol):
         ...
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return initial weights, a dict with the trainable ones in "params"."""
+        """Return initial weights, a dict whose entry "params" contains the trainable weights."""
         ...
 
     def apply(self, weights: PyTree[Array], *inputs: Any, **more: Any) -> Any:
-        """Return the outputs for an observation; an actor-critic returns logits and value."""
+        """Return the outputs for an observation, such as an actor-critic's logits and value."""
         ...
 
     def begin(self) -> PyTree[Array]:
@@ -68,22 +72,23 @@ class Network(Protocol):
     ) -> Any:
         """Return the outputs for successive observations (steps, ...) of one environment.
 
-        The recurrent state is reset after each step that is `done` (steps,). `given` are further
-        inputs of some networks (steps, ...).
+        The recurrent state begins as `memory` and is reset after each step where `done` (steps,) is
+        True. `given` are further inputs (steps, ...), which some networks need.
         """
         ...
 
-    if TYPE_CHECKING:  # at run time the protocol would require `__getattr__` of every network
+    # Only type checkers see `__getattr__`: at run time, `isinstance` would require it of a network.
+    if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Return an attribute that only some networks have."""
+            """Declare that networks may have attributes beyond this protocol."""
             ...
 
 
 class Algorithm(NamedTuple):
     """Entry of a learner in `registry.ALGORITHMS`.
 
-    Its module defines the following; functions are for one seed:
+    The learner's module defines the following names; its functions train a single seed:
 
     - `Settings`, a dataclass with `check`;
     - `init(learner, key)`, which returns a runner;
@@ -91,7 +96,7 @@ class Algorithm(NamedTuple):
       `return_sum` and `length_sum`, and means;
     - `network(env, **settings)` if it learns a policy.
 
-    It may define, where the default does not fit:
+    The module may also define the following names, which replace a default:
 
     - `Runner`, the training state between updates, a NamedTuple of arrays with a field `weights`,
       and `DIVIDED`, the names of its fields whose first axis is this device's environments
@@ -106,7 +111,7 @@ class Algorithm(NamedTuple):
     - `next_command(settings)`, the title and the text of a command to suggest after training, with
       placeholders `{env}` and `{run}`;
     - `shown(settings, record)`, the text that the progress line shows instead of the return;
-    - `params(learner)`, environment params that are arguments of the compiled program: `init`
+    - `params(learner)`, environment params to pass to the compiled program as arguments: `init`
       then takes them as third argument, and runners have a field `params`;
     - `wrapped(env, settings)`, the environment in which the trained policy acts;
     - `decide`, which chooses the actions if the learner `searches`; see `planning.Search.plan`.
@@ -115,20 +120,22 @@ class Algorithm(NamedTuple):
     name: str  # value of --algo
     title: str
     module: str
-    shape: tuple[str, ...] = ("hidden", "embed")  # settings that its network needs; (): no policy
+    # settings on which the shape of the network's weights depends; (): it learns no policy
+    shape: tuple[str, ...] = ("hidden", "embed")
     command: str = ".run.loop"  # module whose function `command` trains the learner
-    outside: bool = False  # whether it accepts Gymnasium environments
-    actions: tuple[type[Space], ...] = (Discrete,)  # supported action spaces
-    # Whether an environment meets further requirements; errors suggest only learners where it does.
+    outside: bool = False  # whether the learner accepts Gymnasium environments
+    actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
+    # Function that returns whether an environment meets further requirements of the learner. Error
+    # messages suggest other learners only if they fit.
     fits: Callable[[Any], bool] = lambda env: True
-    searches: str = ""  # `planning.TRUE` or `LEARNED`: model that its search uses; "": no search
+    searches: str = ""  # `planning.TRUE` or `LEARNED`: model of its tree search; "": no search
 
     def load(self) -> Any:
         """Import and return the learner's module."""
         return importlib.import_module(self.module, PACKAGE)
 
     def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
-        """Return the environment in which a policy with these settings acts."""
+        """Return `env` with the wrappers that the learner's trained policy acts in."""
         module = self.load()
         return module.wrapped(env, settings) if hasattr(module, "wrapped") else env
 
@@ -154,7 +161,10 @@ class Learner(Generic[S]):
 
     @property
     def params(self) -> Any:
-        """Environment params as program inputs; None: the defaults, compiled in as constants."""
+        """Environment params that the compiled program takes as arguments.
+
+        None: it takes none, and the environment's default params are compiled in as constants.
+        """
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None
 
@@ -164,7 +174,7 @@ class Learner(Generic[S]):
         return self.algorithm.load().init(self, key, *given)
 
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
-        """Return the training state after one more update, and that update's metrics."""
+        """Return the training state after one more update, and the metrics of that update."""
         update, learner = self.algorithm.load().update, self._swept(runner)
         if params is None:
             return update(learner, runner)
@@ -172,9 +182,9 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """Return the learner with the runner's swept settings in place of its static ones.
+        """Return the learner, with settings replaced by the runner's values of swept settings.
 
-        They are traced arrays, so one compiled program trains all combinations.
+        Swept values are traced arrays, so one compiled program trains all combinations of them.
         """
         settings: Any = self.settings
         if swept := getattr(runner, "swept", ()):
@@ -183,13 +193,12 @@ class Learner(Generic[S]):
 
 
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Map `step(runner, *rest)` over the first axis of `runner`, seeds, which all share `rest`.
+    """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
-    A single seed runs without a mapped axis. An axis, even of size 1, makes a matrix product two to
-    three times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make each
-    iteration of a loop that generates levels select between the old and the new states of all
-    environments.
-    With or without the axis, `step` can reduce over `SEEDS`.
+    A single seed runs without this axis. Even an axis of size 1 makes a matrix product two to three
+    times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make `while`
+    loops that generate levels slower: under `vmap`, each iteration selects between the old and the
+    new states of all environments. With or without the axis, `step` can reduce over `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

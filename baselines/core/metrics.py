@@ -1,7 +1,7 @@
-"""Metrics of an update that are known only if the update took gradient steps.
+"""Metrics of an update that are known only if the update took gradient steps, such as losses.
 
-Each has a companion metric, named with the suffix `KNOWN`, that counts the gradient steps. The log
-contains null if the count is 0, otherwise the value; the companions are not logged.
+Each such metric has a companion, named with the suffix `KNOWN`, that counts the gradient steps. If
+the count is 0, the log contains null instead of the metric. The companions are not logged.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,10 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Return the means of sums over `count` gradient steps (NaN if 0), and companion metrics."""
+    """Return `sums` over gradient steps divided by their number, and the companion metrics.
+
+    `count` is the number of gradient steps; means are NaN if it is 0.
+    """
     count = jnp.asarray(count, jnp.float32)
     found = {
         name: jnp.where(count > 0.0, total / jnp.maximum(count, 1e-9), jnp.nan)
@@ -25,7 +28,10 @@ def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
 
 
 def row(metrics: Mapping[str, np.ndarray], i: int) -> dict[str, list[Any]]:
-    """Return the metrics (seeds, updates) of update i as lists over seeds; None if unknown."""
+    """Return the metrics of update i as lists with one value per seed; None if unknown.
+
+    `metrics` are arrays (seeds, updates).
+    """
     found = {name: values[:, i].tolist() for name, values in metrics.items()}
     for name in [name for name in found if name.endswith(KNOWN)]:
         counts, value = found.pop(name), name.removesuffix(KNOWN)

@@ -1,4 +1,4 @@
-"""Optimisers, and gradient steps on minibatches of a rollout."""
+"""Optimisers, learning-rate schedules, and gradient steps on shuffled minibatches of a rollout."""
 
 import functools
 from collections.abc import Callable
@@ -15,15 +15,16 @@ from jaxenvs.core.random import shuffled
 
 from .learner import Learner
 
-Loss = tuple[Array, dict[str, Any]]  # loss, and its parts for the log
+Loss = tuple[Array, dict[str, Any]]  # the loss, and its named parts, which are logged
 
 
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
-    """Return the optimiser of the settings, with gradients clipped by their global norm.
+    """Return the optimiser that `settings` choose; it first clips gradients by their global norm.
 
-    The optimiser steps once in `every` gradient steps of the learner. `stacked` weights have a
-    first axis of networks, so their matrices have three axes. Weight decay applies only to the
-    weights that `decaying` selects.
+    The optimiser takes one step for every `every` gradient steps of the learner, which matters for
+    its learning-rate schedule. `stacked` says that the weights of several networks are stacked
+    along a first axis, so that Muon must expect matrices with three axes. Weight decay applies only
+    to the weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -46,12 +47,12 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
 def adamw(
     rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
 ) -> optax.GradientTransformation:
-    """Return AdamW; weight decay applies only to the weights that `decaying` selects."""
+    """Return optax's AdamW, whose weight decay applies only to weights that `decaying` selects."""
     return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
 
 
 def decaying(weights: PyTree[Array]) -> PyTree[bool]:
-    """Return a mask of the weights that decay: the kernels of layers.
+    """Return a tree of bools that are True for weights to which weight decay applies: kernels.
 
     Biases, normalisation scales, embeddings, noise scales and scalars such as SAC's temperature do
     not decay.
@@ -64,15 +65,19 @@ def decaying(weights: PyTree[Array]) -> PyTree[bool]:
 
 
 def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
-    """Return the axes that Muon orthogonalises, for weights with a first axis of networks."""
+    """Return the axes of the matrices that Muon orthogonalises, for `optax.contrib.muon`.
+
+    The weights of several networks are stacked along a first axis.
+    """
     of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
     return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
 
 
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
-    """Return the learning-rate schedule of an optimiser that steps once in `every` gradient steps.
+    """Return the learning-rate schedule, a function of the optimiser's step count.
 
-    If `anneal` is set, the rate falls linearly with the progress of the run.
+    With the setting `anneal`, the rate falls linearly with the progress of the run. The optimiser
+    takes one step for every `every` gradient steps of the learner.
     """
 
     def schedule(steps: Any) -> Array:
@@ -83,29 +88,32 @@ def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
 
 
 def step_count(optimiser: Any) -> Int32[Array, ""]:
-    """Return the step count in the state of an optimiser with gradient clipping."""
+    """Return the number of steps taken, from the state `optimiser` of an optax optimiser."""
     return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
 
 
 def with_step_count(optimiser: Any, count: Array) -> Any:
-    """Return the state of an optimiser with all its counters set to `count`."""
+    """Return the optax state `optimiser` with all its step counters set to `count`."""
     return optax.tree_utils.tree_set(optimiser, count=count)
 
 
 def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Flatten a batch (steps, envs, ...) into single steps, the items of minibatches."""
+    """Flatten a batch (steps, envs, ...) to (steps * envs, ...), so that single steps are items."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
 def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Return a batch (steps, envs, ...) as items for minibatches: one sequence per environment."""
+    """Transpose a batch (steps, envs, ...) to (envs, steps, ...), so that sequences are items."""
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 
 def shuffled_items(
     settings: Any, batch: PyTree[Array], key: Array
 ) -> Int32[Array, "minibatches items"]:
-    """Return the indices of each minibatch's items; every epoch shuffles all items anew."""
+    """Return the indices of the items of each minibatch, for all epochs.
+
+    Every epoch shuffles all items again.
+    """
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
     orders = jax.vmap(lambda key: shuffled(key, count))(keys)
@@ -122,8 +130,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `gradients` documents `loss`. Arrays in `scales` have a first axis of minibatches; the entries
-    of a minibatch are further arguments of `loss`.
+    `gradients` documents `loss`. `orders` are the indices of each minibatch's items. Arrays in
+    `scales` have one entry per minibatch, which is passed to `loss` as a further argument.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -148,16 +156,19 @@ def descend(
         vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
-    # On an accelerator all weights become one vector, so that the optimiser launches a few kernels
-    # in total instead of a few for each array; on a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # these update some arrays differently
+    # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
+    # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
+    by_array = settings.optimiser in ("adamw", "muon")  # they need separate arrays
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
 
 
 def split_weights(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Split a network's weights into the trainable collection "params" and the others."""
+    """Split a network's weights into the trainable collection "params" and all other entries.
+
+    The other entries, such as running statistics, get no gradients.
+    """
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 
@@ -170,10 +181,10 @@ def _scan_minibatches(
     orders: Int32[Array, "minibatches items"],
     scales: tuple[Array, ...],
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
-    """Return weights and optimiser state after all minibatches, and the mean losses.
+    """Take a gradient step per minibatch; return weights, optimiser state and mean losses.
 
-    The optimiser's step count is an input of each iteration of the scan: incrementing it inside
-    would take two kernel launches per step on a GPU.
+    The optimiser's step counts are computed before the scan and passed to its iterations. If each
+    iteration incremented the count, a GPU would launch two more kernels per gradient step.
     """
     before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
@@ -196,12 +207,17 @@ def _scan_minibatches(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Return items of an array. Indices must be in bounds: XLA does not check them."""
+    """Return the items of an array at the indices `order`, which XLA does not check for bounds."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to the parts of `tree` whose counterparts in `old` have structure `like`."""
+    """Apply `change` to the parts of an optimiser state that have the structure of the weights.
+
+    Such parts are, for example, Adam's moments. `like` is the structure of the weights. The parts
+    are found in the state `old`, and `change` is applied at the same places of the state `tree`,
+    where the parts may be vectors. Other parts are returned unchanged.
+    """
 
     def is_like(part: Any) -> bool:
         return jax.tree.structure(part) == like
@@ -215,9 +231,10 @@ def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree
 def gradients(
     learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
 ) -> tuple[PyTree[Array], dict[str, Any]]:
-    """Return the gradient averaged over the devices, and this device's parts of the loss.
+    """Return the gradient of a loss, averaged over the devices, and the loss's logged parts.
 
-    `loss(learner, weights, *given)` returns the loss and its parts for the log.
+    `loss(learner, weights, *given)` returns the loss and a dict of its parts. The returned parts
+    are not averaged: they are this device's.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses
@@ -227,6 +244,7 @@ def apply_gradient(
     optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Take one optimiser step; return the new weights and optimiser state."""
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+    # optax mixes dtypes, which raises an error if a program sets JAX's dtype promotion to "strict".
+    with jax.numpy_dtype_promotion("standard"):
         change, state = optimiser.update(gradient, state, weights)
     return optax.apply_updates(weights, change), state

@@ -1,7 +1,8 @@
 """Running mean and variance, updated after each rollout and equal on all devices.
 
-With `normalize_obs` a network reads observations normalised by their mean and standard deviation.
-With `reward_scaling` rewards are divided by a standard deviation, see reward_scaling.py.
+With the setting `normalize_obs`, a network reads observations normalised by their running mean and
+standard deviation. With `reward_scaling`, rewards are divided by a running standard deviation, see
+reward_scaling.py.
 """
 
 import dataclasses
@@ -18,21 +19,23 @@ from jaxenvs import spaces
 
 from .devices import Devices
 
-TINY = 1e-8  # lower bound of the variance whose square root is a divisor
-RESOLUTION = 1e-5  # lower bound of a deviation relative to the mean, about float32's resolution
-CLIP = 10.0  # limit to which normalised observations are clipped
-SEEN = "seen"  # key of the input's moments in a network's weights, next to "params"
+TINY = 1e-8  # lower bound of the variance, so that no observation or reward is divided by 0
+# Lower bound of the standard deviation, as a fraction of the mean. Smaller deviations are mostly
+# float32's rounding errors.
+RESOLUTION = 1e-5
+CLIP = 10.0  # normalised observations are clipped to [-CLIP, CLIP]
+SEEN = "seen"  # key of the observations' mean and variance in the weights, next to "params"
 
 
 class Moments(NamedTuple):
-    """Count, mean and variance of all values so far, on all devices."""
+    """Count, mean and variance of all vectors seen so far, over all devices."""
 
-    number: Float32[Array, ""]  # number of values so far
+    number: Float32[Array, ""]  # number of vectors so far
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return moments that include one more batch (Chan et al., 1979)."""
+        """Return moments that also include the columns of `values` (Chan et al., 1979)."""
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)
@@ -44,7 +47,7 @@ class Moments(NamedTuple):
 
     @property
     def deviation(self) -> Float32[Array, "*numbers"]:
-        """Standard deviation."""
+        """Standard deviation of each component, above 0."""
         return jnp.sqrt(jnp.maximum(self.variance, TINY))
 
 
@@ -52,13 +55,13 @@ class Moments(NamedTuple):
 class Normalised:
     """A network that reads float observations normalised by their mean and standard deviation.
 
-    Integers stay unchanged: the network encodes them as one-hot vectors. The moments (mean and
-    variance) are part of the weights, so every user of the weights has them; they change between
-    updates only.
+    Integer observations stay unchanged: the network encodes them as one-hot vectors. The running
+    mean and variance are stored with the weights, so a saved policy includes them. They change only
+    between updates.
     """
 
     network: Any  # network whose input is the normalised result of `read`
-    read: Callable[[Any], Any]  # function from an observation to `observation_space`
+    read: Callable[[Any], Any]  # function from an observation to an element of `observation_space`
 
     @property
     def observation_space(self) -> spaces.Space:
@@ -67,11 +70,17 @@ class Normalised:
 
     @property
     def evaluation_epsilon(self) -> float:
-        """Probability of a random action when actions are sampled, see q_network.py."""
+        """Probability of a random action in evaluations that sample actions; 0 for most networks.
+
+        Q-networks, see q_network.py, have no other way to sample actions.
+        """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return weights and empty moments, with which inputs are clipped but not normalised."""
+        """Return initial weights, with mean 0 and variance 1 for the observations.
+
+        Until the first update, observations are thus clipped, but not normalised.
+        """
         return {
             **self.network.init(key, self.read(obs)),
             SEEN: _of_floats(_nothing, self.observation_space),
@@ -102,9 +111,9 @@ class Normalised:
         return self.network.unroll(weights, memory, obs, done)
 
     def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
-        """Return weights whose moments include these observations (steps, envs, ...).
+        """Return weights whose running mean and variance include the observations `obs`.
 
-        Non-finite values are replaced by the mean so far.
+        `obs` are (steps, envs, ...). Non-finite values are replaced by the mean so far.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
@@ -133,9 +142,10 @@ def _nothing(space: spaces.Box) -> Moments:
 
 
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
-    """Apply a function to the float parts of trees with the structure of a space.
+    """Apply `function(space, *parts)` to each part of `trees` that belongs to a float Box.
 
-    Other parts are copied from the first tree; without trees they are ().
+    All trees have the structure of `space`. Other parts are copied from the first tree; without
+    trees they are ().
     """
     if isinstance(space, spaces.Dict):
         return {
@@ -148,5 +158,5 @@ def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -
 
 
 def has_floats(space: spaces.Space) -> bool:
-    """Return whether any part of a space has float numbers."""
+    """Return whether a space is, or contains, a Box of floats."""
     return bool(jax.tree.leaves(_of_floats(lambda space: 0, space)))

@@ -1,7 +1,8 @@
-"""Search by which a planner's policy (MuZero, AlphaZero) acts, with the settings of its training.
+"""The tree search with which a trained planner (MuZero, AlphaZero) chooses its actions.
 
-Sampled actions come from the search that acts in training, without its extra exploration (epsilon,
-Dirichlet noise). Greedy actions come from the same search without any random draws.
+The search has the settings of the planner's training. Sampled actions come from the search that
+acts in training, but without its extra exploration (epsilon, Dirichlet noise). Greedy actions come
+from the same search without any random draws.
 """
 
 import dataclasses
@@ -20,25 +21,25 @@ HIDDEN = "true environment with its hidden state"
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """Search from a batch of observations. Static and hashable, like `Learner`."""
+    """A planner's search. It is static and hashable, so `jit` can close over it."""
 
-    learner: Any  # `Learner` whose module has `decide`
+    learner: Any  # the planner, a `Learner` whose module has a function `decide`
 
     @property
     def simulations(self) -> int:
-        """Number of simulations for each action."""
+        """Number of simulations with which the search chooses each action."""
         return self.learner.settings.simulations
 
     @property
     def model(self) -> str:
-        """Description of what the search steps: `LEARNED`, `TRUE` or `HIDDEN`."""
+        """Name of the environment model that the search simulates: `LEARNED`, `TRUE`, `HIDDEN`."""
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
         return TRUE if self.learner.env.env.fully_observed else HIDDEN
 
     @property
     def needs_state(self) -> bool:
-        """Whether it needs the environment's state, which environments of other packages hide."""
+        """True if the search needs the environment's state, which Gymnasium does not expose."""
         return self.model != LEARNED
 
     def plan(
@@ -51,16 +52,20 @@ class Search:
         params: Any,
         greedy: bool,
     ) -> Int32[Array, " batch"]:
-        """Return actions for a batch; `params` are environment params, None for the defaults."""
+        """Return actions for a batch of observations, legal-action masks and environment states.
+
+        `params` are environment params, None for the defaults. `greedy` is whether the search makes
+        no random draws.
+        """
         given = (obs, mask, state, params)
         return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)
 
 
 def search_of(learner: Any, simulations: int | None = None) -> Search | None:
-    """Return the search of a learner's policy; None if it acts without one.
+    """Return the search with which a learner's policy acts; None if the policy has no search.
 
-    `simulations` defaults to the number used in training; 0 turns the search off. Raises
-    `ValueError` if simulations are requested of a learner without a search.
+    `simulations` defaults to the number used in training; with 0 the policy acts without a search.
+    Raises `ValueError` if simulations are requested of a learner that has no search.
     """
     algorithm = learner.algorithm
     if not algorithm.searches:

@@ -1,7 +1,7 @@
 """Trained policy, which takes only legal actions.
 
-Evaluation, `jaxenvs watch`, replays and `load_policy` all act through it. The policy of a planner
-(MuZero, AlphaZero) includes the search that chooses its actions.
+Evaluation, `jaxenvs watch`, replays and `load_policy` all use the class `Policy` to choose actions.
+The policy of a planner (MuZero, AlphaZero) includes the tree search that chooses its actions.
 """
 
 import dataclasses
@@ -25,9 +25,10 @@ from .planning import Search
 class Policy:
     """Network with its weights, and the environment in which it acts.
 
-    All methods take one observation or state; `jax.vmap` them for a batch. A policy needs the mask
-    of legal actions: `act` computes it from the state, and `think` and `apply` raise without it if
-    the environment has illegal actions.
+    All methods take one observation or state, unless they say "batch"; `jax.vmap` them for a batch.
+    A policy needs the mask of legal actions. `act` computes it from the state; `think` and `apply`
+    take it as an argument, and raise an error if it is missing although the environment has illegal
+    actions.
     """
 
     env: Env
@@ -36,8 +37,8 @@ class Policy:
     """Memory, observation and mask -> memory, outputs of the policy, value."""
     env_id: str = ""
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
-    epsilon: float = 0.0  # probability of a random action, unless greedy; for Q-networks only
-    search: Search | None = None  # search that chooses actions; None: the network's outputs do
+    epsilon: float = 0.0  # Q-networks: probability of a random action, unless actions are greedy
+    search: Search | None = None  # search that chooses actions; None: the network chooses them
 
     @classmethod
     def of(
@@ -48,7 +49,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy of a network with these weights, or of a search that uses it."""
+        """Return the policy that a network with these weights defines, with `search` if given."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)
@@ -63,7 +64,7 @@ class Policy:
         """Return the next recurrent state and an action in a state of `env`.
 
         The action is sampled, or the most likely one if `greedy`. `memory` is the recurrent state
-        before this observation: `begin()` at the start of an episode.
+        from the previous step, or `begin()` at the start of an episode.
         """
         obs = self.env.observe(state, params)
         mask = legal_actions(self.env, state, params)
@@ -79,9 +80,10 @@ class Policy:
         params: Any = None,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next recurrent state and an action for an observation, like `act`.
+        """Return the next recurrent state and an action for an observation.
 
-        Only a search in the true environment reads `state` and `params`.
+        The arguments have the same meaning as in `act`. `state` and `params` are needed only by a
+        planner whose search steps the true environment.
         """
         memory, outputs, _ = self.think(memory, obs, mask)
         if self.search is None:
@@ -98,7 +100,10 @@ class Policy:
         state: Any,
         greedy: bool = False,
     ) -> tuple[PyTree[Array], Array]:
-        """Return the next recurrent states and actions for a batch of observations and states."""
+        """Return the next recurrent states and actions for a batch of observations and states.
+
+        A search in the true environment uses the environment's default params.
+        """
         mask = self.masks(state)
         memory, outputs, _ = jax.vmap(self.think)(memory, obs, mask)
         if self.search is None:
@@ -106,10 +111,10 @@ class Policy:
         return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
-        """Return actions for outputs of `think` (*batch, outputs), without a planner's search.
+        """Return actions for outputs (*batch, outputs) of `think`; a planner's search is not used.
 
-        They are sampled, or the most likely ones if `greedy`. For a Box, greedy actions are the
-        tanh of the Gaussian's mean, scaled to the bounds.
+        Actions are sampled or, if `greedy`, the most likely ones. In a Box, a greedy action is the
+        tanh of the Gaussian's mean, scaled to the bounds of the Box.
         """
         policy = distributions.of(self.env.action_space)
         return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))
@@ -117,14 +122,16 @@ class Policy:
     def think(
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
     ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
-        """Return the next recurrent state, the outputs, and the value (NaN if there is none).
+        """Return the next recurrent state, the policy outputs, and the value.
 
-        The value is a discounted return in units of the environment's reward, regardless of the
-        network's scale. It includes the exploration bonus of a run that trained with one.
+        The value is a discounted return in units of the environment's reward, even if the network
+        was trained on scaled rewards; NaN for a network without a value output. If a run trained
+        with an exploration bonus, the value includes the bonus.
 
         For Discrete actions the outputs are logits; `jaxenvs.core.distributions` describes the
-        others. Illegal actions have the logit `jaxenvs.core.masking.NEVER`. `mask` is
-        `env.action_mask(state)`; raises `TypeError` without it if `env` has illegal actions.
+        outputs for other spaces. Illegal actions have the logit `jaxenvs.core.masking.NEVER`.
+        `mask` is `env.action_mask(state)`; `TypeError` is raised if it is missing although `env`
+        has illegal actions.
         """
         if mask is None and has_illegal(self.env):
             raise TypeError(
@@ -134,12 +141,12 @@ class Policy:
         return self.predict(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
-        """Return outputs and value for one observation and the initial recurrent state.
+        """Return the policy outputs and the value for the first observation of an episode.
 
-        `think` describes `mask`.
+        It calls `think` with the initial recurrent state; `think` describes results and `mask`.
         """
         return self.think(self.begin(), obs, mask)[1:]
 
     def masks(self, states: Any) -> Mask:
-        """Return the legal actions in a batch of states; None if all actions are always legal."""
+        """Return masks of the legal actions in a batch of states; None if all are always legal."""
         return jax.vmap(functools.partial(legal_actions, self.env))(states)

@@ -1,4 +1,7 @@
-"""Description of an evaluated policy, for eval.json, `jaxenvs eval --json` and messages."""
+"""Descriptions of how an evaluated policy acts, for eval.json, `jaxenvs eval --json` and messages.
+
+A description is a dict that names, among others, the observation and whether actions are greedy.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +14,7 @@ from .policy import Policy
 
 
 def describe(policy: Policy, greedy: bool) -> dict[str, Any]:
-    """Return the description of a policy for JSON, see `describe_network`."""
+    """Return the description of a policy as a dict for JSON, see `describe_network`."""
     return describe_network(policy.env, policy.epsilon, greedy, policy.search)
 
 
@@ -20,9 +23,11 @@ def describe_network(
 ) -> dict[str, Any]:
     """Return the description of a network that acts in an `Env` or a Gymnasium environment.
 
-    `actions` is "sampled" or "greedy"; `epsilon` is the probability of a random action if a
-    Q-network's actions are sampled. `simulations` is 0 without a search; `model` names the model
-    that a search steps. `episode` is present if an episode is a trial of several episodes.
+    Keys of the dict: `actions` is "sampled" or "greedy". `epsilon` is the probability of a random
+    action, and present only if a Q-network's actions are sampled. `search` is whether a search
+    chooses actions; `simulations` is the number per action (0 without a search), and `model` names
+    the model that the search steps. `episode` is present if an episode is a trial of several
+    episodes.
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:
@@ -35,16 +40,19 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Return the description of a heuristic's evaluation: greedy descent without a search.
+    """Return the description of a policy that greedily descends a heuristic, without a search.
 
-    `shown` names the observation if it differs from `env`'s.
+    `shown` names the heuristic's observation if it is not the observation of `env`.
     """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
 
 
 def observation(env: Any) -> str:
-    """Return the name of an environment's observation: its field `obs`, or else its space."""
+    """Return a name of an environment's observation.
+
+    It is the environment's field `obs` if there is one, and else its observation space.
+    """
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:
@@ -54,7 +62,7 @@ def observation(env: Any) -> str:
 
 
 def as_phrase(facts: Mapping[str, Any]) -> str:
-    """Return the description as a phrase: "actions sampled, no search, observation image"."""
+    """Return a description as a phrase, like "actions sampled, no search, observation image"."""
     parts = [f"actions {facts['actions']}"]
     if "epsilon" in facts:
         parts = [f"best action but for {facts['epsilon']:.0%} random ones"]
@@ -66,5 +74,8 @@ def as_phrase(facts: Mapping[str, Any]) -> str:
 
 
 def in_brackets(result: Mapping[str, Any]) -> str:
-    """Return an evaluation's policy in brackets; "" for older evaluations without one."""
+    """Return the description of an evaluation's policy as a phrase in brackets.
+
+    Return "" for an evaluation by an older version, which has no description.
+    """
     return f" ({as_phrase(result['policy'])})" if "policy" in result else ""

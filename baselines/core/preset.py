@@ -1,9 +1,12 @@
-"""Presets: tuned settings. Each package of learners has a module `presets` that lists its own."""
+"""Presets: tuned settings of a learner for the environments whose id matches a pattern.
+
+Each package of learners (on_policy, off_policy and so on) lists its presets in a module `presets`.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# Regular expressions of ids that several learners have presets for.
+# Regular expressions that match ids of environments for which several learners have presets.
 MAZES = r"(Grid|BabyAI)-.*"
 MEMORY = r"Grid-Memory.*"
 CRAFT = r"Craft-.*"
@@ -26,11 +29,17 @@ class Preset(NamedTuple):
 def rows(
     algorithms: str, *pairs: tuple[str, Mapping[str, Any]], name: str | None = None
 ) -> tuple[Preset, ...]:
-    """Return a preset for each learner (names joined by spaces) and each (pattern, settings)."""
+    """Return one preset for each combination of a learner and a pair.
+
+    `algorithms` lists learners, separated by spaces. Each pair is (pattern of ids, settings).
+    """
     return tuple(Preset(*pair, name, each) for each in algorithms.split() for pair in pairs)
 
 
 def steps(algorithm: str, millions: Mapping[str, float]) -> tuple[Preset, ...]:
-    """Return presets of `total_steps`; `millions` maps patterns of ids to millions of steps."""
+    """Return presets that set only `total_steps`.
+
+    `millions` maps patterns of ids to millions of environment steps.
+    """
     pairs = ((ids, {"total_steps": round(each * 1e6)}) for ids, each in millions.items())
     return rows(algorithm, *pairs)

@@ -1,17 +1,17 @@
 """Prioritised replay (Schaul et al., 2016), proportional variant.
 
 A slot is sampled with probability priority / sum of priorities, in three stages: an environment, a
-block of its slots, and a slot in the block. Sampling thus reads far fewer numbers than there are
-slots. Each stage uses a separate random number and adds up few priorities, so float32 is exact
-enough for millions of slots.
+block of its slots, and a slot in the block. Sampling therefore reads far fewer priorities than
+there are slots. Each stage uses a separate random number and adds up few priorities, so float32 is
+exact enough for millions of slots.
 
-Slots with priority 0 are never sampled: those without a step, those with an incomplete window, and
-those about to be overwritten.
+Some slots have priority 0 and are never sampled: slots that hold no step, slots whose window is
+incomplete, and slots that are about to be overwritten.
 
-Several devices together sample as a single one would. All know the priority sums of all
-environments and draw the same environments; each device draws slots of the environments that it
-holds, and the sampled steps are distributed evenly. New errors return to the device that holds
-their slots.
+Several devices together sample as a single device would. Each device knows the sum of priorities of
+every environment, and all draw the same environments. Each device then draws slots of the
+environments that it holds, and the sampled steps are distributed evenly among the devices. New TD
+errors are sent back to the device that holds their slots.
 """
 
 import math
@@ -25,27 +25,32 @@ from jaxtyping import Array, Float32, Int32
 from .devices import Devices
 from .replay_buffer import ReplayBuffer
 
-LEAST = 1e-6  # added to every error, so every step can be sampled again
+LEAST = 1e-6  # added to every absolute TD error, so that a step with error 0 can be sampled again
 
 
 class Priorities(NamedTuple):
     """Priorities of the slots of a replay buffer."""
 
-    value: Float32[Array, "*seeds envs blocks size"]  # priorities by block, padded with zeros
-    largest: Float32[Array, "*seeds envs"]  # largest priority so far, over all environments
+    # priority of each slot; slots are grouped into blocks, the last block is padded with zeros
+    value: Float32[Array, "*seeds envs blocks size"]
+    # largest priority so far over all environments, repeated for each environment
+    largest: Float32[Array, "*seeds envs"]
 
 
 class SampledSlots(NamedTuple):
     """Sampled slots; `slot` and `weight` are valid only on the device that holds the slot."""
 
-    env: Int32[Array, " batch"]  # environment; out of range if another device holds the slot
+    env: Int32[Array, " batch"]  # environment index; out of range if another device holds the slot
     slot: Int32[Array, " batch"]
     weight: Float32[Array, " batch"]  # importance weight, at most 1
     device: Any = ()  # int32 (batch,), index of the device that holds the slot
 
 
 def empty(envs: int, slots: int) -> Priorities:
-    """Return the priorities of an empty replay buffer."""
+    """Return priorities of 0 for an empty replay buffer of `slots` slots per environment.
+
+    An environment with n slots has about sqrt(n) blocks of about sqrt(n) slots.
+    """
     size = math.isqrt(slots - 1) + 1
     blank = jnp.zeros((envs, -(-slots // size), size), jnp.float32)
     return Priorities(blank, jnp.ones(envs, jnp.float32))
@@ -58,17 +63,17 @@ def add_complete(
     reach: int,
     spacing: int = 1,
 ) -> Priorities:
-    """Return priorities after steps were added to a buffer whose `written` was `before`.
+    """Return priorities after steps were added to a replay buffer.
 
-    Windows begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th slot;
-    they end `reach` slots later. Newly complete windows get the largest priority so far.
+    `before` is the buffer's `written` before the steps. A window can begin in every slot with a
+    step or, if `spacing` is above 1, in every `spacing`-th slot; it ends `reach` slots later. The
+    first slot of a newly complete window gets the largest priority so far.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    count = (
-        written - (written - slot) % slots
-    )  # number, counted from the run's start, of each slot's last write; negative: never written
+    # Number of slots that had been written before each slot was last written; negative: never.
+    count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
         complete &= buffer.is_step
@@ -81,7 +86,7 @@ def add_complete(
 
 
 def sums(priorities: Priorities) -> Float32[Array, "envs blocks"]:
-    """Return the sum of the priorities of each block."""
+    """Return the sum of the priorities of the slots in each block."""
     return priorities.value.sum(axis=2)
 
 
@@ -95,9 +100,9 @@ def sample(
 ) -> SampledSlots:
     """Sample `size` slots in proportion to their priorities, over all devices together.
 
-    Environments are drawn by stratified sampling: draw i is from the i-th of `size` equal parts of
-    the total sum. `beta` is the exponent of the importance weights, whose maximum over the batch is
-    1.
+    Environments are drawn by stratified sampling: the total sum of priorities is divided into
+    `size` equal parts, and draw i falls into part i. `beta` is the exponent of the importance
+    weights, which are divided by their maximum over the batch.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
@@ -117,9 +122,10 @@ def sample(
 
 
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
-    """Return the index of the item at the fraction `share` (0 to 1) of the cumulative masses.
+    """Return the index of the first item at which the cumulative sum exceeds `share` of the total.
 
-    Rounding never leads to an item of mass 0, unless all are 0.
+    With a uniformly random `share` (0 to 1), this samples items in proportion to their masses. An
+    item of mass 0 is never returned because of rounding, unless all masses are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")
@@ -134,9 +140,10 @@ def update(
     error: Float32[Array, " batch"],
     exponent: float,
 ) -> tuple[Priorities, Float32[Array, "envs blocks"]]:
-    """Return priorities and sums updated by the errors of sampled slots.
+    """Set the priorities of the slots `drawn` from their new TD errors.
 
-    A slot sampled twice keeps its larger error. Slots of other devices are ignored.
+    Return the priorities, and `sums`, the sum of each block, after this change. A slot that was
+    sampled twice keeps the larger error. Slots that other devices hold are ignored.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

@@ -1,6 +1,7 @@
-"""Processes of a run, on one host or many: joining, agreeing and waiting (jax.distributed).
+"""Functions for a run of several processes, on one host or many, with `jax.distributed`.
 
-With a single process, `join` does nothing and the other functions cost nothing.
+Processes join a run, agree on flags, and wait for each other. In a run of a single process, `join`
+does nothing and the other functions return at once.
 """
 
 import os
@@ -12,16 +13,16 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-BY_ITSELF = "none"  # value of --coordinator with which each SLURM task runs alone
+BY_ITSELF = "none"  # value of --coordinator with which each task of a SLURM step is a separate run
 
 
 def join(coordinator: str | None, count: int | None, index: int | None, timeout: int) -> None:
-    """Join the other processes of the run; call it before JAX is used.
+    """Join the other processes of the run. Call this function before any other use of JAX.
 
-    With a coordinator (`HOST:PORT`, where process 0 listens), `count` is the number of processes
-    and `index` is that of this process. Without one, the tasks of a SLURM step find each other by
-    SLURM's variables. Raises `ValueError` for inconsistent flags, or if processes are still missing
-    after `timeout` seconds.
+    `coordinator` is `HOST:PORT`, where process 0 listens; `count` is the number of processes, and
+    `index` is the index of this process. Without a coordinator, the tasks of a SLURM step find each
+    other by SLURM's environment variables. Raises `ValueError` for inconsistent flags, or if
+    processes are still missing after `timeout` seconds.
     """
     if coordinator == BY_ITSELF or (coordinator is None and not _in_slurm_step()):
         if count is not None or index is not None:
@@ -29,7 +30,7 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         return
     if jax.distributed.is_initialized():
         return
-    # CPUs need Gloo for collectives between processes; GPUs use their own.
+    # On CPUs, collectives between processes need Gloo. GPUs ignore this option and use NCCL.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if coordinator is None:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)
@@ -60,7 +61,7 @@ def agree(*flags: bool) -> tuple[bool, ...]:
 
 
 def wait(what: str) -> None:
-    """Wait until every process has called this function."""
+    """Wait until every process has called this function; `what` names the point in the program."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
@@ -83,11 +84,11 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
 
 
 def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
-    """Wait until all processes have connected.
+    """Wait until all processes of the run have connected to process 0.
 
-    Raises `OSError` that names the missing processes after `timeout` seconds; JAX would end a
-    waiting process without naming them. Process 0 listens at the port until all others have sent
-    their index, and then leaves the port to JAX.
+    Process 0 listens at the port until all others have sent their index, and then leaves the port
+    to JAX. Raises `OSError` after `timeout` seconds, in process 0 with the indices of the missing
+    processes. JAX alone would end a waiting process without naming them.
     """
     end = time.monotonic() + timeout
     if index:
@@ -110,15 +111,15 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
             lines[int.from_bytes(line.recv(4), "big")] = line
         for line in lines.values():
             line.sendall(b"!")
-            line.recv(1)  # returns when the other end is closed; the port is then free for JAX
+            line.recv(1)  # returns once the peer closed the connection: JAX can then use the port
     for line in lines.values():
         line.close()
 
 
 def reached(host: str, port: int, end: float) -> socket.socket:
-    """Connect as soon as a process listens.
+    """Connect to `host:port` as soon as a process listens there.
 
-    Raises `OSError` if none does before `end`, a time of `time.monotonic()`.
+    Raises `OSError` if no process listens before `end`, a time on the clock `time.monotonic()`.
     """
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Properties of puzzles that decide which learners can train on them."""
+"""Tests of whether an environment is a puzzle on which certain learners can train."""
 
 from typing import Any, TypeGuard
 
@@ -6,7 +6,7 @@ from jaxenvs.puzzles.puzzle import Puzzle
 
 
 def has_goal(env: Any) -> TypeGuard[Puzzle]:
-    """Return whether an environment is a puzzle with a single goal."""
+    """Return whether an environment is a puzzle with a single goal state."""
     return isinstance(env, Puzzle) and type(env).goal is not Puzzle.goal
 
 

@@ -1,4 +1,4 @@
-"""Reset of the recurrent state at the ends of episodes."""
+"""Reset of a network's recurrent state where an episode ends."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,10 @@ from jaxtyping import Array, Bool, PyTree
 def reset_memory(
     memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
 ) -> PyTree[Array]:
-    """Return `memory`, reset to `first` where `done`, for one environment or a batch."""
+    """Return the recurrent state `memory`, replaced by the initial one `first` where `done`.
+
+    `memory` and `done` belong to one environment, or have a first axis of environments.
+    """
 
     def forget(memory: Array, first: Array) -> Array:
         return jnp.where(done.reshape(*done.shape, *[1] * jnp.ndim(first)), first, memory)

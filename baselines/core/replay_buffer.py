@@ -1,11 +1,11 @@
 """Replay buffer on the device: a ring of slots per environment, from which windows are sampled.
 
 No observation is stored twice: the next observation of a step is the observation in the next slot.
-`add` writes a step's next observation (before any reset) there; within an episode, the next step
-overwrites it with the same observation. After a truncation no later step starts from the final
-observation, so it keeps a slot that holds no step, and the next episode begins one slot later.
-Sampling also draws such slots, because it does not know where they are, and gives them the weight
-0.
+`add` writes a step's next observation (before any reset) into the next slot. Within an episode, the
+next step overwrites that slot with the same observation. After a truncation, no step begins at the
+final observation. Its slot is therefore kept as a slot that holds no step, and the next episode
+begins one slot later. Sampling may draw such a slot, because it does not know where they are; the
+sampled item then has weight 0.
 """
 
 from typing import Any, NamedTuple
@@ -21,29 +21,30 @@ from jaxenvs.core.masking import Mask
 
 from . import returns
 
-DISCRETE = np.int32(0)  # example action of a Discrete space
+DISCRETE = np.int32(0)  # example of an action of a Discrete space, for `empty`
 
 
 class ReplayBuffer(NamedTuple):
     """Transitions in a ring of slots; new ones overwrite the oldest."""
 
-    obs: PyTree[Array]  # (*seeds, envs, slots, ...), as the environment returns them
+    obs: PyTree[Array]  # (*seeds, envs, slots, ...), observations as the environment returns them
     mask: Mask  # legal actions at `obs`
-    action: Array  # (*seeds, envs, slots, ...), as the environment takes it; see `empty`
+    action: Array  # (*seeds, envs, slots, ...); see `empty` for actions of a single number
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    is_step: Bool[Array, "*seeds envs slots"]  # False: slot of a truncated episode's final obs
-    written: Int32[Array, "*seeds envs"]  # slots written so far; modulo `slots`, the next index
+    is_step: Bool[Array, "*seeds envs slots"]  # False: the slot holds only a final observation
+    # number of slots written since the start of the run; modulo `slots`, the next slot to write
+    written: Int32[Array, "*seeds envs"]
 
 
 class Batch(NamedTuple):
     """Sampled n-step transitions."""
 
     obs: PyTree[Array]
-    action: Shaped[Array, "batch ..."]  # actions in the layout of the buffer, see `empty`
-    reward: Float32[Array, " batch"]  # discounted sum of the rewards until `next_obs`
-    discount: Float32[Array, " batch"]  # discount of the bootstrap value; 0 after termination
+    action: Shaped[Array, "batch ..."]  # actions in the buffer's layout, which `empty` describes
+    reward: Float32[Array, " batch"]  # discounted sum of the rewards between `obs` and `next_obs`
+    discount: Float32[Array, " batch"]  # discount of the value of `next_obs`; 0 after termination
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions at `next_obs`
     mask: Mask  # legal actions at `obs`
@@ -51,11 +52,11 @@ class Batch(NamedTuple):
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
-    """Return an empty buffer; the arguments are examples of what it will store.
+    """Return an empty buffer; the arguments are examples of the items that it will store.
 
-    `obs` and `mask` are (envs, ...); `action` is the action of one environment. An action of one
-    number is stored without an axis: XLA lays out an axis of size 1 differently inside and outside
-    a loop, and would copy the whole ring.
+    `obs` and `mask` are (envs, ...); `action` is the action of one environment. Actions that
+    consist of a single number are stored without an action axis. If they had an axis of size 1, XLA
+    would choose different memory layouts inside and outside a loop, and copy the whole buffer.
     """
     envs = len(jax.tree.leaves(obs)[0])
     shape = () if action.size == 1 else action.shape
@@ -85,7 +86,7 @@ def add(
     action: Shaped[Array, "envs ..."],
     step: Step,
 ) -> ReplayBuffer:
-    """Store a step of every environment: `step` is the result of `action` at `obs`."""
+    """Store one step of every environment: at `obs`, `action` led to the result `step`."""
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
@@ -100,7 +101,7 @@ def add(
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(put(ring, value), successor, after)
 
-    if buffer.action.ndim == 2:  # see `empty`
+    if buffer.action.ndim == 2:  # actions of a single number have no action axis, see `empty`
         ones = (1,) * (action.ndim - 1)
         chex.assert_shape(action, (envs, *ones), custom_message="one action of each environment")
         action = action.reshape(envs)
@@ -118,10 +119,13 @@ def add(
 
 
 class SlotDraws(NamedTuple):
-    """Random draws for sampling slots, made before the content of the replay buffer is known."""
+    """Random numbers from which `slots_from` samples slots.
 
-    env: Int32[Array, "*batch"]
-    high: UInt32[Array, "*batch"]  # random bits; `slots_from` converts `high` and `low` to a slot
+    They can be drawn before the content of the replay buffer is known, such as before a loop.
+    """
+
+    env: Int32[Array, "*batch"]  # index of an environment
+    high: UInt32[Array, "*batch"]  # random bits; `high` and `low` together select a slot
     low: UInt32[Array, "*batch"]
 
 
@@ -130,8 +134,8 @@ def sample(
 ) -> Batch:
     """Sample `size` n-step transitions uniformly over environments and slots.
 
-    A window stops at the end of its episode. Every environment must have made at least `n_step`
-    steps and have more than `n_step` slots.
+    A transition that reaches the end of its episode has fewer than n steps. Every environment must
+    have made at least `n_step` steps and have more than `n_step` slots.
     """
     env, first = sample_slots(key, buffer, size, n_step)
     return window(buffer, env, first, n_step, gamma)
@@ -140,16 +144,16 @@ def sample(
 def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Sample environments and slots that are followed by `steps` more slots.
+    """Sample pairs of an environment and a slot after which at least `steps` slots were written.
 
-    Slots are counted from the run's start. The last of the following slots may hold only an
-    observation.
+    A slot is returned as its number since the start of the run, not as its index in the ring. The
+    last of the slots that follow may hold only an observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
 
 def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
-    """Make the random draws of `slots_from` for a batch of this size."""
+    """Draw the random numbers with which `slots_from` samples a batch of `size` slots."""
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
     return SlotDraws(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
@@ -158,12 +162,12 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return the environments and slots of `sample_slots`, from the draws of `draw_slots`.
+    """Return environments and slots like `sample_slots`, from random numbers drawn earlier.
 
-    Random bits become slots as in `jax.random.randint`.
+    Random bits become slots by the same arithmetic as in `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # index of the newest slot, which holds only an observation
+    newest = buffer.written[draws.env]  # number of the newest slot; it holds only an observation
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count
@@ -180,7 +184,7 @@ def window(
 ) -> Batch:
     """Return the n-step transitions that begin in slots `first` of environments `env`.
 
-    Slots are counted from the run's start.
+    A slot is given as its number since the start of the run, not as its index in the ring.
     """
     chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
     chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")

@@ -10,17 +10,24 @@ from jaxenvs.core.memory import device_memory
 from .devices import ALONE
 from .learner import Learner
 
-STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with `capacity`
+# Fields of runners whose size grows with the replay buffer's `capacity`.
+STORED = ("replay_buffer", "priorities", "memories", "found")
 
 
 def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the devices cannot share a batch, or cannot hold the replay buffer."""
+    """Raise `ValueError` if a batch does not divide among the devices, or memory is too small.
+
+    `seeds` is the number of seeds, each with a separate replay buffer.
+    """
     check_divides(learner, "batch_size")
     check_memory(learner, seeds)
 
 
 def check_divides(learner: Learner[Any], name: str) -> None:
-    """Raise `ValueError` if the batch size `name` does not divide evenly among the devices."""
+    """Raise `ValueError` if a batch does not divide evenly among the devices.
+
+    The batch size is the setting `name`.
+    """
     size, count = getattr(learner.settings, name), learner.devices.count
     if size % count:
         raise ValueError(
@@ -30,7 +37,7 @@ def check_divides(learner: Learner[Any], name: str) -> None:
 
 
 def check_memory(learner: Learner[Any], seeds: int) -> None:
-    """Raise `ValueError` if the replay buffers of all seeds do not fit on the device."""
+    """Raise `ValueError` if the replay buffers of all seeds do not fit in a device's memory."""
     alone = dataclasses.replace(learner, devices=ALONE)
     runner = jax.eval_shape(alone.init, jax.random.key(0))
     shapes = [getattr(runner, name, ()) for name in STORED]

@@ -1,13 +1,13 @@
 """Advantages and returns: GAE, lambda-returns, V-trace and n-step returns.
 
-All of them stop at the end of an episode: the bootstrap value is 0 after termination, and the value
-of the final observation after truncation.
+All sums stop at the end of an episode. The bootstrap value is 0 after a termination, and the value
+of the final observation after a truncation.
 
-V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts of older weights. Importance ratios of
-the current policy to the acting policy, clipped at 1, weight the TD errors. Both of the paper's
-limits, rho-bar and c-bar, are 1, so one recursion gives advantages and value corrections.
-Deliberate difference: `gae_lambda` shortens the traces of both advantages and corrections, so
-on-policy rollouts get exactly PPO's advantages.
+V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts that were collected with older weights.
+The TD errors are weighted by importance ratios of the current policy to the acting policy, clipped
+at 1. Both of the paper's clipping limits, rho-bar and c-bar, are 1, so a single recursion gives the
+advantages and the corrections of the values. Deliberate difference from the paper: `gae_lambda`
+shortens the traces of both, so on-policy rollouts get exactly PPO's advantages.
 """
 
 from typing import Any
@@ -19,9 +19,11 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from .devices import Devices
 
-UNROLL = 16  # unrolled steps of the backward scan: on accelerators, XLA fuses them into one kernel
-LIMIT = 1.0  # clip of importance ratios: rho-bar and c-bar
-TINY = 1e-8  # smallest divisor of normalised weights
+# Steps that each iteration of the backward scan computes. On accelerators, XLA fuses them into one
+# kernel, so that fewer kernels are launched.
+UNROLL = 16
+LIMIT = 1.0  # upper limit of V-trace's importance ratios, both rho-bar and c-bar
+TINY = 1e-8  # lower bound of the mean weight, so that `baselines` never divides by 0
 
 
 def advantages(
@@ -33,9 +35,10 @@ def advantages(
 ) -> Float32[Array, "steps envs"]:
     """Return generalised advantage estimates (Schulman et al., 2016).
 
-    `rollout` is a `rollouts.Rollout`; `last_value` is the value after its last step. If `weight`
-    holds V-trace weights and the rollout's values are those of the current weights, the results are
-    advantages of the current policy. Advantages plus values are the value targets.
+    `rollout` is a `rollouts.Rollout`; `last_value` is the value of the observation after its last
+    step. To get advantages of a policy that has changed since the rollout, pass V-trace weights as
+    `weight`, and a rollout whose values the current network computed. Advantages plus values are
+    the value targets.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -64,18 +67,19 @@ def advantages(
 
 
 def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
-    """Return V-trace weights: importance ratios clipped at 1."""
+    """Return V-trace weights: importance ratios, limited to at most 1."""
     return jnp.minimum(ratio, LIMIT)
 
 
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return baselines of V-trace advantages: `weight` times each row's weighted mean advantage.
+    """Return baselines to subtract from `weighted`, which are V-trace advantages.
 
-    A row is a minibatch, and means are over all devices. A baseline is unbiased only with the same
-    weights as the advantages: with the plain mean, equally good actions would reinforce the
-    policy's preferences.
+    Each row of the arrays is a minibatch. A baseline is `weight`, the step's V-trace weight, times
+    the minibatch's mean advantage, which is itself weighted; means are over all devices. A baseline
+    is unbiased only if it has the same weights as the advantages: with the unweighted mean, equally
+    good actions would reinforce the policy's preferences.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
@@ -90,9 +94,11 @@ def n_step(
     truncated: Bool[Array, "batch steps"],
     gamma: float | Float32[Array, ""],
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return each window's discounted reward sum, bootstrap discount and number of steps.
+    """Return n-step return, bootstrap discount and number of steps of each window of steps.
 
-    A window stops at the first end of an episode. The discount is 0 after termination.
+    The n-step return is the discounted sum of rewards, without the bootstrap value. The discount is
+    the factor of the bootstrap value: gamma ** steps, or 0 after a termination. A window stops at
+    the first end of an episode.
     """
     steps = jnp.arange(reward.shape[1], dtype=jnp.int32)
     goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)

@@ -1,10 +1,10 @@
 """Reward scaling by the running standard deviation of discounted returns.
 
-As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. Deliberate
-differences: the returns of the whole rollout are merged into the statistics before its rewards are
-divided, so all its rewards have one scale; and the running return restarts after an episode's last
-step, while theirs drops earlier rewards already at that step. Logged returns stay in the
-environment's units.
+As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. There are
+two deliberate differences. The returns of the whole rollout are merged into the statistics before
+its rewards are divided, so all rewards of a rollout have the same scale. The running return
+restarts after an episode's last step, while Gymnasium and PureJaxRL drop the earlier rewards at the
+last step. Logged returns stay in the environment's units.
 """
 
 from typing import Any
@@ -18,14 +18,17 @@ from .moments import Moments
 
 
 def begin(settings: Any, envs: int) -> dict[str, Any]:
-    """Return the runner's fields for reward scaling; {} if it is off."""
+    """Return initial values of the `Runner` fields for reward scaling; {} if it is off."""
     if not getattr(settings, "reward_scaling", False):
         return {}
     return {"gain_returns": jnp.zeros(envs, jnp.float32)}
 
 
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """If reward scaling is on, divide rewards by the deviation of discounted returns so far."""
+    """If reward scaling is on, divide a rollout's rewards by the deviation of discounted returns.
+
+    The running standard deviation first includes this rollout. Return the runner and the rollout.
+    """
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):
         return runner, rollout

@@ -1,7 +1,7 @@
 """Rollouts: act in a batch of environments and record each step.
 
-On-policy learners share `Runner`; a learner may define further fields. The recurrent state of a
-network is any pytree of arrays, `()` for a feed-forward network.
+`Runner` is the training state of most learners, and `collect` returns a runner and a `Rollout`. The
+recurrent state of a network is any pytree of arrays, `()` for a feed-forward network.
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ from .recurrence import reset_memory
 class Runner(NamedTuple):
     """Training state between updates.
 
-    Checkpoints store it unchanged, so a resumed run is bit-identical. Unused fields are ().
-    `params` is set only during a call of the compiled program and is never saved.
+    Checkpoints store the runner unchanged, so a resumed run is bit-identical. Fields that a learner
+    does not use are (). `params` is set only while the compiled program runs, and is never saved.
     """
 
     weights: PyTree[Array]
@@ -37,37 +37,39 @@ class Runner(NamedTuple):
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
     returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
     lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
-    memory: PyTree[Array] = ()  # recurrent state before `obs`
-    bonus: PyTree[Array] = ()  # networks and statistics of an exploration bonus
-    bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-    bonus_memory: PyTree[Array] = ()  # exploration bonus's state in each environment's episode
-    gain_returns: PyTree[Array] = ()  # discounted returns so far, for reward scaling
-    swept: PyTree[Array] = ()  # swept settings by name; they replace the learner's
-    model: PyTree[Array] = ()  # learned model of the environment, with its optimiser
-    replay_buffer: PyTree[Array] = ()  # ReplayBuffer
+    memory: PyTree[Array] = ()  # recurrent states, before the network reads `obs`
+    bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
+    bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
+    bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
+    # float32 (*seeds, envs), discounted returns so far; reward scaling divides by their deviation
+    gain_returns: PyTree[Array] = ()
+    swept: PyTree[Array] = ()  # values of swept settings by name; they override the settings' own
+    model: PyTree[Array] = ()  # learned model of the environment, with its optimiser state
+    replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
-    first: PyTree[Array] = ()  # initial weights, if DQN's resets restore them
-    critic: PyTree[Array] = ()  # weights of all critics, stacked; `weights` is then the actor's
+    first: PyTree[Array] = ()  # initial weights, if DQN periodically resets layers to them
+    critic: PyTree[Array] = ()  # stacked weights of the critics; `weights` then holds the actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
-    updates: PyTree[Array] = ()  # int32 (*seeds), updates made so far
+    updates: PyTree[Array] = ()  # int32 (*seeds), number of updates made so far
     priorities: PyTree[Array] = ()  # priorities of the replay buffer's slots; (): uniform sampling
     memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
-    found: PyTree[Array] = ()  # float32 (*seeds, envs, slots, actions), MuZero's search policies
-    params: PyTree[Array] = None  # environment params; None: the defaults
+    # float32 (*seeds, envs, slots, actions), action probabilities that MuZero's searches returned
+    found: PyTree[Array] = ()
+    params: PyTree[Array] = None  # environment params; None: the environment's default params
 
 
-# Fields of `Runner` with an axis of environments, which is divided among the devices.
+# Fields of `Runner` whose arrays have an environment axis; the devices divide this axis among them.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
 DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
 
 
 class Rollout(NamedTuple):
-    """Transitions (steps, envs, ...) of a rollout; fields that a learner does not need are ()."""
+    """Transitions of a rollout, arrays (steps, envs, ...); fields that a learner omits are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # action as the policy samples it: jaxenvs/core/distributions.py
+    action: PyTree[Array] = ()  # actions as `distributions` draws them; for a Box, before tanh
     log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
     value: PyTree[Array] = ()  # float32, value of `obs`
     reward: PyTree[Array] = ()  # float32
@@ -76,23 +78,28 @@ class Rollout(NamedTuple):
     truncation_value: PyTree[Array] = ()  # float32, value of `final_obs` where truncated, else 0
     returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
     lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
-    memory: PyTree[Array] = ()  # recurrent state before the first step
-    mask: Mask = None  # legal actions
-    weight: PyTree[Array] = ()  # V-trace weights of the advantages
-    policy: PyTree[Array] = ()  # action probabilities found by a search
+    memory: PyTree[Array] = ()  # recurrent states before the rollout's first step
+    mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
+    weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
+    policy: PyTree[Array] = ()  # float32, action probabilities that a tree search returned
     task: PyTree[Array] = ()  # RL2: labels of the true task, and the goal that the policy is given
 
 
-# Result of `Choose`: next recurrent states, actions, and the fields of `Rollout` that are known
-# before the step.
+# Result of a `Choose` function: the next recurrent states, the actions, and a dict with the fields
+# of `Rollout` that are known before the environments step.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
-Choose = Callable[..., Chosen]  # arguments: learner, runner, key, mask of legal actions
-# Stores a step: (learner, runner, mask, action, step, env states before auto-reset) -> runner.
+# Function that chooses actions; its arguments are learner, runner, key and mask of legal actions.
+Choose = Callable[..., Chosen]
+# Function that stores a step in the runner and returns the runner. Its arguments are learner,
+# runner, mask, action, step, and the environment states before any auto-reset.
 Record = Callable[..., Any]
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
-    """Return the fields of a new `Runner`; `params` are environment params."""
+    """Return the initial values of the `Runner` fields that every learner uses.
+
+    `params` are environment params.
+    """
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
@@ -114,7 +121,10 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
-    """Begin an update: refresh the stock of levels; return the runner and keys to act and learn."""
+    """Begin an update: split the random key, and refresh the pool of levels if there is one.
+
+    Return the runner, a key for acting and a key for learning.
+    """
     key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
     key_act, key_learn, key_world = map(learner.devices.local_key, keys)
     world = learner.env.refresh(key_world, runner.world)
@@ -124,10 +134,11 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 def collect(
     learner: Learner, runner: Any, key: Array, choose: Choose, record: Record | None = None
 ) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment.
+    """Act for `rollout_steps` steps in every environment; return the runner and the rollout.
 
-    `record` may store each step in the runner. If the settings ask for it, rewards are scaled and
-    include an exploration bonus.
+    `choose` chooses the actions. `record`, if given, stores each step in the runner, for example in
+    a replay buffer. Depending on the settings, the rollout's rewards are divided by a running scale
+    and include an exploration bonus.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -150,7 +161,10 @@ def collect(
 def finish_update(
     learner: Learner, runner: Any, rollout: Rollout, losses: dict[str, Array]
 ) -> tuple[Any, dict[str, Array]]:
-    """Return the runner with updated observation statistics, and all metrics of the update."""
+    """Return the runner with updated observation statistics, and all metrics of the update.
+
+    The metrics are sums over finished episodes, and `losses`.
+    """
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
@@ -164,7 +178,11 @@ def act(
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
-    """Make one step in every environment; `now` is the step's key and its slot in `finals`."""
+    """Make one step in every environment: the body of the rollout's scan.
+
+    `carry` is the runner and `finals`, the stored final states. `now` is the step's random key and
+    the index of its slot in `finals`, see `truncation_value`.
+    """
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
     mask = legal_now(learner, runner.world.env)
@@ -181,7 +199,7 @@ def act(
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:
     """Step every environment with `same_step` autoreset; also return the states before any reset.
 
-    The step is bit-identical to `learner.env.step`, but does not compute `final_obs`.
+    The result is bit-identical to `learner.env.step`, except that `final_obs` is not computed.
     """
     no_reset = dataclasses.replace(learner.env, autoreset="none")
     step = no_reset.step(key, runner.world, action, runner.params)
@@ -190,15 +208,19 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
 
 
 def shortest_limit(learner: Learner) -> int:
-    """Return the fewest steps between truncations of one environment, at most `rollout_steps`."""
+    """Return the smallest possible number of steps between two truncations of an environment.
+
+    It is at least 1, and at most `rollout_steps`.
+    """
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write the final and recurrent states of truncated environments into `slot` of `finals`.
+    """Write `final`, but only for the environments that are `truncated`, into `slot` of `finals`.
 
-    Leaves of `finals` are (slots, envs, ...); `truncation_value` explains slots.
+    `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
+    `finals` are (slots, envs, ...); `truncation_value` explains slots.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -207,7 +229,7 @@ def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -
 
 
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
-    """Return the legal actions in a batch of states; None if all actions are always legal."""
+    """Return masks of the legal actions in a batch of states; None if all are always legal."""
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
 
 
@@ -218,9 +240,10 @@ def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array
 
 
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
-    """Return next recurrent states, logits of the legal actions, and values of the runner's obs.
+    """Return the policy network's outputs for the runner's observations.
 
-    Values are in units of the (possibly scaled) training rewards.
+    They are the next recurrent states, the logits of the legal actions (illegal actions are masked
+    out) and the values. Values are discounted returns of training rewards, which may be scaled.
     """
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
     memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
@@ -235,12 +258,13 @@ def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any
 def truncation_value(
     learner: Learner, runner: Any, truncated: Array, finals: PyTree[Array], apart: int
 ) -> Float32[Array, "steps envs"]:
-    """Return the values of the final states of truncated episodes, 0 elsewhere.
+    """Return the value of the final state at each step that truncated an episode, else 0.
 
-    `finals` are final and recurrent states (slots, envs, ...). A slot covers `apart` successive
-    steps, in which an environment is truncated at most once. The network runs only for slots with a
-    truncation: the maximum over seeds makes the condition a scalar, so that `cond` stays a branch
-    under `vmap`.
+    `finals` are the stored final and recurrent states (slots, envs, ...). A slot covers `apart`
+    successive steps, in which an environment is truncated at most once, so one entry per
+    environment is enough. The network runs only for slots in which some environment was truncated.
+    This condition is a maximum over all seeds and therefore not batched: under `vmap`, `cond` with
+    a batched condition would run both branches.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
@@ -262,9 +286,10 @@ def truncation_value(
 
 
 def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
-    """Return the runner after a step, with episode fields reset where done.
+    """Return the runner after a step, and the fields of `Rollout` that describe episodes.
 
-    Also return the fields of `Rollout` about episodes: ends, returns and lengths.
+    Where an episode is done, the runner's return, length and recurrent state are reset. The fields
+    are `terminated`, `truncated`, `returns` and `lengths`, the latter two before the reset.
     """
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
@@ -281,7 +306,8 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
 def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[Array, "steps envs"]:
     """Return the lambda-returns of a rollout, as value targets (Peng and Williams, 1994).
 
-    The last value bootstraps: the runner must hold the weights and observations after the rollout.
+    They bootstrap from the value after the last step, so `runner` must hold the observations (and
+    recurrent states) after the rollout.
     """
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
     *_, last_value = think(learner, runner, legal_now(learner, runner.world.env))
@@ -289,13 +315,16 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
 
 
 def longest_running(rollout: Any) -> Array:
-    """Return the length of the longest unfinished episode after a rollout."""
+    """Return the number of steps of the longest episode that is unfinished after a rollout."""
     done = rollout.terminated[-1] | rollout.truncated[-1]
     return jnp.where(done, 0, rollout.lengths[-1]).max()
 
 
 def episode_sums(rollout: Any) -> dict[str, Array]:
-    """Return sums over the episodes that ended in a rollout, and their number, `episodes`."""
+    """Return metrics of the episodes that ended in a rollout.
+
+    `episodes` is their number; `return_sum` and `length_sum` are sums over them.
+    """
     chex.assert_equal_shape(
         [rollout.terminated, rollout.truncated, rollout.returns, rollout.lengths],
         custom_message="terminated, truncated, returns and lengths are [steps, envs]",
@@ -304,6 +333,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        # float32, because the sum over 2**18 episodes of 10,000 steps would overflow int32.
+        # The sum is float32, because 2**18 episodes of 10,000 steps would overflow int32.
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

@@ -1,9 +1,9 @@
-"""Schedules of settings that change over a run: functions of the run's progress.
+"""Progress of a run, on which scheduled settings (learning rate, epsilon and others) depend.
 
-Progress is 0 at the start and 1 at the last update, and never falls. A run resumed with other
-`total_steps` keeps its progress, which then grows linearly to 1 at the new end. If the run had
-finished, its progress stays 1, and every schedule keeps its last value; only the learning rate may
-restart.
+Progress is 0 at the start and 1 at the last update, and never falls. If a run is resumed with other
+`total_steps`, progress continues from its value at that time, and grows linearly to 1 at the new
+end. If the run had finished, progress stays 1, and every schedule keeps its last value; only the
+learning rate may restart.
 """
 
 import dataclasses
@@ -15,29 +15,33 @@ from jaxtyping import Array, Float32
 
 
 class Stage(NamedTuple):
-    """Period of a run in which its planned end did not change."""
+    """Period of a run in which its planned number of updates did not change."""
 
     begin: int  # first update of the stage
-    end: int  # last update of the run, as planned during the stage
-    share: Fraction  # progress at the first update
+    end: int  # last update of the run, as it was planned during this stage
+    share: Fraction  # progress of the run (0 to 1) at the stage's first update
 
     def progress(self, update: Any) -> Any:
-        """Return the progress after this many updates of the run."""
+        """Return the progress (0 to 1) of the run after its first `update` updates."""
         return self.share + (1 - self.share) * Fraction(update - self.begin, max(self.length, 1))
 
     @property
     def length(self) -> int:
-        """Number of updates from the stage's first update to the planned end."""
+        """Number of updates from the stage's first update to the run's planned end."""
         return self.end - self.begin
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Settings that have no flag; they record changes to a run's planned end."""
+    """Settings without a command-line flag, which record changes to a run's planned end.
 
-    # Pairs: update at which a run was resumed with other `total_steps`, last update planned before.
+    Learners' settings inherit from this class.
+    """
+
+    # A pair for each time the run was resumed with other `total_steps`: the update at which it was
+    # resumed, and the last update that had been planned until then.
     plans: tuple[tuple[int, int], ...] = ()
-    rate_since: int = 0  # update at which the learning-rate schedule last started
+    rate_since: int = 0  # update at which the learning-rate schedule started or last restarted
 
     restarts: ClassVar[bool] = True  # whether a resumed run may restart its learning rate
 
@@ -47,9 +51,10 @@ class Scheduled:
         raise NotImplementedError
 
     def progress(self, update: Any, since: int = 0) -> Float32[Array, "*updates"]:
-        """Return the progress after `update` updates, a traced array that may be fractional.
+        """Return the progress (0 to 1) of the run after `update` updates.
 
-        Progress is 0 at the update `since`.
+        `update` may be a traced array, and fractional. Progress is counted from the update `since`,
+        where it is 0.
         """
         first, *later = self._stages(since)
         share = (update - first.begin) / max(first.length, 1)
@@ -60,13 +65,13 @@ class Scheduled:
         return jnp.clip(share, 0.0, 1.0)
 
     def progress_at(self, update: int, since: int = 0) -> float:
-        """Return the progress after `update` updates, in exact arithmetic (not traced)."""
+        """Return the same as `progress`, but for a Python int and computed with exact fractions."""
         first, *later = self._stages(since)
         stage = next((stage for stage in reversed(later) if update >= stage.begin), first)
         return min(max(float(stage.progress(update)), 0.0), 1.0)
 
     def update_at(self, share: float) -> float:
-        """Return the update, possibly fractional, at which the progress is `share`."""
+        """Return the update, possibly fractional, at which the run's progress is `share`."""
         stages = self._stages()
         after = [stage.share for stage in stages[1:]] + [Fraction(2)]
         stage = next(s for s, next_share in zip(stages, after, strict=True) if share <= next_share)
@@ -74,13 +79,13 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` for inconsistent plans."""
+        """Raise `ValueError` if `plans` are out of order or name an update after a planned end."""
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the run's stages from the update `since`, at which progress is 0."""
+        """Return the stages of the run after the update `since`, from which progress is counted."""
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)
@@ -96,11 +101,12 @@ S = TypeVar("S", bound=Scheduled)
 
 
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
-    """Return settings with the `plans` of a run that is resumed after `update`.
+    """Return `settings` with `plans` and `rate_since` of a run that is resumed after `update`.
 
-    `saved` are the run's settings before; `restart` restarts the learning rate.
+    `saved` are the settings with which the run was saved. `restart` is whether the learning-rate
+    schedule restarts.
     """
-    if not update:  # the run has made no progress
+    if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)
     since = update if restart else saved.rate_since
     if settings.updates == saved.updates:
@@ -112,4 +118,5 @@ def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
     return dataclasses.replace(settings, plans=plans, rate_since=since)
 
 
-UNSHOWN = tuple(field.name for field in dataclasses.fields(Scheduled))  # settings without a flag
+# Names of the settings that have no command-line flag.
+UNSHOWN = tuple(field.name for field in dataclasses.fields(Scheduled))

@@ -1,4 +1,4 @@
-"""Settings shared by learners; each learner's module adds further ones."""
+"""Base classes of the learners' settings; each learner's module subclasses one and adds fields."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -9,23 +9,24 @@ from jaxtyping import Array, Float32, Int32
 from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
 from .schedules import Scheduled
 
-LARGEST = 2**31 - 1  # largest int32; updates, gradient steps and slots are counted in int32
+# Largest int32: a run counts its updates, gradient steps and replay-buffer slots in int32.
+LARGEST = 2**31 - 1
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked(Scheduled):
-    """Base class of every learner's settings dataclass: checks the values, counts updates."""
+    """Base class of every learner's settings: checks values, computes the number of updates."""
 
     total_steps: Count
     chunk: Count
     gradient_steps: Any  # int, gradient steps per update
-    steps_per_update: Any  # int, steps that each seed makes per update
+    steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # name of what `total_steps` counts
+    unit: ClassVar[str] = "steps"  # noun for messages: `total_steps` is a number of these
 
     def check(self) -> None:
-        """Raise `ValueError` for invalid settings, with a message that gives the fix."""
+        """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
@@ -37,8 +38,9 @@ class Checked(Scheduled):
         self.check_counters()
 
     def check_counters(self) -> None:
-        """Raise `ValueError` if a run has more gradient steps or slots than int32 can count."""
-        # Two slots per step at most: the last step of a truncated episode takes two.
+        """Raise `ValueError` if int32 cannot count the run's gradient steps or written slots."""
+        # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
+        # slot stores the episode's final observation.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")
         for count, what, fix in (
             (
@@ -56,25 +58,26 @@ class Checked(Scheduled):
 
     @property
     def updates(self) -> int:
-        """Number of updates of the whole run, rounded up to whole chunks."""
+        """Number of updates of the whole run: covers `total_steps` and is a multiple of `chunk`."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
     def updates_until(self, steps: int) -> int:
-        """Return the number of updates that make at least this many steps.
+        """Return the number of updates after which a run has made at least `steps` steps.
 
-        Compare updates rather than steps: the number of steps may overflow int32.
+        Compiled code compares numbers of updates, because the number of steps may overflow int32.
         """
         return min(-(-steps // self.steps_per_update), LARGEST)
 
     @property
     def cold_updates(self) -> int:
-        """Number of updates without gradient steps, during the warm-up; 0 if there is none."""
+        """Number of updates during the warm-up, which take no gradient steps; 0 without warm-up."""
         return max(min(self.updates_until(getattr(self, "warm_up", 0)) - 1, self.updates), 0)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates made when an optimiser has taken `gradient_steps` steps.
+        """Return the number of updates after which an optimiser has taken `gradient_steps` steps.
 
-        The optimiser steps once in `every` gradient steps of the learner.
+        The optimiser takes one step for every `every` gradient steps of the learner. Updates of the
+        warm-up, which take no gradient steps, are included.
         """
         return self.cold_updates + gradient_steps * every // self.gradient_steps
 
@@ -83,25 +86,29 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    total_steps: Count = 1_000_000  # environment steps of each seed, rounded up to whole chunks
-    num_envs: Count = 64  # environments that step together
-    rollout_steps: Count = 128  # steps of each environment between updates
+    # environment steps of each seed, over all environments; rounded up to whole chunks of updates
+    total_steps: Count = 1_000_000
+    num_envs: Count = 64  # number of environments that step in parallel
+    rollout_steps: Count = 128  # steps that each environment makes between two updates
     learning_rate: Swept[float] = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
-    optimiser: Optimiser = "adam"  # optimiser that receives the clipped gradient
+    optimiser: Optimiser = "adam"  # optimiser to which the clipped gradients are passed
     weight_decay: Swept[float] = 0.0  # weight decay of layer kernels; needs adamw or muon
-    hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
-    embed: int = 8  # features per cell of a map; 0: one-hot vectors
+    hidden: tuple[int, ...] = (128, 128)  # widths of the network's hidden layers
+    embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
-    lines: int = 0  # features per row and column of a square board, with shared weights; 0: off
-    bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
-    unroll: Count = 1  # environment steps in one iteration of the rollout's loop, for accelerators
+    # features of each row and column of a square board, all encoded with the same weights; 0: off
+    lines: int = 0
+    bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
+    # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators
+    unroll: Count = 1
     # source of levels at resets: fresh, exact, auto, pool or stock; None: make_vec's default
     reset_source: str | None = None
-    chunk: Count = 1  # updates per call of the compiled program; Ctrl-C takes effect within two
+    # updates per call of the compiled program; after Ctrl-C a run ends within two calls
+    chunk: Count = 1
 
     def check(self) -> None:
         super().check()
@@ -119,10 +126,14 @@ class Common(Checked):
             )
 
     def check_share(self, num_envs: int, what: str) -> None:
-        """Raise `ValueError` if this many environments do not divide into minibatches."""
+        """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
+
+        `what` names these steps in the message, such as "a rollout". This method does nothing, for
+        learners that do not split rollouts into minibatches.
+        """
 
     def check_widths(self, name: str) -> None:
-        """Raise `ValueError` for layers of width 0, for which XLA would divide by zero."""
+        """Raise `ValueError` if field `name` has a layer width of 0: XLA would divide by zero."""
         widths = getattr(self, name)
         if min(widths, default=1) < 1:
             raise ValueError(
@@ -139,9 +150,10 @@ class Common(Checked):
 class Learning(Common):
     """Settings shared by the learners that train on rollouts."""
 
-    epochs: Count = 4  # passes over a rollout
-    minibatches: Count = 8  # gradient steps per pass
-    gae_lambda: Swept[Share] = 0.95  # lambda of GAE and lambda-returns: 0 one-step, 1 Monte Carlo
+    epochs: Count = 4  # number of passes over each rollout
+    minibatches: Count = 8  # minibatches per pass, each for one gradient step
+    # lambda of GAE and lambda-returns; 0: one-step TD targets, 1: Monte Carlo returns
+    gae_lambda: Swept[Share] = 0.95
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)
@@ -157,7 +169,10 @@ class Learning(Common):
         return self.epochs * self.minibatches
 
     def items(self, num_envs: int) -> int:
-        """Return the number of items to shuffle into minibatches: single steps by default."""
+        """Return the number of items of a rollout that are shuffled into minibatches.
+
+        An item is a single step here, and a sequence in learners with recurrent networks.
+        """
         return num_envs * self.rollout_steps
 
 
@@ -165,8 +180,10 @@ class Learning(Common):
 class Scaling(Learning):
     """Scaling of rewards and observations by running statistics."""
 
-    normalize_obs: bool = False  # whether running mean and std normalise float observations
-    reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
+    # whether float observations are normalised by their running mean and standard deviation
+    normalize_obs: bool = False
+    # whether rewards are divided by the running standard deviation of discounted returns
+    reward_scaling: bool = False
 
     swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
 
@@ -178,13 +195,16 @@ class Memory:
     previous: bool = False  # whether the network also reads the previous action and reward
 
     def items(self, num_envs: int) -> int:
-        """Return the number of items to shuffle into minibatches: one sequence per environment."""
+        """Return the number of items of a rollout that are shuffled into minibatches.
+
+        An item is the whole sequence of one environment's steps, as the network is recurrent.
+        """
         return num_envs
 
 
 @dataclasses.dataclass(frozen=True)
 class Exploration(Common):
-    """Epsilon-greedy exploration with a linear schedule."""
+    """Settings of epsilon-greedy exploration: epsilon falls linearly, and then stays constant."""
 
     epsilon_start: Swept[float] = 1.0  # initial probability of a random action
     epsilon_end: Swept[float] = 0.05  # final probability of a random action
@@ -204,24 +224,24 @@ class Exploration(Common):
             )
 
     def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Return the probability of a random action after this many updates."""
+        """Return the probability of a random action after `update` updates of the run."""
         fallen = jnp.minimum(self.progress(update) / self.epsilon_share, 1.0)
         return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
 
 
 @dataclasses.dataclass(frozen=True)
 class Replay(Exploration):
-    """Settings shared by learners that sample windows of steps from a replay buffer."""
+    """Settings shared by learners that sample windows (successive steps) from a replay buffer."""
 
-    capacity: int = 200_000  # steps in the replay buffer, of all environments together
-    warm_up: int = 10_000  # steps of all environments before the first gradient step
+    capacity: int = 200_000  # number of steps that the replay buffer stores, over all environments
+    warm_up: int = 10_000  # steps, over all environments, before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
-    n_step: Count = 3  # rewards in a TD target before it bootstraps
+    n_step: Count = 3  # number of rewards that a TD target adds up before it bootstraps
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 1  # gradient steps between updates of the target network
     priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
-    importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
+    importance: Share = 0.4  # initial exponent (beta) of the importance weights; it rises to 1
 
     def check(self) -> None:
         super().check()
@@ -240,42 +260,47 @@ class Replay(Exploration):
 
     @property
     def slots(self) -> int:
-        """Number of slots of the replay buffer per environment."""
+        """Number of slots that the replay buffer has for each environment."""
         return self.capacity // self.num_envs
 
     @property
     def window(self) -> str:
-        """Setting that determines the length of a window, as text for error messages."""
+        """The setting that determines a window's length, as text for errors: `n_step=3`."""
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Distance in slots from a window's first slot to its last."""
+        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
         return self.n_step
 
     @property
     def least_slots(self) -> int:
-        """Smallest number of slots that always contain a window that can be sampled.
+        """Smallest number of slots per environment with which a window can always be sampled.
 
-        Prioritised replay needs one more, because one of two adjacent slots may hold no step.
+        Windows of prioritised replay must begin in a slot that holds a step. One of two adjacent
+        slots may hold none, so prioritised replay needs one slot more.
         """
         return self.reach + 1 + (self.priority > 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class QLearning(Replay):
-    """Settings shared by the DQN family."""
+    """Settings shared by DQN and its variants."""
 
-    rollout_steps: Count = 16  # steps of each environment between updates
+    rollout_steps: Count = 16  # steps that each environment makes between two updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    # the environments' epsilons fall from epsilon to epsilon ** (1 + epsilon_power); Ape-X uses 7
+    # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power) and
+    # those between with epsilons between (Ape-X uses 7); 0: all environments use the same epsilon
     epsilon_power: float = 0.0
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the starts of successive windows."""
+        """Distance in slots between the first slots of two successive windows that can be sampled.
+
+        At 1, windows overlap and may begin in any slot.
+        """
         return 1

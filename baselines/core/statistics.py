@@ -1,8 +1,8 @@
 """Statistics of a few runs, as Agarwal et al. (2021), arXiv:2108.13264, define them.
 
-The scores of a method are one array per task, with one number per run (one seed) on the last axis.
-Every statistic also accepts leading axes and keeps them, so `interval` computes all resamples at
-once; docstrings write the leading axes of a result as `...`.
+The scores of a method are a list of arrays, one array per task, whose last axis has one score per
+run (seed). Every statistic also accepts arrays with leading axes, which its result keeps. With
+them, `interval` computes all bootstrap resamples at once. Docstrings write these axes as `...`.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
 Numbers = np.ndarray | np.floating  # a number, or an array with the scores' leading axes
 
 RESAMPLES = 2000
-LEVEL = 0.95  # fraction of the resamples that an interval contains
+LEVEL = 0.95  # confidence level: the fraction of the resamples that an interval contains
 
 
 def interquartile_mean(scores: Scores) -> Numbers:
-    """Return the mean of the middle half of all tasks' runs, shape (...).
+    """Return the mean of the middle half of all scores, pooled over tasks and runs, shape (...).
 
-    A quarter of the runs, rounded down, is left out at each end.
+    A quarter of the scores, rounded down, is left out at each end.
     """
     every = np.sort(np.concatenate(scores, axis=-1), axis=-1)
     cut = every.shape[-1] // 4
@@ -27,17 +27,20 @@ def interquartile_mean(scores: Scores) -> Numbers:
 
 
 def mean(scores: Scores) -> Numbers:
-    """Return the mean over tasks of the mean over runs, shape (...)."""
+    """Average the scores over the runs of each task, then over tasks; return shape (...)."""
     return np.mean([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def median(scores: Scores) -> Numbers:
-    """Return the median over tasks of the mean over runs, shape (...)."""
+    """Average the scores over the runs of each task; return the median task's mean, shape (...)."""
     return np.median([task.mean(axis=-1) for task in scores], axis=0)
 
 
 def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
-    """Return the fraction of all runs above each threshold, shape (..., thresholds)."""
+    """Return the fraction of scores above each threshold, shape (..., thresholds).
+
+    It is the performance profile of the scores pooled over all tasks.
+    """
     every = np.concatenate(scores, axis=-1)
     return (every[..., None] > thresholds).mean(axis=-2)
 
@@ -45,7 +48,8 @@ def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
 def improvement(scores: Scores, others: Scores) -> Numbers:
     """Return the probability that a run of `scores` beats a run of `others`, shape (...).
 
-    It is averaged over tasks; equal scores count half.
+    It is estimated from all pairs of runs of a task, then averaged over tasks. A pair with equal
+    scores counts as half a win.
     """
     pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(scores, others, strict=True)]
     won = [(x > y).mean(axis=(-2, -1)) + (x == y).mean(axis=(-2, -1)) / 2 for x, y in pairs]

@@ -1,9 +1,9 @@
 """Value targets standardised by a moving mean and standard deviation.
 
-With standardised targets, rewards need not be near 1, and one weight of the value loss suits all
-environments. Mean and variance are exponential moving averages over updates, bias-corrected as in
-Adam. Deliberate difference from PopArt (van Hasselt et al., 2016): the last layer is not adjusted
-when the scale changes, because the scale changes slowly.
+With standardised targets, rewards of any size can be learned from, and the same weight of the value
+loss suits all environments. Mean and variance are computed from exponential moving averages over
+updates, bias-corrected as in Adam. Deliberate difference from PopArt (van Hasselt et al., 2016):
+the last layer is not adjusted when the scale changes, because the scale changes slowly.
 """
 
 from typing import Any
@@ -15,9 +15,10 @@ from .learner import Learner
 
 
 def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
-    """Update the scale with a batch's targets.
+    """Update the moving mean and deviation with a batch's value targets; standardise the batch.
 
-    Return the runner, and the batch with scaled values and targets.
+    Return the runner, and the batch with standardised values and targets. Without the setting
+    `target_scaling`, both are returned unchanged.
     """
     rollout, advantage, target = batch
     before = value_scales.of(runner.weights).targets

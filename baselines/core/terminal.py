@@ -1,4 +1,4 @@
-"""Terminal output of a running command: a progress bar or the current activity."""
+"""Terminal output of a running command: a progress bar, or the current activity's duration."""
 
 import contextlib
 import io
@@ -12,19 +12,19 @@ from rich.text import Text
 
 from . import processes
 
-LONGEST_ID = 40  # width of the id in columns; longer ids, from users' modules, are cut
+# Width of an environment's id in terminal columns. Longer ids, from users' modules, are shortened.
+LONGEST_ID = 40
 COMPILING = "compiling"
 
 
 @contextlib.contextmanager
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
-    """Show an activity and its duration in a terminal; elsewhere print `plain`.
+    """Show the activity `what` and its duration in a terminal; elsewhere print the line `plain`.
 
-    In a terminal, lines printed inside the context appear at its end.
+    In a terminal, lines that are printed inside this context manager appear only when it exits.
     """
-    console = Console(
-        file=sys.stdout, quiet=not processes.first()
-    )  # made before stdout is redirected below
+    # The console is made before stdout is redirected below, so it writes to the real stdout.
+    console = Console(file=sys.stdout, quiet=not processes.first())
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             say(f"{id}: {plain}")
@@ -47,7 +47,7 @@ def clock(seconds: float) -> str:
 
 
 class _Left(ProgressColumn):
-    """Column with the time left or, while that is unknown, the activity and its duration."""
+    """Column with the time left or, while it is unknown, the current activity and its duration."""
 
     max_refresh = None
 
@@ -59,7 +59,7 @@ class _Left(ProgressColumn):
 
 
 class _Bar(Progress):
-    """Progress bar of two lines: id, bar and time left; below them the metrics."""
+    """Progress display of two lines: the first has id, bar and time left, the second metrics."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table(self.tasks)
@@ -70,7 +70,10 @@ class _Bar(Progress):
 
 
 def bar(console: Console, transient: bool = False) -> Progress:
-    """Return a progress bar with the id, the time left and a line of text for each task."""
+    """Return a progress display: for each task the id, a bar, the time left and a line of text.
+
+    A `transient` display disappears at its end. Nothing is shown outside a terminal.
+    """
     name = Column(max_width=LONGEST_ID, no_wrap=True, overflow="ellipsis")
     return _Bar(
         SpinnerColumn(finished_text=" "),
@@ -86,6 +89,6 @@ def bar(console: Console, transient: bool = False) -> Progress:
 
 
 def say(line: str) -> None:
-    """Print a line and flush it."""
-    with contextlib.suppress(OSError):  # a full disk must not end training
+    """Print a line and flush stdout, so that the line appears at once."""
+    with contextlib.suppress(OSError):  # if stdout is a file on a full disk, training continues
         print(line, flush=True)

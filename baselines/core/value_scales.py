@@ -1,9 +1,9 @@
 """Scales of a network's value output, saved with its weights.
 
-With `reward_scaling` a network learns from rewards divided by a running standard deviation
-(reward_scaling.py), and with `target_scaling` from standardised value targets (target_scaling.py).
-Both scales are part of the weights, so that a policy can always return its value in units of the
-environment's reward.
+With the setting `reward_scaling`, a network learns from rewards divided by a running standard
+deviation (reward_scaling.py). With `target_scaling`, it learns from standardised value targets
+(target_scaling.py). Both scales are saved with the weights, so that a policy can always convert its
+value output to units of the environment's reward.
 """
 
 import dataclasses
@@ -17,15 +17,15 @@ from jaxtyping import Array, Float32, PyTree
 from .moments import Moments
 
 TINY = 1e-4  # lower bound of the targets' standard deviation
-SCALES = "scales"  # key of the scales in a network's weights, next to "params"
+SCALES = "scales"  # key of the value output's scales in the weights, next to "params"
 
 
 class Scales(NamedTuple):
-    """Scales of a value output; () for a scale that is not used."""
+    """Scales of a network's value output; a scale that the settings do not use is ()."""
 
-    # float32 (3,), moving averages of the constant 1 (for bias correction), the target, its square
+    # float32 (3,): moving averages of 1 (for bias correction), value targets, and their squares
     targets: PyTree[Array] = ()
-    rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
+    rewards: PyTree[Array] = ()  # `Moments` of the discounted returns of unscaled rewards
 
     @classmethod
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
@@ -36,9 +36,9 @@ class Scales(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rescaled:
-    """Network whose weights include the scales of its value.
+    """Network whose weights include the scales of its value output.
 
-    Its value output stays on the scale of training; `in_rewards` converts it.
+    The value output itself is not converted; `in_rewards` converts it to units of the reward.
     """
 
     network: Any
@@ -52,13 +52,13 @@ class Rescaled:
         return cls(network, *used) if any(used) else network
 
     def __getattr__(self, name: str) -> Any:
-        """Return any other attribute of the network."""
-        if name == "network":  # not set yet when `copy` or `pickle` makes an instance
+        """Return an attribute that this class does not define from the wrapped network."""
+        if name == "network":  # `copy` and `pickle` ask for attributes before `network` is set
             raise AttributeError(name)
         return getattr(self.network, name)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return initial weights and scales."""
+        """Return the network's initial weights, with initial scales added."""
         scales = Scales.begin(self.targets, self.rewards)
         return {**self.network.init(key, obs), SCALES: scales}
 
@@ -84,26 +84,33 @@ def _own(weights: PyTree[Array]) -> PyTree[Array]:
 
 
 def of(weights: Any) -> Scales:
-    """Return the scales in a network's weights."""
+    """Return the scales stored in a network's weights; both are () if none are stored."""
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 
 def with_scales(runner: Any, **parts: Any) -> Any:
-    """Return the runner with some of its scales replaced."""
+    """Return the runner with some fields of the `Scales` in its weights replaced by `parts`."""
     scales = of(runner.weights)._replace(**parts)
     return runner._replace(weights={**runner.weights, SCALES: scales})
 
 
 def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
-    """Return mean and standard deviation of the targets so far; (0, 1) before the first."""
+    """Return the mean and standard deviation of the value targets; (0, 1) before any target.
+
+    `targets` are the moving averages that `Scales.targets` describes.
+    """
     weight, total, squares = targets
     known = jnp.stack([total, squares]) / weight
-    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # unknown scales stay NaN
+    # Scales that an old run did not save are NaN, and this condition leaves them NaN.
+    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)
     return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
 
 
 def in_learned_rewards(weights: Any, value: Array) -> Array:
-    """Convert values to units of the training rewards, which may be scaled."""
+    """Convert a network's value outputs to units of the rewards in training.
+
+    These rewards may be scaled by `reward_scaling`, see `in_rewards`.
+    """
     targets = of(weights).targets
     if not len(targets):
         return value
@@ -112,7 +119,7 @@ def in_learned_rewards(weights: Any, value: Array) -> Array:
 
 
 def in_rewards(weights: Any, value: Array) -> Array:
-    """Convert values to units of the environment's reward."""
+    """Convert a network's value outputs to units of the environment's unscaled reward."""
     value, rewards = in_learned_rewards(weights, value), of(weights).rewards
     if not isinstance(rewards, Moments):
         return value
@@ -120,11 +127,17 @@ def in_rewards(weights: Any, value: Array) -> Array:
 
 
 def are_known(weights: Any) -> bool:
-    """Return whether a network's scales were saved: missing ones are NaN (storage/older.py)."""
+    """Return whether a network's scales are known.
+
+    Old runs did not save them; loading such a run sets them to NaN (storage/older.py).
+    """
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 
 
 def offset_and_factor(weights: Any) -> tuple[float, float]:
-    """Return (offset, factor): offset + factor * output is in units of the environment's reward."""
+    """Return the offset and factor that convert a value output to units of the reward.
+
+    `offset + factor * output` is in units of the environment's reward.
+    """
     offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
     return offset, one - offset

@@ -1,1 +1,1 @@
-"""Exploration bonuses: RND, NovelD and E3B."""
+"""Exploration bonuses, which are rewards for novelty: RND, NovelD and E3B."""

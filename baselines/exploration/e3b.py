@@ -1,12 +1,15 @@
 """E3B (Henaff et al., 2022): elliptical episodic bonuses.
 
-An inverse dynamics model learns features that predict the action between two observations, so they
-omit everything that the agent cannot influence. The bonus of an observation with features `f` is
-`f^T C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f^T` over the episode's
-observations: `C` generalises visit counts to continuous features. The state of an episode is a
-matrix `S` with `C^-1 = S S^T`; an observation updates it by one product (Potter, 1963). The bonus
-is the squared norm of `S^T f`, which rounding cannot make negative, unlike `f^T C^-1 f`. Deliberate
-difference: bonuses are divided by the standard deviation of their discounted returns, as in rnd.py.
+An inverse dynamics model predicts the action between two observations from their features. The
+features are trained only for this, so they omit everything that the agent cannot influence. The
+bonus of an observation with features `f` is `f^T C^-1 f`, where `C` is `RIDGE` times the identity
+plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit counts to
+continuous features.
+
+For each episode, a matrix `S` with `C^-1 = S S^T` is stored; each observation updates `S` by a
+rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`, which rounding cannot
+make negative, unlike `f^T C^-1 f`. Deliberate difference from the paper: bonuses are divided by the
+standard deviation of their discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -26,27 +29,30 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # scale of `C` before the first observation, a multiple of the identity
-FEATURES = 64  # number of features of an observation
+RIDGE = 0.1  # before an episode's first observation, `C` is RIDGE times the identity
+FEATURES = 64  # number of features that the encoder computes for an observation
 
 
 class Controlled(NamedTuple):
-    """Networks and statistics of the bonus, replicated on all devices."""
+    """Networks and statistics of the E3B bonus, replicated on all devices."""
 
     encoder: PyTree[Array]
     inverse: PyTree[Array]  # inverse model, which predicts the action between two observations
     optimiser: PyTree[Array]
-    earned: Moments  # moments of the discounted returns of bonuses
+    earned: Moments  # running mean and variance of the discounted returns of bonuses
 
 
 @dataclasses.dataclass(frozen=True)
 class E3B(Bonus):
-    """E3B bonus: pure functions of a `Controlled` and of each episode's factor `S`."""
+    """E3B bonus.
+
+    Its networks and statistics are a `Controlled`; its state in each episode is the matrix `S`.
+    """
 
     learning_rate: float = 3e-4
 
     def init(self, key: Array, obs: PyTree[Array]) -> Controlled:
-        """Return initial networks; `obs` is an example of an observation."""
+        """Return initial networks and statistics; `obs` is an example of one observation."""
         key_encoder, key_inverse = jax.random.split(key)
         features, encoder = self.embedding.init_with_output(key_encoder, self.read(obs))
         pair = jnp.concatenate([jnp.asarray(features)] * 2)
@@ -56,7 +62,7 @@ class E3B(Bonus):
         return Controlled(encoder, inverse, optimiser, none)
 
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
-        """Return the factor `S` of each environment after its first observation."""
+        """Return the matrix `S` of each environment after the first observations `obs`."""
         features = self.features(curiosity.encoder, obs)
         return elliptical(initial_factors(len(features)), features)[0]
 
@@ -68,7 +74,10 @@ class E3B(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return the elliptical bonus of each step's next observation in its episode."""
+        """Train on a rollout; return the elliptical bonus of each step's next observation.
+
+        `Bonus.rewards` describes arguments and results.
+        """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity.encoder, flat).reshape(steps + 1, envs, -1)
@@ -79,7 +88,10 @@ class E3B(Bonus):
         return curiosity, memory, returns, bonus
 
     def trained(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
-        """Take gradient steps; minibatch i has transitions i, i + `minibatches`, ..."""
+        """Train encoder and inverse model on a rollout, with one gradient step per minibatch.
+
+        Minibatch i consists of the transitions i, i + `minibatches`, and so on.
+        """
 
         def parted(leaf: Array) -> Array:
             flat = leaf.reshape(-1, *leaf.shape[2:])
@@ -109,7 +121,10 @@ class E3B(Bonus):
         action: Int32[Array, " batch"],
         is_pair: Bool[Array, " batch"],
     ) -> Float32[Array, ""]:
-        """Return the inverse model's mean cross-entropy; pairs across episodes count as 0."""
+        """Return the mean cross-entropy of the inverse model's predicted actions.
+
+        Pairs of observations from two different episodes (`is_pair` is False) count as 0.
+        """
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
         logits: Any = self.inverse_model.apply(inverse, pairs)
@@ -117,13 +132,13 @@ class E3B(Bonus):
         return jnp.where(is_pair, entropies, 0.0).mean()
 
     def features(self, encoder: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch f"]:
-        """Return the features of a batch of observations."""
+        """Return the trained encoder's features for a batch of observations."""
         encode: Any = functools.partial(self.embedding.apply, encoder)
         return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
 
     @property
     def embedding(self) -> nn.Sequential:
-        """Network from an observation, as `read` converts it, to features."""
+        """Encoder network: from an observation, as `read` converts it, to `FEATURES` features."""
         return nn.Sequential(
             [
                 Encoder(self.space, self.embed, conv=self.conv),
@@ -135,7 +150,7 @@ class E3B(Bonus):
 
     @property
     def inverse_model(self) -> nn.Sequential:
-        """Network from the features of two observations to logits of the action between them."""
+        """Inverse model: from the features of two observations to logits of the action taken."""
         return nn.Sequential([nn.Dense(self.width), nn.relu, nn.Dense(self.num_actions)])
 
 
@@ -144,9 +159,10 @@ def elliptical_bonuses(
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
-    """Return the factors `S` after a rollout, and the bonus of each observation.
+    """Return the matrices `S` after a rollout, and the bonus of each observation.
 
-    Where a step is `done`, its observation is the first of the next episode, so `S` starts anew.
+    `factor` are the matrices before the rollout. Where a step is `done`, its observation is the
+    first of the next episode, so `S` is reset before it.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = initial_factors(len(factor), factor.shape[-1])
@@ -161,7 +177,7 @@ def elliptical_bonuses(
 def elliptical(
     factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
-    """Return the factors `S` after one more observation, and its bonus."""
+    """Return the matrices `S` after one more observation, and this observation's bonus."""
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)
     left = 1.0 / (1.0 + bonus)
@@ -170,6 +186,9 @@ def elliptical(
 
 
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Return the factors `S` before the first observation."""
+    """Return the matrices `S` before an episode's first observation.
+
+    Each is the identity divided by sqrt(`RIDGE`).
+    """
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

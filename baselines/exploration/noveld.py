@@ -1,10 +1,11 @@
 """NovelD (Zhang et al., 2021): a reward for crossing from familiar to novel observations.
 
 The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
-is the increase in novelty from its observation to the next one. It is paid only at an observation's
-first visit in the episode, so the agent moves on instead of circling around a novel place.
-Observations are identified by a hash. Deliberate differences: those of rnd.py; and if the hashes of
-two observations of an episode share a slot in the table, the older one counts as new again.
+is the increase in novelty from its observation to the next one. A bonus is paid only if the next
+observation is new in the episode, so the agent moves on instead of circling around a novel place.
+Observations are identified by a hash. Deliberate differences from the paper: the ones that rnd.py
+lists; and if two observations of an episode fall into the same slot of the hash table, the older
+one is forgotten and counts as new again.
 """
 
 import dataclasses
@@ -21,25 +22,29 @@ from ..core.bonuses import Rewards, Visits
 from ..core.devices import ALONE, Devices
 from .rnd import RND, Curiosity
 
-SLOTS = 4096  # size of the hash table of an episode's observations
+SLOTS = 4096  # number of slots of each environment's hash table of visited observations
 GOLDEN = np.uint32(0x9E3779B9)  # 2**32 divided by the golden ratio, as in Fibonacci hashing
 
 
 class Seen(NamedTuple):
-    """Hash tables of the current episodes' observations.
+    """Hash tables of the observations in each environment's current episode.
 
-    Hashes include the episode, so tables need not be cleared.
+    A stored hash also depends on the index of the episode. Hashes of earlier episodes therefore
+    do not match, and the tables need not be cleared.
     """
 
-    table: UInt32[Array, "envs slots"]  # hashes of (observation, episode)
+    table: UInt32[Array, "envs slots"]  # hashes of (observation, index of the episode)
     episode: UInt32[Array, " envs"]  # index of the current episode, from 1
 
 
 @dataclasses.dataclass(frozen=True)
 class NovelD(RND):
-    """NovelD bonus: pure functions of a `Curiosity` and of each episode's `Seen`."""
+    """NovelD bonus.
 
-    alpha: float = 0.5  # coefficient of the novelty before a step, which is subtracted
+    Its networks and statistics are a `Curiosity`, as in RND; its state in the episodes is a `Seen`.
+    """
+
+    alpha: float = 0.5  # coefficient of the previous observation's novelty, which is subtracted
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
         """Return hash tables that contain the first observation of each environment."""
@@ -55,7 +60,11 @@ class NovelD(RND):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return each step's increase in novelty, or 0 if its next observation is not new."""
+        """Train on a rollout; return each step's increase in novelty.
+
+        It is 0 if the step's next observation is not new in the episode. `Bonus.rewards` describes
+        arguments and results.
+        """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
         features = self.features(curiosity, flat)
@@ -73,12 +82,18 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each novelty minus `alpha` times the novelty one step earlier, at least 0."""
+    """Return each observation's novelty minus `alpha` times the previous observation's, at least 0.
+
+    The first axis of `novelty` is time.
+    """
     return jnp.maximum(novelty[1:] - alpha * novelty[:-1], 0.0)
 
 
 def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps envs"]]:
-    """Return the updated tables, and whether each next observation is new in its episode."""
+    """Return the updated hash tables, and whether each step's next observation is new.
+
+    An observation is new if it occurs for the first time in its episode.
+    """
     after = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
     marks = jax.vmap(jax.vmap(fingerprint))(after)
 
@@ -90,7 +105,10 @@ def first_visits(seen: Seen, visits: Visits) -> tuple[Seen, Bool[Array, "steps e
 
 
 def add_visits(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Array, " envs"]]:
-    """Add one observation of each environment to the tables; also return whether it was new."""
+    """Add one observation of each environment to the hash tables; also return whether it was new.
+
+    `marks` are the hashes of the observations.
+    """
     rows = jnp.arange(len(marks), dtype=jnp.int32)
     slot = (marks % np.uint32(SLOTS)).astype(jnp.int32)
     word = mix(marks ^ mix(seen.episode * GOLDEN))
@@ -99,7 +117,7 @@ def add_visits(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Ar
 
 
 def fingerprint(obs: PyTree[Array]) -> UInt32[Array, ""]:
-    """Return a hash of an observation, which depends on the position of each value."""
+    """Return a 32-bit hash of an observation; exchanging two different values changes the hash."""
     words = jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(obs)])
     places = jnp.arange(1, len(words) + 1, dtype=jnp.uint32) * GOLDEN
     return mix(mix(words ^ mix(places)).sum(dtype=jnp.uint32))

@@ -1,10 +1,11 @@
 """Random network distillation (Burda et al., 2018): a reward for novelty.
 
-A predictor network is trained to match a fixed random target network; its error is large for new
-observations and is added to the rewards. Deliberate differences: both networks read the features of
-an encoder with fixed random weights; statistics start with the first rollout, not with steps of a
-random agent; the predictor makes one pass over a rollout; and one value function covers rewards and
-bonuses, so that returns of bonuses also end with the episode.
+A predictor network is trained to match a fixed random target network. Its error is large for new
+observations and is added to the rewards. Deliberate differences from the paper: both networks read
+the features of an encoder with fixed random weights; statistics start with the first rollout, not
+with steps of a random agent; the predictor is trained for one pass over each rollout; and a single
+value function predicts rewards plus bonuses, so that the returns of bonuses also stop at the end of
+an episode.
 """
 
 import dataclasses
@@ -25,24 +26,24 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-CLIP = 5.0  # limit to which normalised features are clipped
-TARGET, PREDICTOR = 1, 2  # number of hidden layers of the two networks
+CLIP = 5.0  # normalised features are clipped to [-CLIP, CLIP]
+TARGET, PREDICTOR = 1, 2  # number of hidden layers of the target network and of the predictor
 
 
 class Curiosity(NamedTuple):
-    """Networks and statistics of the bonus, replicated on all devices."""
+    """Networks and statistics of the RND bonus, replicated on all devices."""
 
-    encoder: PyTree[Array]  # fixed random weights
-    target: PyTree[Array]  # fixed random weights
+    encoder: PyTree[Array]  # fixed random weights of the encoder
+    target: PyTree[Array]  # fixed random weights of the target network
     predictor: PyTree[Array]
     optimiser: PyTree[Array]
-    seen: Moments  # moments of each feature
-    earned: Moments  # moments of the discounted returns of errors
+    seen: Moments  # running mean and variance of each feature of the encoder
+    earned: Moments  # running mean and variance of the discounted sums of the predictor's errors
 
 
 @dataclasses.dataclass(frozen=True)
 class RND(Bonus):
-    """RND bonus: pure functions of a `Curiosity`."""
+    """RND bonus: the predictor's error. Its networks and statistics are a `Curiosity`."""
 
     @property
     def encoder(self) -> Encoder:
@@ -50,7 +51,7 @@ class RND(Bonus):
         return Encoder(self.space, self.embed, conv=self.conv)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
-        """Return initial networks; `obs` is an example of an observation."""
+        """Return initial networks and statistics; `obs` is an example of one observation."""
         key_encoder, key_target, key_predictor = jax.random.split(key, 3)
         features, encoder = self.encoder.init_with_output(key_encoder, self.read(obs))
         predictor = self.layers(PREDICTOR).init(key_predictor, features)
@@ -71,10 +72,10 @@ class RND(Bonus):
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Train on observations (steps, envs, ...); return each one's novelty before training.
+        """Train on observations (steps, envs, ...); return their novelty before this training.
 
-        `returns` are each environment's discounted sums of errors before the rollout; the sums
-        after it are returned for the next rollout.
+        `returns` are the discounted sums of errors of each environment before the rollout. Return
+        the networks and statistics, the discounted sums after the rollout, and the novelty.
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
@@ -95,13 +96,20 @@ class RND(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Return each next observation's novelty: the predictor's error before training."""
+        """Train on a rollout; return the novelty of each step's next observation.
+
+        It is the predictor's error before this training. `Bonus.rewards` describes arguments and
+        results.
+        """
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
         return curiosity, memory, returns, bonus
 
     def trained(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
-        """Take gradient steps of the predictor; minibatch i has inputs i, i + `minibatches`, ..."""
+        """Train the predictor on normalised features, with one gradient step per minibatch.
+
+        Minibatch i consists of the inputs i, i + `minibatches`, and so on.
+        """
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 
         def gradient_step(carry: Any, inputs: Array) -> tuple[Any, None]:
@@ -118,23 +126,23 @@ class RND(Bonus):
         return curiosity._replace(predictor=predictor, optimiser=optimiser)
 
     def features(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, "batch all"]:
-        """Return the fixed random encoding of a batch of observations."""
+        """Return features of a batch of observations; the encoder has fixed random weights."""
         encode: Any = functools.partial(self.encoder.apply, curiosity.encoder)
         return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
 
     def normalised(self, curiosity: Curiosity, features: Array) -> Float32[Array, "batch all"]:
-        """Return features standardised by their moments and clipped."""
+        """Return features standardised by their running mean and deviation, and clipped."""
         seen = curiosity.seen
         return jnp.clip((features - seen.mean) / seen.deviation, -CLIP, CLIP)
 
     def errors(self, curiosity: Curiosity, inputs: Array) -> Float32[Array, " batch"]:
-        """Return the predictor's mean squared errors; no gradient flows into the target."""
+        """Return the predictor's mean squared error for each input; the target gets no gradient."""
         target: Any = self.layers(TARGET).apply(curiosity.target, inputs)
         predicted: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
         return jnp.square(predicted - jax.lax.stop_gradient(target)).mean(axis=-1)
 
     def layers(self, hidden: int) -> nn.Sequential:
-        """Return the target network or, with more hidden layers, the predictor."""
+        """Return an MLP with `hidden` hidden layers, for the target network or the predictor."""
         initial = nn.initializers.orthogonal(np.sqrt(2))
         layers = [nn.Dense(self.width, kernel_init=initial) for _ in range(hidden + 1)]
         return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])

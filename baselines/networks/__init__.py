@@ -1,3 +1,3 @@
-"""Flax networks of the learners; users subclass `policies.Network`."""
+"""Flax networks of the learners. A user's own network is a subclass of `policies.Network`."""
 
 from .policies import Network as Network

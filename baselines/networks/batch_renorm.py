@@ -1,14 +1,15 @@
 """Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the batch's mean and standard deviation. Clipped corrections
-move the result towards normalisation by running statistics, which are slow moving averages of the
-batch's. At inference the running statistics replace the batch's. For the first `WARM_UP` gradient
-steps, while the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy,
-2015), as in CrossQ (Bhatt et al., 2024). Items with weight 0 do not count, and a batch spans all
-devices.
+In training, features are normalised by the mean and standard deviation of their batch. Clipped
+corrections then move the result towards normalisation by the running statistics, which are slow
+moving averages of the batch statistics. At inference, the running statistics are used alone. During
+the first `WARM_UP` gradient steps, while the running statistics lag behind, no corrections are
+made: this is plain batch normalisation (Ioffe and Szegedy, 2015), as in CrossQ (Bhatt et al.,
+2024). Items with weight 0 do not count, and a batch spans all devices.
 
-Sums over a batch, also those in the gradient, are matrix products: on a CPU, a reduction over the
-batch that XLA fuses with its operand takes up to ten times as long.
+Sums over a batch, including the sums in the gradient, are computed as matrix products. On a CPU, a
+reduction over the batch, which XLA would fuse with the computation of its operand, takes up to ten
+times as long.
 """
 
 from typing import Any, NamedTuple
@@ -20,42 +21,51 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core.devices import DEVICES, Devices
 
-STATISTICS = "batch_stats"  # Flax collection of the running statistics, which have no gradient
-MOMENTUM = 0.99  # decay of the running statistics per gradient step
-WARM_UP = 100_000  # gradient steps without corrections
-SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: factor r, shift d (in running deviations)
-SMALLEST = 1e-3  # added to variances
-BATCH = "batch"  # name of the `vmap` axis of items
+STATISTICS = "batch_stats"  # Flax collection of the running statistics, which get no gradient
+MOMENTUM = 0.99  # factor by which running statistics decay in each gradient step
+WARM_UP = 100_000  # number of gradient steps before corrections begin
+# Limits of the paper's corrections: r is clipped to [1 / 3, 3], and d, which is in units of the
+# running standard deviation, to [-5, 5].
+SCALES, SHIFTS = 3.0, 5.0
+SMALLEST = 1e-3  # added to variances before the square root
+BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 
 
 class Whole(NamedTuple):
-    """Batch that an item belongs to, under `vmap` over the items."""
+    """The batch to which an item belongs; networks see one item at a time, under `vmap`."""
 
-    weight: Float32[Array, " batch"]  # weights of all items on this device
-    total: Float32[Array, ""]  # sum of the weights on all devices
-    one: Float32[Array, ""]  # the number 1, as a separate array for each item
+    weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
+    total: Float32[Array, ""]  # sum of the weights of all items on all devices
+    one: Float32[Array, ""]  # the number 1, as a separate array per item, see `given`
     devices: Devices
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """Return the weighted mean of a feature vector over the batch."""
+        """Return the weighted mean over the batch, given the `features` of one item."""
         here = product(self.weight, jax.lax.all_gather(features, BATCH))
         return (jax.lax.psum(here, DEVICES) if self.devices.count > 1 else here) / self.total
 
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """Return `shared`, computed as a product with `one`.
+        """Return `shared`, which is equal for all items, as a matrix product with `one`.
 
-        The gradient then sums over the batch in a matrix product.
+        The gradient of `shared` is a sum over the batch. Because of this product, JAX computes the
+        sum as a matrix product too, which is faster on a CPU than a reduction.
         """
         return product(self.one[None], shared[None])
 
 
 def product(a: Array, b: Array) -> Array:
-    """Return a matrix product in full float32; by default, accelerators use fewer bits."""
+    """Return a matrix product in full float32 precision, also on accelerators.
+
+    By default, accelerators multiply numbers with fewer bits.
+    """
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 class BatchRenorm(nn.Module):
-    """Normalise the features of one item; `whole` is its training batch, None at inference."""
+    """Layer that normalises the features of one item.
+
+    It is called with the features and `whole`, the item's batch in training, None at inference.
+    """
 
     dtype: Any = jnp.float32  # dtype of the output
     warm_up: int = WARM_UP
@@ -99,9 +109,10 @@ def trained(
     *inputs: PyTree[Array],
     rngs: dict[str, Array] | None = None,
 ) -> tuple[Any, PyTree[Array]]:
-    """Return a network's outputs for a training batch, and its updated statistics.
+    """Apply a network to a training batch; return its outputs and updated running statistics.
 
-    `weight` is 0 for items that do not count; each of the `rngs` is split over the items.
+    `weight` is 0 for items that do not count in the statistics. Each of the `rngs` is split, so
+    that every item has a separate key.
     """
     total = weight.sum()
     total = jnp.maximum(jax.lax.psum(total, DEVICES) if devices.count > 1 else total, 1.0)
@@ -112,7 +123,8 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # Derive the ones from `weight`, so that under `vmap` over networks each network has its own.
+    # The array of ones is computed from `weight` instead of by `jnp.ones`, so that an outer `vmap`
+    # over networks maps it too.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -1,7 +1,7 @@
-"""Encoders from compact observations to the features that networks read.
+"""Encoders from compact observations (integers, maps, missions) to float features for networks.
 
-Convolutions are computed as matrix products, which XLA runs several times faster than convolutions
-inside a scan on a CPU.
+Convolutions are computed as matrix products. Inside a scan on a CPU, XLA runs matrix products
+several times faster than its convolutions.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,28 +18,28 @@ from jaxenvs.core.platforms import by_platform
 
 from .layers import dense
 
-PIXELS = 255  # highest value of a picture's pixels; integers with a smaller range are categories
-MISSION = "mission"  # key of the mission in a Dict observation: word ids, padded with 0
-WORD, SENTENCE = 8, 32  # number of features of a word and of a whole mission
+PIXELS = 255  # largest value of a pixel; integers with a smaller range are treated as categories
+MISSION = "mission"  # key of the mission text in a Dict observation: word ids, padded with 0
+WORD, SENTENCE = 8, 32  # number of features of each word, and of the whole mission
 
 
 class Encoder(nn.Module):
-    """Encoder from one observation of any space to float features.
+    """Encoder from one observation of a Box, or a Dict of Boxes, to float features.
 
-    In a Dict with a mission, the encoded mission is one part of the features. It also conditions
-    the encoding of a map: it scales and shifts the features of all cells alike (FiLM; Perez et al.,
-    2018).
+    If a Dict contains a mission, the encoded mission is part of the features. It also conditions
+    the encoding of a map: all cells' features are scaled and shifted by functions of the mission
+    (FiLM; Perez et al., 2018).
 
-    Each layer of `conv` is a convolution whose stride equals its kernel size: it encodes separate
-    squares of a map, padded with zeros at the far borders.
+    Each layer of `conv` is a convolution whose stride equals its kernel size. It encodes disjoint
+    squares of a map, which is padded with zeros at the bottom and at the right.
 
     With `lines`, all rows and columns of a square board are encoded with the same weights.
     """
 
     space: spaces.Space
-    embed: int  # features per cell of a map; 0: one-hot vectors
+    embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     dtype: Any = jnp.float32  # dtype of the features
-    conv: tuple[int, ...] = ()  # kernel size and features of each layer; (): embed cells
+    conv: tuple[int, ...] = ()  # kernel size and features of each layer; (): embed single cells
     lines: int = 0  # features of each row and column of a square board; 0: one-hot vectors
 
     @nn.compact
@@ -78,7 +78,10 @@ class Encoder(nn.Module):
 def squares(
     cells: Float[Array, "height width features"], side: int
 ) -> Float[Array, "rows columns all"]:
-    """Divide a map, padded with zeros, into squares; concatenate the cells of each square."""
+    """Divide a map into squares of `side` cells; concatenate the features of each square's cells.
+
+    The map is padded with zeros at the bottom and at the right.
+    """
     height, width, count = cells.shape
     rows, columns = -(-height // side), -(-width // side)
     room = (0, rows * side - height), (0, columns * side - width), (0, 0)
@@ -87,13 +90,16 @@ def squares(
 
 
 def lines(cells: Float[Array, "side side *features"]) -> Float[Array, "lines all"]:
-    """Return all rows, each from the left, then all columns, each from the top, as vectors."""
+    """Return all rows of a square board, then all its columns, as vectors.
+
+    Cells of a row are in order from the left, and cells of a column from the top.
+    """
     both = jnp.concatenate([cells, cells.swapaxes(0, 1)])
     return both.reshape(len(both), -1)
 
 
 class Sentence(nn.Module):
-    """Encoder of a mission: word embeddings, concatenated, then a dense layer."""
+    """Encoder of a mission: word embeddings are concatenated and pass a dense layer."""
 
     words: int  # size of the vocabulary
     dtype: Any = jnp.float32  # dtype of the features
@@ -106,12 +112,12 @@ class Sentence(nn.Module):
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:
-    """Return whether a space is a map (3 axes) whose cells are embedded (`embed` is not 0)."""
+    """Return whether `embed` is not 0 and a space is a map, which is a Box with 3 axes."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
 def is_board(space: spaces.Space) -> bool:
-    """Return whether a space is a square board of categories."""
+    """Return whether a space is a square board: a Box with 2 equal axes, of small integers."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 2:
         return False
     rows, columns = space.shape
@@ -120,7 +126,7 @@ def is_board(space: spaces.Space) -> bool:
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Yield (path, part) for each leaf of a space, or of `obs` if it is given."""
+    """Yield (path, leaf) for each Box in nested Dicts: the Box, or its part of `obs` if given."""
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
             yield from leaves(part, None if obs is None else obs[name], (*path, name))
@@ -131,12 +137,12 @@ def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> 
 def embedded(
     space: spaces.Box, obs: Array, embedding: Array, layer: Mapping[str, Array], dtype: Any
 ) -> Float[Array, " width"]:
-    """Apply a linear layer to the linear embeddings of all cells of a map.
+    """Embed all cells of a map linearly, and apply a linear layer to the embeddings.
 
-    On accelerators the two weight matrices are multiplied first: more arithmetic, but neither
-    embeddings nor their gradients are stored. If cells are categories, exactly one category is
-    present in the first channel of the first cell, so the bias is added to these categories' rows
-    of the product matrix.
+    On accelerators the two weight matrices are multiplied first. This takes more arithmetic, but
+    neither the embeddings nor their gradients are stored. The bias is then added to the product
+    matrix, if cells are categories: the first channel of the first cell always has exactly one
+    category, so adding the bias to the rows of these categories adds it to the result once.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -158,7 +164,10 @@ def embedded(
 
 
 def cell_categories(space: spaces.Box) -> int:
-    """Return the number of categories of a map's first channel; 0 if it has none."""
+    """Return the number of categories of a map's first channel.
+
+    Return 0 if the map does not contain categories, but floats, pixels, or flags (0 and 1).
+    """
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
         return 0
@@ -168,9 +177,10 @@ def cell_categories(space: spaces.Box) -> int:
 def expand(
     space: spaces.Space, obs: Array, dtype: Any = jnp.float32
 ) -> Float[Array, "*cells features"]:
-    """Return categories as one-hot vectors, concatenated over a map's channels.
+    """Convert an observation of a Box to floats.
 
-    Other numbers become floats. Raises `ValueError` for a space other than a Box.
+    Categories become one-hot vectors, which are concatenated over the channels of a map. Pixels are
+    scaled to [0, 1]. Raises `ValueError` for a space other than a Box.
     """
     if not isinstance(space, spaces.Box):
         raise ValueError(f"no encoding for observations of {space}")
@@ -183,7 +193,8 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    tops = space.high.max(axis=(0, 1))  # per channel, to avoid columns that are always zero
+    # The categories of each channel are counted separately, so that no column is always zero.
+    tops = space.high.max(axis=(0, 1))
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]
     return jnp.concatenate(channels, axis=-1).astype(dtype)

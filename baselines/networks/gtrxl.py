@@ -1,11 +1,11 @@
 """GTrXL: a transformer over the steps of an episode, with gates (Parisotto et al., 2020).
 
 In each layer, a step attends to itself and to the `memory` steps before it, with the relative
-positions of Transformer-XL (Dai et al., 2019). Attention and the two dense layers after it read
-normalised features; their output passes a ReLU and a GRU-type gate, which is initialised near the
-identity. The recurrent state stores each layer's inputs at the latest steps. Gradients do not flow
-into it, and it is cleared at the end of an episode. `unroll` computes a sequence at once, with the
-same results as step by step.
+position encodings of Transformer-XL (Dai et al., 2019). A layer consists of attention and two dense
+layers. Both parts read normalised features, and the output of each passes a ReLU and a GRU-type
+gate, which is initialised near the identity. The recurrent state stores the inputs of each layer at
+the latest steps. Gradients do not flow into the recurrent state, and it is cleared at the end of an
+episode. `unroll` computes all steps of a sequence at once, with the same results as step by step.
 """
 
 import functools
@@ -21,28 +21,28 @@ from .layers import dense
 from .policies import Recurrent
 from .spatial import Sight
 
-NEVER = -1e30  # score of a masked step
-LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of positions
-KEEP = 2.0  # initial bias of gates towards their first input, the residual stream
-EXPANSION = 2  # width of the first of two dense layers relative to the second
+NEVER = -1e30  # attention score of a masked step, so that softmax gives it the weight 0
+LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of the position encodings
+KEEP = 2.0  # initial bias of each gate towards its first input, the residual stream
+EXPANSION = 2  # width of the first of a layer's two dense layers, as a multiple of the second's
 
 
 class GTrXL(Recurrent):
-    """MLP for each observation, then a transformer with policy and value heads."""
+    """Actor-critic with an MLP for each observation and a transformer over the steps."""
 
     memory: int = 64  # number of earlier steps that each layer attends to
-    width: int = 64  # features of a step
+    width: int = 64  # number of features of a step in the transformer
     num_heads: int = 4  # number of attention heads
     depth: int = 2  # number of transformer layers
 
     def setup(self) -> None:
-        """Create the layers here, because methods apply some of them separately."""
+        """Create all layers. Flax needs this because several methods apply layers."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.name_transformer()
 
     def name_transformer(self) -> None:
-        """Create the transformer and the heads; `setup` calls it."""
+        """Create the layers of the transformer and the heads. `setup` calls this method."""
         self.enter = dense(self.width, 1.0, self.dtype)
         self.stack = [Layer(self.width, self.num_heads, self.dtype) for _ in range(self.depth)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -58,7 +58,7 @@ class GTrXL(Recurrent):
         return {"inputs": kept, "length": length}, *self.heads(found[0], ())
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
-        """Return features of one observation."""
+        """Return features of one observation, the input of the first transformer layer."""
         return self.enter(super().features(obs))
 
     def attend(
@@ -67,10 +67,10 @@ class GTrXL(Recurrent):
         features: Float[Array, "steps width"],
         done: Bool[Array, " steps"],
     ) -> tuple[Float[Array, "steps width"], Float[Array, "depth steps width"]]:
-        """Return the last layer's output at successive steps, and the inputs of all layers.
+        """Return the output of the last layer at successive steps, and the inputs of every layer.
 
-        `memory` is the recurrent state before the first step; steps after a `done` attend neither
-        to it nor to the steps before the `done`.
+        `memory` is the recurrent state before the first step. Steps after a `done` are in another
+        episode, so they attend neither to `memory` nor to the steps up to the `done`.
         """
         memory = jax.lax.stop_gradient(memory)
         seen, inputs = visible(memory["length"], done, self.memory), []
@@ -80,7 +80,11 @@ class GTrXL(Recurrent):
         return features, jnp.stack(inputs)
 
     def begin(self) -> dict[str, Array]:
-        """Return the recurrent state at the start of an episode."""
+        """Return the recurrent state at the start of an episode.
+
+        `inputs` are each layer's inputs at the latest steps, and `length` is the number of these
+        steps that belong to the current episode.
+        """
         shape = (self.depth, self.memory, self.width)
         return {"inputs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
 
@@ -92,7 +96,10 @@ class GTrXL(Recurrent):
         done: Bool[Array, " steps"],
         *given: PyTree[Array],
     ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
-        """Return logits and values for successive observations, see `Recurrent`."""
+        """Return logits and values for successive observations, as `Recurrent.unroll` does.
+
+        All steps are computed at once, without a scan.
+        """
         apply: Any = functools.partial(self.apply, weights)
         features = jax.vmap(functools.partial(apply, method="features"))(obs)
         found, _ = apply(memory, features, done, method="attend")
@@ -100,20 +107,24 @@ class GTrXL(Recurrent):
 
 
 class SpatialGTrXL(GTrXL, Sight):
-    """GTrXL after a convolution over the cells of a map."""
+    """GTrXL whose observations are encoded by a convolution over the cells of a map."""
 
     def setup(self) -> None:
-        """Create the layers."""
+        """Create all layers of the network."""
         self.name_layers()
         self.name_transformer()
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
-        """Return features of one observation."""
+        """Return features of one observation, the input of the first transformer layer."""
         return self.enter(self.look(obs))
 
 
 class Layer(nn.Module):
-    """Transformer layer: attention, then two dense layers, with a gate after each."""
+    """Transformer layer: attention and a gate, then two dense layers and another gate.
+
+    It is called with the stored features of earlier steps (`cached`), the features of the new
+    steps, and a mask of the steps that each new step attends to (`seen`).
+    """
 
     width: int
     num_heads: int
@@ -134,20 +145,24 @@ class Layer(nn.Module):
         return self.gate("gate_dense")(features, nn.relu(self.dense("dense_out")(inner)))
 
     def normal(self, name: str, features: Array) -> Array:
-        """Normalise features in float32."""
+        """Apply a LayerNorm in float32, whatever the dtype of the activations."""
         return nn.LayerNorm(name=name)(features.astype(jnp.float32)).astype(self.dtype)
 
     def dense(self, name: str, width: int | None = None) -> nn.Dense:
-        """Return a dense layer, as wide as the transformer by default."""
+        """Return a dense layer; by default, it is as wide as the transformer."""
         return nn.Dense(width or self.width, dtype=self.dtype, name=name)
 
     def gate(self, name: str) -> "Gate":
-        """Return a gate."""
+        """Return a gate of the transformer's width."""
         return Gate(self.width, self.dtype, name=name)
 
 
 class Attention(nn.Module):
-    """Attention with separate scores for content and relative position."""
+    """Multi-head attention whose scores are the sum of content and relative-position scores.
+
+    It is called with the features of earlier and new steps (`known`, in order) and a mask of the
+    steps that each new step attends to (`seen`).
+    """
 
     width: int
     num_heads: int
@@ -182,7 +197,11 @@ class Attention(nn.Module):
 
 
 class Gate(nn.Module):
-    """GRU gate that combines `had` and `new`; initially it returns nearly `had`."""
+    """GRU-type gate that replaces a residual connection.
+
+    It combines the residual stream `had` with a layer's output `new`. At initialisation it returns
+    nearly `had`.
+    """
 
     width: int
     dtype: Any
@@ -206,9 +225,11 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return a mask of the `reach` stored steps and the new steps that each new step attends to.
+    """Return a mask of the steps that each new step attends to.
 
-    Only the last `length` stored steps belong to the current episode.
+    The first `reach` columns are the stored steps, of which only the last `length` belong to the
+    current episode; the others are the new steps. A step attends to itself and to the `reach` steps
+    before it, if they belong to its episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
@@ -222,10 +243,10 @@ def visible(
 def shifted(
     scores: Float[Array, "steps distances"],
 ) -> Float[Array, "steps distances+steps-1"]:
-    """Convert scores of (step, distance) to scores of (step, attended step).
+    """Convert scores indexed by (step, distance) to scores indexed by (step, attended step).
 
-    Distances are in descending order, so row `t` must shift `t` places to the right. Padding and
-    one reshape do this for all rows at once (Dai et al., 2019).
+    Distances are in descending order, so the scores of step t must move t columns to the right.
+    Padding and one reshape do this for all steps at once (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)

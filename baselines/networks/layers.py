@@ -1,4 +1,4 @@
-"""Layers shared by networks."""
+"""Layers, initial weights and matrix products that several networks use."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,20 +19,21 @@ def dense(
     dot_general: Any = None,
     initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
 ) -> nn.Dense:
-    """Return a layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
+    """Return a dense layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
 
-    `dot_general` replaces JAX's product of inputs and weights. `initial` maps a scale to an
-    initialiser.
+    `initial` replaces the orthogonal initialiser: it is called with `scale` and returns another.
+    `dot_general` replaces the function with which Flax multiplies inputs and weights.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
 
 
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
-    """Return an initialiser: orthogonal, or LeCun normal if there are more outputs than inputs.
+    """Return an initialiser: orthogonal, or LeCun normal if a layer has more outputs than inputs.
 
-    Orthogonal weights are multiplied by `scale`. With more outputs than inputs they would have
-    variance 1 / outputs instead of 1 / inputs, and a few inputs would hardly change the output.
+    Orthogonal weights are multiplied by `scale`. In a layer with more outputs than inputs, they
+    would have variance 1 / outputs instead of 1 / inputs. If the layer has only a few inputs, these
+    would then hardly change its outputs.
     """
 
     def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
@@ -50,7 +51,10 @@ def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> 
 
 
 def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
-    """Apply several linear layers to the same features, as one matrix product on accelerators."""
+    """Apply several linear layers to the same features; return the output of each layer.
+
+    On accelerators, the layers' kernels are concatenated, so that one matrix product is enough.
+    """
 
     def in_turn(features: Array, *kernels: Array) -> Array:
         return jnp.concatenate([product(features, kernel) for kernel in kernels])
@@ -66,5 +70,5 @@ def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Ar
 
 
 def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
-    """Return features @ kernel, both of one dtype, accumulated and returned in float32."""
+    """Return features @ kernel in float32, even if both are bfloat16; sums are float32 too."""
     return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)

@@ -1,4 +1,7 @@
-"""Policy networks for any registered environment, recurrent and feed-forward."""
+"""Policy networks for any registered environment, recurrent and feed-forward.
+
+Users can subclass `Network` and train their class by the setting `network`, see `load_network`.
+"""
 
 import dataclasses
 import functools
@@ -26,10 +29,11 @@ class Network(nn.Module):
     """Base class of policy networks for one observation; `jax.vmap` it for a batch."""
 
     observation_space: spaces.Space
-    num_actions: int  # outputs of the policy: logits, or means and deviations for a Box
-    hidden: Sequence[int]  # width of each layer
-    embed: int  # features per cell of a map or picture; 0: one-hot vectors
-    read: Callable[[Any], Any] = identity  # converts an observation to one of `observation_space`
+    num_actions: int  # number of policy outputs: logits; for a Box, means and deviations
+    hidden: Sequence[int]  # width of each hidden layer
+    embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
+    # function that converts the environment's observation to an element of `observation_space`
+    read: Callable[[Any], Any] = identity
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`
@@ -85,7 +89,7 @@ class Network(nn.Module):
         return Encoder(space, self.embed, self.dtype, tuple(self.conv), self.lines, name=name)
 
     def begin(self) -> Any:
-        """Return the recurrent state at the start of an episode: () if feed-forward."""
+        """Return the recurrent state at the start of an episode: () for a feed-forward network."""
         return ()
 
     def think(
@@ -99,9 +103,10 @@ class Network(nn.Module):
     def unroll(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
     ) -> tuple[Any, ...]:
-        """Return logits and values for successive observations of one environment.
+        """Return logits and values for successive observations (steps, ...) of one environment.
 
-        `memory` is the recurrent state before the first of them; it is reset after each `done`.
+        `memory` is the recurrent state before the first observation. The recurrent state is reset
+        after each step that is `done`.
         """
 
         def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
@@ -113,7 +118,7 @@ class Network(nn.Module):
 
 
 class ActorCritic(Network):
-    """MLP shared by a policy head and a value head."""
+    """Feed-forward actor-critic: an MLP whose output a policy head and a value head read."""
 
     value_gain: float = 1.0  # scale of the value head's initial weights; 0: initial values are 0
 
@@ -137,7 +142,7 @@ class ActorCritic(Network):
         weights = self.variables["params"]
         if layers and not self.conv and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
-            space: Any = self.observation_space  # a Box: it is a map
+            space: Any = self.observation_space  # a Box, because `is_map` is True
             first = weights["Dense_0"]
             features = self.activate(embedded(space, seen, embedding, first, self.dtype))
             layers = layers[1:]
@@ -152,16 +157,16 @@ class ActorCritic(Network):
 
 
 class Recurrent(Network):
-    """MLP and GRU (Cho et al., 2014) with policy and value heads.
+    """Recurrent actor-critic: an MLP, a GRU (Cho et al., 2014), and policy and value heads.
 
-    Other recurrent networks override its methods `features`, `in_order`, `recall`, `heads` and
-    `begin`; their recurrent state may be any pytree of arrays.
+    Other recurrent networks subclass it and override the methods `features`, `in_order`, `recall`,
+    `heads` and `begin`; their recurrent state may be any pytree of arrays.
     """
 
     memory: int = 128  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers here, because methods apply some of them separately."""
+        """Create all layers. Flax needs this because several methods apply layers."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
@@ -173,7 +178,10 @@ class Recurrent(Network):
         return memory, *self.heads(memory, seen)
 
     def features(self, obs: PyTree[Array]) -> Any:
-        """Return features of one observation: an array, or the inputs of `recall` and `heads`."""
+        """Return features of one observation, which do not depend on the recurrent state.
+
+        They are an array here; in subclasses they may be any pytree that `recall` and `heads` read.
+        """
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = self.activate(layer(features))
@@ -181,11 +189,16 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
-        with jax.numpy_dtype_promotion("standard"):  # Flax adds a float32 state to bfloat16 terms
+        # With bfloat16 activations, Flax's GRU adds the float32 state to bfloat16 arrays.
+        with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Return logits and value from the recurrent state after the features `seen`."""
+        """Return logits and value.
+
+        `memory` is the recurrent state after the current observation, and `seen` the features of
+        this observation, which some subclasses read too.
+        """
         return self.policy(memory), self.critic(memory)[0]
 
     def begin(self) -> Any:
@@ -208,11 +221,11 @@ class Recurrent(Network):
         done: Bool[Array, " steps"],
         *given: PyTree[Array],
     ) -> tuple[Any, ...]:
-        """Return the outputs of `heads` for successive observations of one environment.
+        """Return the outputs of `heads` for successive observations (steps, ...) of an environment.
 
-        `memory` is the recurrent state before the first of them; it is reset after each `done`.
-        Only `recall` runs sequentially, in a scan; XLA drops features that `recall` does not use
-        from the scan. `given` are further inputs of `heads` (steps, ...).
+        `memory` is the recurrent state before the first observation. The recurrent state is reset
+        after each step that is `done`. Only `recall` runs step by step, in a scan; everything else
+        is computed for all steps at once. `given` are further inputs of `heads` (steps, ...).
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
@@ -225,9 +238,11 @@ class Recurrent(Network):
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
-        """Return the last recurrent state, the state after each step, and the inputs of `heads`.
+        """Return the recurrent states for successive observations of one environment.
 
-        The arguments are those of `unroll`.
+        Return the last recurrent state, reset if its step is `done`; the recurrent state after each
+        step, before any reset; and the features that `heads` reads. `unroll` describes the
+        arguments.
         """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
@@ -242,10 +257,11 @@ class Recurrent(Network):
         return last, memories, features
 
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
-        """Return the inputs of `recall` and `heads` for successive observations.
+        """Return the features of successive observations, as `recall` and `heads` read them.
 
-        Here they are the features `seen` themselves. Subclasses that need earlier steps may call
-        other methods by `apply(*inputs, method=name)`, which holds the weights.
+        Here they are `seen`, the results of `features`, unchanged. Subclasses may add features that
+        depend on earlier steps, and call other methods by `apply(*inputs, method=name)`; `apply`
+        contains the weights.
         """
         return seen
 
@@ -254,7 +270,8 @@ class Recurrent(Network):
 class Separate:
     """Separate actor and critic networks of the same class.
 
-    Each has both heads; the actor's value head and the critic's policy head are never trained.
+    Both networks have a policy head and a value head, but the actor's value head and the critic's
+    policy head are never trained.
     """
 
     network: Any
@@ -266,11 +283,11 @@ class Separate:
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """Function from an observation to `observation_space`."""
+        """Function that converts an observation to an element of `observation_space`."""
         return self.network.read
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return the weights of both networks: every Flax collection has `actor` and `critic`."""
+        """Return the weights of both networks, as `{collection: {"actor": ..., "critic": ...}}`."""
         actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
         return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
 
@@ -279,7 +296,7 @@ class Separate:
         return self.network.begin(), self.network.begin()
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
-        """Return logits and value of feed-forward networks."""
+        """Return the actor's logits and the critic's value, for feed-forward networks."""
         actor, critic = self._parts(weights)
         return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
 
@@ -305,7 +322,10 @@ class Separate:
 
 
 def load_network(name: str) -> type[Network]:
-    """Import the class `module:name`; `ValueError` unless it is a subclass of `Network`."""
+    """Import a user's network class, given as `module:name`.
+
+    Raises `ValueError` if it cannot be imported or is no subclass of `Network`.
+    """
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -322,7 +342,10 @@ def load_network(name: str) -> type[Network]:
 
 
 def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
-    """Raise `ValueError` unless a user's network has the output shapes that learners need."""
+    """Raise `ValueError` unless a user's network has the output shapes that learners need.
+
+    `name` is the class for messages; `recurrent` is whether the learner supports recurrent states.
+    """
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)
     memory = jax.eval_shape(network.begin)

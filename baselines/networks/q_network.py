@@ -1,13 +1,14 @@
 """Q-networks, epsilon-greedy exploration and the trained policy of the value-based learners.
 
 The network is the encoder of encoders.py followed by an MLP with LayerNorm before each ReLU. PQN
-diverges without LayerNorm (Gallici et al., 2024); DQN does not need it, but uses it by default.
-Recurrent PQN can use the layers of spatial.py instead, which are normalised in another order. With
-`dueling` heads (Wang et al., 2016) the action values are the sum of a value and zero-mean
-advantages.
+diverges without LayerNorm (Gallici et al., 2024); DQN does not need LayerNorm, but uses it by
+default. Recurrent PQN can use the layers of spatial.py instead, which apply LayerNorm at other
+places. With `dueling` heads (Wang et al., 2016), the action values are the sum of a state value and
+zero-mean advantages.
 
 A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
-legal one: a feed-forward policy can repeat a cycle of states, which a single other action breaks.
+legal action. A deterministic feed-forward policy could repeat a cycle of states forever; a single
+different action ends the cycle.
 """
 
 import functools
@@ -28,25 +29,26 @@ from . import products
 from .layers import dense, normalise, orthogonal_if_wide
 from .policies import Network, Recurrent
 
-EVALUATION_EPSILON = 0.02  # probability of a random action of a trained policy
-NOISE = 0.5  # initial noise scale of a noisy layer times the square root of its number of inputs
+EVALUATION_EPSILON = 0.02  # probability with which a trained policy takes a random legal action
+NOISE = 0.5  # a noisy layer's initial noise scale is NOISE / sqrt(number of inputs)
 
 
 class QNetwork(Network):
     """Q-network for one observation; `jax.vmap` it for a batch.
 
-    Outputs a value for each action. In distributional subclasses it outputs an array of shape
-    `outputs` for each action, from which `mean` returns the values.
+    The network outputs a value for each action. Distributional subclasses output an array of shape
+    `outputs` for each action, from which `mean` computes the action's value.
     """
 
     dueling: bool = False
-    noisy: bool = False  # whether the last layer and heads are noisy, if Flax rng "noise" is given
-    layer_norm: bool = True  # whether layers are normalised
+    # whether the last hidden layer and the heads are noisy, if the Flax rng "noise" is given
+    noisy: bool = False
+    layer_norm: bool = True  # whether LayerNorm precedes each ReLU
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """Shape of the output for one action."""
+        """Shape of the network's output for one action; () if the output is the action's value."""
         return ()
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
@@ -58,14 +60,14 @@ class QNetwork(Network):
         return self.heads(self.features(obs))
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """Return the output of the encoder and of all hidden layers but the last."""
+        """Apply the encoder and all hidden layers except the last, which `heads` applies."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
             features = self.activated(self.dense(width, np.sqrt(2), self.dtype)(features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
-        """Return the outputs (*batch, actions, *outputs), computed from the features."""
+        """Return the network's outputs (*batch, actions, *outputs), given the hidden features."""
         layer = Noisy if self.noisy else self.dense
         for width in self.hidden[-1:]:
             features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
@@ -79,7 +81,10 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """Return a layer; without LayerNorm, `orthogonal_if_wide` chooses its initial weights."""
+        """Return a dense layer whose initial weights are orthogonal.
+
+        In a network without LayerNorm, `orthogonal_if_wide` chooses the initial weights.
+        """
         if self.layer_norm:
             return products.dense(width, scale, dtype)
         return products.dense(width, scale, dtype, initial=orthogonal_if_wide)
@@ -90,7 +95,7 @@ class QNetwork(Network):
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules that `features` uses."""
+        """Names of the Flax modules that `features` applies; resets keep part of their weights."""
         layers = range(len(self.hidden) - 1)
         kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
         names = (f"{kind}_{i}" for i in layers for kind in kinds)
@@ -99,14 +104,14 @@ class QNetwork(Network):
     def values(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
     ) -> tuple[Any, Float32[Array, " actions"]]:
-        """Return the recurrent state (here empty) and the values of all actions."""
+        """Return the recurrent state, which is () here, and the values of all actions."""
         outputs: Any = self.apply(weights, obs)
         return memory, self.mean(outputs)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return an empty recurrent state, the trained policy's logits and the best legal value."""
+        """Return the recurrent state (), logits of the trained policy, and the best legal value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
@@ -117,7 +122,7 @@ class RecurrentQ(Recurrent):
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON
 
     def setup(self) -> None:
-        """Create the layers here, because methods apply some of them separately."""
+        """Create all layers. Flax needs this because several methods apply layers."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.norms = [nn.LayerNorm() for _ in self.hidden]
@@ -125,7 +130,7 @@ class RecurrentQ(Recurrent):
         self.actions = dense(self.num_actions, 0.1)
 
     def features(self, obs: PyTree[Array]) -> Any:
-        """Return features of one observation: an array, or the inputs of `recall` and `heads`."""
+        """Return features of one observation, computed before the GRU, for `recall` and `heads`."""
         features = self.encoder(self.read(obs))
         for layer, norm in zip(self.layers, self.norms, strict=True):
             features = nn.relu(normalise(norm, layer(features)))
@@ -145,7 +150,7 @@ class RecurrentQ(Recurrent):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, logits of the trained policy, and the best value."""
+        """Return the next recurrent state, the trained policy's logits, and the best value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
@@ -153,7 +158,10 @@ class RecurrentQ(Recurrent):
 def greedy(
     values: Float32[Array, " actions"], mask: Mask
 ) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
-    """Return the logits of the trained policy, and the best legal value."""
+    """Return the logits of the trained policy, and the largest value of a legal action.
+
+    The policy is epsilon-greedy with `EVALUATION_EPSILON`; its most likely action is the best one.
+    """
     values, number = legal(values, mask), len(values)
     best = jax.nn.one_hot(values.argmax(), number)
     actions = number if mask is None else mask.astype(jnp.float32).sum().clip(1)
@@ -162,10 +170,10 @@ def greedy(
 
 
 class Noisy(nn.Module):
-    """Dense layer with factorised noise of learned scale (Fortunato et al., 2018).
+    """Dense layer whose weights have factorised noise of learned scale (Fortunato et al., 2018).
 
-    Deterministic unless the rng "noise" is given. Deliberate difference: the mean weights are
-    initialised as in `dense`.
+    Without the Flax rng "noise", the layer uses its mean weights. Deliberate difference from the
+    paper: the initial mean weights are orthogonal, as in `dense`.
     """
 
     width: int
@@ -195,8 +203,8 @@ def apply_batch(
 ) -> Array:
     """Apply the network to a batch of observations.
 
-    A noisy network draws separate noise for each observation; without a key it draws none. `given`
-    are further inputs of the network for each observation.
+    A noisy network draws separate noise for each observation; without a key it uses no noise.
+    `given` are further inputs of the network, arrays with one entry per observation.
     """
     apply = functools.partial(learner.network.apply, weights)
     if key is None or not learner.network.noisy:
@@ -206,10 +214,15 @@ def apply_batch(
 
 
 class ExplorationDraws(NamedTuple):
-    """Random draws of epsilon-greedy exploration, made before action values are known."""
+    """Random numbers for epsilon-greedy exploration.
 
-    whether: Bool[Array, "*steps envs"]  # whether the action is random
-    action: Array  # (*steps, envs) random actions; (..., actions) Gumbel noise if masked
+    They can be drawn before the action values are known, such as before a rollout's loop. If all
+    actions are always legal, `action` are random actions (*steps, envs). Otherwise it is Gumbel
+    noise (*steps, envs, actions): the legal action with the largest noise is the random action.
+    """
+
+    whether: Bool[Array, "*steps envs"]  # whether a random action is taken
+    action: Array  # random actions, or Gumbel noise with which to choose random legal actions
 
 
 def exploration_draws(
@@ -219,7 +232,10 @@ def exploration_draws(
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     all_legal: bool,
 ) -> ExplorationDraws:
-    """Make the draws of `epsilon_greedy`; `epsilon` is a scalar, or one rate per environment."""
+    """Draw the random numbers of `epsilon_greedy` for one step of all environments.
+
+    `epsilon`, the probability of a random action, is a scalar or has one entry per environment.
+    """
     key_whether, key_action = jax.random.split(key)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
     if all_legal:
@@ -232,7 +248,7 @@ def exploration_draws(
 def epsilon_greedy(
     draws: ExplorationDraws, values: Float32[Array, "envs actions"], mask: Mask
 ) -> Int32[Array, " envs"]:
-    """Return the best legal actions, or random legal ones where the draws explore."""
+    """Return the best legal actions, or random legal actions where `draws.whether` is True."""
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     random = draws.action
     if mask is not None:
@@ -249,9 +265,9 @@ def explore(
     epsilon: Float32[Array, ""] | Float32[Array, " envs"],
     mask: Mask,
 ) -> Int32[Array, " envs"]:
-    """Return epsilon-greedy actions: the best legal one, or a random one with probability epsilon.
+    """Return epsilon-greedy actions; only legal actions are taken.
 
-    `epsilon` is a scalar, or one rate per environment.
+    `epsilon`, the probability of a random action, is a scalar or has one entry per environment.
     """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     envs, actions = values.shape
@@ -261,10 +277,10 @@ def explore(
 
 
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
-    """Return separate epsilons for vectorised environments (Horgan et al., 2018).
+    """Return a separate epsilon for each environment, as in Ape-X (Horgan et al., 2018).
 
-    `place` rises from 0 for the first environment, which has `epsilon`, to 1 for the last, which
-    explores least.
+    `place` is 0 for the first environment, which explores with `epsilon`, and rises to 1 for the
+    last environment, which explores least, with `epsilon ** (1 + power)`.
     """
     return epsilon ** (1.0 + power * place)
 
@@ -272,9 +288,10 @@ def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
 def of_actions(
     values: Float32[Array, "..."], action: Int32[Array, "*batch"]
 ) -> Float32[Array, "..."]:
-    """Select the outputs of the actions taken.
+    """Select a Q-network's outputs for the actions that were taken.
 
-    `values` are (*batch, actions, *outputs); the result is (*batch, *outputs).
+    `values` are the outputs for all actions (*batch, actions, *outputs); the result is (*batch,
+    *outputs).
     """
     chex.assert_shape(
         action, values.shape[: action.ndim], custom_message="one action for each vector of values"

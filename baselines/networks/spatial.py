@@ -1,12 +1,13 @@
 """Recurrent networks with a convolution over the cells of a map.
 
-The 3 x 3 convolution shares its weights between cells, so an object that is learned in one cell
-(such as a tree in Craft) is recognised in all others. It is computed as a matrix product, which XLA
-runs several times faster than `nn.Conv` inside a scan on a CPU. LayerNorm (Ba et al., 2016) follows
-the first dense layer after the convolution and precedes the others, which are residual. With a GRU
-(`Spatial`), each head (policy and value, or action values in `SpatialQ`) has a layer that reads
-both the current features and the recurrent state (Dedieu et al., 2025), so the GRU need not store
-the current observation. The version with a transformer is in gtrxl.py.
+The 3 x 3 convolution has the same weights for all cells, so a network that learned to recognise an
+object in one cell (such as a tree in Craft) recognises it in all cells. The convolution is computed
+as a matrix product, which XLA runs several times faster than `nn.Conv` inside a scan on a CPU.
+LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution and precedes the
+others, which are residual. In the networks with a GRU, each head (policy and value in `Spatial`,
+action values in `SpatialQ`) has a separate layer that reads both the current features and the
+recurrent state (Dedieu et al., 2025), so the GRU need not store the current observation. gtrxl.py
+has a network with a transformer instead of a GRU.
 """
 
 from typing import Any, NamedTuple
@@ -23,24 +24,25 @@ from .layers import dense
 from .policies import Recurrent
 from .q_network import RecurrentQ
 
-SIDE = 3  # side of a neighbourhood, in cells
+SIDE = 3  # side of the neighbourhood that the convolution reads, in cells
 
 
 class Seen(NamedTuple):
-    """Features of one observation."""
+    """Features of one observation, which do not depend on the recurrent state."""
 
     features: Float[Array, "*steps features"]
-    gates: Float[Array, "*steps gates"]  # contribution of the observation to the GRU's gates
+    gates: Float[Array, "*steps gates"]  # terms of the GRU's gates that the observation determines
 
 
 class Sight(Recurrent):
-    """Base class: a convolution over the cells of a map, then an MLP."""
+    """Base class of networks that encode an observation by a convolution over a map and an MLP."""
 
     @classmethod
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` without a map of categories or flags, or if `hidden` widths differ.
+        Raises `ValueError` if observations contain no map of categories or flags, or if the widths
+        in `hidden` differ.
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)
@@ -59,17 +61,17 @@ class Sight(Recurrent):
 
     @property
     def parts(self) -> dict[str, spaces.Space]:
-        """Spaces of the parts of an observation by name; "" for a single map."""
+        """Spaces of the parts of a Dict observation by name; a single map has the name ""."""
         space = self.observation_space
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
     @property
     def maps(self) -> list[str]:
-        """Names of the parts that are maps; only the first is convolved."""
+        """Names of the observation's parts that are maps; only the first map is convolved."""
         return [name for name, space in self.parts.items() if _is_map(space)]
 
     def name_layers(self) -> None:
-        """Create the layers up to the features; `setup` calls it."""
+        """Create the layers that `look` applies. `setup` calls this method."""
         rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
         self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
@@ -78,7 +80,7 @@ class Sight(Recurrent):
         self.norms = [nn.LayerNorm() for _ in self.hidden]
 
     def look(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """Return features of an observation."""
+        """Return features of one observation: the output of the convolution and the MLP."""
         seen = self.read(obs)
         seen = dict(seen) if isinstance(seen, dict) else {"": seen}
         name = self.maps[0]
@@ -93,34 +95,34 @@ class Sight(Recurrent):
         return features
 
     def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
-        """Normalise features in float32."""
+        """Apply a LayerNorm in float32, whatever the dtype of the activations."""
         return norm(features.astype(jnp.float32)).astype(self.dtype)
 
     def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
-        """Return a layer with orthogonal initial weights."""
+        """Return a dense layer with orthogonal initial weights times `scale`."""
         initial = nn.initializers.orthogonal(scale)
         return nn.Dense(width, kernel_init=initial, dtype=self.dtype, **more)
 
 
 class Spatial(Sight):
-    """Convolution over the cells of a map, MLP, GRU, and a layer for each head."""
+    """Recurrent actor-critic: convolution over a map, MLP, GRU, and a layer before each head."""
 
     def setup(self) -> None:
-        """Create the layers here, because methods apply some of them separately."""
+        """Create all layers. Flax needs this because several methods apply layers."""
         self.name_memory()
         self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
         self.branch_norms = [nn.LayerNorm() for _ in range(2)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def name_memory(self) -> None:
-        """Create the layers before the heads; `setup` calls it."""
+        """Create the layers before the heads, including the GRU's. `setup` calls this method."""
         self.name_layers()
         self.inputs = self.dense(3 * self.memory, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
         self.recalled = nn.LayerNorm()
 
     def features(self, obs: PyTree[Array]) -> Seen:
-        """Return features of one observation."""
+        """Return features of one observation, which `recall` and `heads` read."""
         features = self.look(obs)
         return Seen(features, self.inputs(features))
 
@@ -132,7 +134,7 @@ class Spatial(Sight):
         return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
-        """Return logits and value."""
+        """Return logits and value, from the recurrent state and the features of the observation."""
         known = self.known(memory, seen)
         branches = zip(self.branches, self.branch_norms, strict=True)
         policy, value = (
@@ -141,17 +143,17 @@ class Spatial(Sight):
         return self.policy(policy), self.critic(value)[0]
 
     def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
-        """Return the input of the heads: current features and normalised recurrent state."""
+        """Return the input of the heads: current features, and the normalised recurrent state."""
         return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
 
 
 class SpatialQ(Spatial, RecurrentQ):
-    """Spatial network with a head for the values of all actions."""
+    """Recurrent Q-network like `Spatial`, with one head for the values of all actions."""
 
     activation: str = "relu"
 
     def setup(self) -> None:
-        """Create the layers."""
+        """Create all layers of the network."""
         self.name_memory()
         self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
         self.actions = dense(self.num_actions, 0.1)
@@ -165,7 +167,10 @@ class SpatialQ(Spatial, RecurrentQ):
 def neighbourhoods(
     cells: Float[Array, "rows columns features"],
 ) -> Float[Array, "rows-2 columns-2 9*features"]:
-    """Return the concatenated features of each inner cell's 3 x 3 neighbourhood, row by row."""
+    """Return the features of the 3 x 3 cells around each cell, concatenated row by row.
+
+    Cells at the border of the map have no such neighbourhood and are left out.
+    """
     rows, columns = (size - SIDE + 1 for size in cells.shape[:2])
     corners = [(i, j) for i in range(SIDE) for j in range(SIDE)]
     return jnp.concatenate([cells[i : i + rows, j : j + columns] for i, j in corners], axis=-1)

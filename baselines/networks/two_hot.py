@@ -1,10 +1,12 @@
 """Two-hot encoding: numbers as distributions over equally spaced atoms, for a cross-entropy loss.
 
-First the transform h of Pohlen et al. (2018) squeezes a number, so that a few atoms suffice for
-values of any scale. The result is encoded as probabilities of its two neighbouring atoms, such that
-their mean equals it (Schrittwieser et al., 2020). Numbers that differ by much less than the spacing
-are hard to distinguish: with a spacing of 1, a reward of 0.6 is encoded like 0 with slightly more
-probability on the atom 1.
+First the transform h of Pohlen et al. (2018) squeezes a number, so that few atoms cover a wide
+range of numbers. The squeezed number lies between two neighbouring atoms. Only these two atoms have
+a probability above 0 (Schrittwieser et al., 2020). Their probabilities are chosen such that the
+mean of the distribution equals the squeezed number. Numbers that differ by
+much less than the spacing of the atoms have similar encodings, which a network can hardly
+distinguish: with a spacing of 1, a reward of 0.6 has only slightly more probability on the atom 1
+than a reward of 0.
 """
 
 import math
@@ -16,46 +18,51 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
-SLOPE = 1e-3  # smallest slope of h, which makes it invertible
-ROUNDING = 1e-3  # tolerance for rounding beyond the outermost atom, in units of the spacing
+SLOPE = 1e-3  # slope of the linear term of h, which makes h invertible (epsilon in the paper)
+# How far a number may lie beyond the outermost atom because of rounding, in units of the spacing.
+ROUNDING = 1e-3
 
 
 def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Apply the transform h: about the square root of a number, with its sign."""
+    """Apply the transform h: roughly the square root of |x|, with the sign of x."""
     return jnp.sign(x) * (jnp.sqrt(jnp.abs(x) + 1.0) - 1.0) + SLOPE * x
 
 
 def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Apply the inverse of h.
+    """Apply the inverse of the transform h.
 
-    The formula avoids differences of nearly equal numbers, which lose three float32 digits near 0.
+    The formula avoids the difference of nearly equal numbers in the paper's formula, which would
+    lose three of float32's digits near 0.
     """
     y, sign = jnp.abs(y), jnp.sign(y)
     more = y + 1.0 + SLOPE
-    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # square root of the number + 1
+    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # equals sqrt(|result| + 1)
     return sign * (root - 1.0) * (root + 1.0)
 
 
 def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Array, "*batch"]:
-    """Return whether numbers lie beyond the outermost of `top` atoms on either side of 0."""
+    """Return whether numbers are too large to encode with `top` atoms on either side of 0."""
     return jnp.abs(squeezed(value.astype(jnp.float32))) > (top + ROUNDING) * spacing
 
 
 def reach(settings: Any) -> str:
-    """Return the range of numbers that `atoms` with this `spacing` can represent, as text."""
+    """Return the range of numbers that the settings' `atoms` and `spacing` can encode, as text."""
     end = float(stretched(jnp.float32(settings.atoms * settings.spacing)))
     given = f"atoms={settings.atoms}, spacing={settings.spacing:g}"
     return f"-{end:.3g} to {end:.3g} ({given})"
 
 
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
-    """Return changed settings whose atoms cover numbers of magnitude up to `largest`.
+    """Return values of `spacing` and `atoms` with which numbers up to `largest` can be encoded.
 
-    The spacing grows as long as rewards of magnitude `least` can still be resolved; if that does
-    not suffice, the number of atoms grows too.
+    The spacing is increased, but only so far that rewards of magnitude `least` can still be
+    distinguished from 0. If this is not enough, the number of atoms is increased too. Settings
+    that need no change are not returned.
     """
     end = float(squeezed(jnp.float32(largest)))
-    if end <= settings.atoms * settings.spacing:  # returns fit: predicted values exceed the atoms
+    # If `largest`, an observed number, is already covered, only values that the network predicted
+    # were too large. Then double the range.
+    if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
     spacing = min(end / settings.atoms, widest)
@@ -68,9 +75,10 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
 def two_hot(
     value: Float[Array, "*batch"], top: int, spacing: float
 ) -> Float32[Array, "*batch atoms"]:
-    """Return the probabilities of 2 `top` + 1 atoms: `top` on either side of 0, and one at 0.
+    """Return the two-hot encoding of `value`: probabilities of 2 * `top` + 1 atoms.
 
-    Their mean is h(value), clipped to the outermost atoms.
+    There are `top` atoms on either side of 0, and one at 0. The mean of the distribution is
+    h(value), clipped to the outermost atoms.
     """
     place = jnp.clip(squeezed(value.astype(jnp.float32)) / spacing, -top, top)[..., None]
     atoms = np.arange(-top, top + 1, dtype=np.float32)
@@ -78,7 +86,7 @@ def two_hot(
 
 
 def mean(logits: Float[Array, "*batch atoms"], spacing: float) -> Float32[Array, "*batch"]:
-    """Return the number that a distribution over atoms encodes: h^-1 of its mean."""
+    """Return the number that a distribution over atoms encodes: the inverse of h at its mean."""
     top = logits.shape[-1] // 2
     atoms = np.arange(-top, top + 1, dtype=np.float32)
     place = (jax.nn.softmax(logits.astype(jnp.float32)) * atoms).sum(axis=-1)

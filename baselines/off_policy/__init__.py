@@ -1,1 +1,1 @@
-"""Learners from a replay buffer: DQN and its relatives, and actor-critic learners."""
+"""Off-policy learners, which learn from a replay buffer: DQN and its variants, actor-critics."""

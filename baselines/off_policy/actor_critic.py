@@ -1,9 +1,8 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities are those of actions rescaled to [-1, 1], so
-that entropies do not depend on the units of the actions. The networks are in
-actor_critic_networks.py.
+on batches from the replay buffer. Log-probabilities refer to actions rescaled to [-1, 1], so that
+entropies do not depend on the units of the actions. The networks are in actor_critic_networks.py.
 """
 
 import dataclasses
@@ -35,18 +34,19 @@ class Replaying(Common):
     """Hyperparameters shared by the off-policy actor-critic learners."""
 
     num_envs: int = 1  # number of environments stepped in parallel
-    rollout_steps: int = 100  # steps of each environment per update; an update writes a log record
+    # steps that each environment makes per update; each update writes one record of the log
+    rollout_steps: int = 100
     replays: Count = 1  # gradient steps per environment step (replay ratio); DroQ uses 20
     learning_rate: Swept[float] = 3e-4  # learning rate of actor, critics and temperature
     anneal: bool = False  # whether the learning rate falls linearly to 0
     max_grad_norm: Swept[float] = 1e3  # gradients are clipped to this global norm
     hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers of actor and critics
-    critic_hidden: tuple[int, ...] = ()  # widths of the critics' hidden layers; empty: as `hidden`
-    activation: Activation = "relu"  # activation function
-    layer_norm: bool = False  # whether the critics have layer normalisation (DroQ: yes)
+    critic_hidden: tuple[int, ...] = ()  # widths of the critics' hidden layers; (): use `hidden`
+    activation: Activation = "relu"  # activation function of the hidden layers
+    layer_norm: bool = False  # whether the critics have layer normalisation, as in DroQ
     dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
-    capacity: int = 1_000_000  # steps that the replay buffer holds, all environments together
-    warm_up: int = 1_000  # random steps before the first gradient step, all environments together
+    capacity: int = 1_000_000  # number of steps in the replay buffer, over all environments
+    warm_up: int = 1_000  # random steps, over all environments, before the first gradient step
     batch_size: Count = 256  # transitions per gradient step, on all devices together
     critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
@@ -77,20 +77,23 @@ class Replaying(Common):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Number of iterations until `warm_up` steps are made; the last takes gradient steps."""
+        """Number of iterations until `warm_up` steps are made.
+
+        The last of these iterations is the first that takes gradient steps.
+        """
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates made when an optimiser has taken `gradient_steps` steps.
+        """Return the number of updates after which an optimiser has taken `gradient_steps` steps.
 
-        The optimiser steps once in `every` gradient steps of the learner.
+        The optimiser takes one step for every `every` gradient steps of the learner.
         """
         cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
         return (cold * self.replays + gradient_steps * every) // self.gradient_steps
 
 
 class Learned(NamedTuple):
-    """Fields of the runner that gradient steps change; () for those that a learner lacks."""
+    """The fields of a runner that gradient steps change; fields that a learner lacks are ()."""
 
     weights: PyTree[Array]  # weights of the actor
     critic: PyTree[Array]  # ensemble of critics, stacked along the first axis
@@ -100,32 +103,33 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return the fields of `runner` that have these names."""
+        """Return the values of the runner's fields that have the names of this class's fields."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 
-LEARNED = "learned"  # metric: 1 in iterations with gradient steps, else 0
-TURNS = "turns"  # metric: fraction of the gradient steps that updated the actor
-OF_TURNS = ("actor_loss", "entropy")  # metrics of gradient steps that updated the actor
-Explore = Callable[[Learner[Any], Array, Array], Array]  # (learner, outputs, noise) -> actions
-Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random draws of a gradient step
+LEARNED = "learned"  # name of a metric: 1 in iterations with gradient steps, else 0
+TURNS = "turns"  # name of a metric: fraction of the gradient steps that updated the actor
+OF_TURNS = ("actor_loss", "entropy")  # metrics that only updates of the actor compute
+# Chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
+Explore = Callable[[Learner[Any], Array, Array], Array]
+Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random numbers of a gradient step
 Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
 
 
 class Noise(NamedTuple):
-    """Random draws of the policy and of dropout for a batch of observations."""
+    """Random numbers for the policy's actions at a batch of observations, and for dropout."""
 
-    noise: Float32[Array, "*batch numbers"]  # standard normal noise of the policy
-    key: Array  # key of the critics' dropout
+    noise: Float32[Array, "*batch numbers"]  # standard normal noise from which actions are sampled
+    key: Array  # random key for the critics' dropout masks
 
 
 def begin(
     learner: Learner[Any], key: Array, values: int = 1, temperature: PyTree[Array] = ()
 ) -> Runner:
-    """Start with initial weights, equal target networks and an empty replay buffer.
+    """Return the initial training state, with target networks equal to the critics.
 
-    Each critic has `values` outputs. `temperature` is the initial log alpha, or () for learners
-    without a temperature.
+    The replay buffer is empty. Each critic has `values` outputs. `temperature` is the initial value
+    of log alpha, or () for learners without a temperature.
     """
     key_rest, key_critics = jax.random.split(key)
     fields = rollouts.begin(learner, key_rest)
@@ -133,7 +137,7 @@ def begin(
     space = learner.env.env.action_space
     network, count = critic_of(learner, values), learner.settings.critics
     action = space.sample(key_critics)
-    # `lax.map` instead of `vmap`, under which orthogonal initialisation is slow to compile.
+    # Under `vmap`, orthogonal initialisation is slow to compile, so use `lax.map`.
     keys = jax.random.split(key_critics, count)
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     fields["optimiser"] = {
@@ -155,16 +159,17 @@ def begin(
 def update(
     explore: Explore, draw: Draw, gradient_step: Step, learner: Learner[Any], runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
-    """Act and learn for `rollout_steps` iterations; also return the metrics of this update.
+    """Act and learn for `rollout_steps` iterations; return the new training state and metrics.
 
-    `draw(learner, key)` returns the random draws of a gradient step, which
-    `gradient_step(learner, learned, batch, draws)` receives.
+    `explore` chooses actions. `draw(learner, key)` draws the random numbers of a gradient step, and
+    `gradient_step(learner, learned, batch, draws)` receives them.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # Stop counting soon after the warm-up: the iterations of a long run could overflow an int32.
+    # The count of iterations only decides whether the warm-up is over. It stops soon afterwards,
+    # because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -176,7 +181,8 @@ def update(
         slots = replay_buffer.draw_slots(key_batch, envs, batch_size(learner))
         return slots, draw(learner, key_step)
 
-    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw in it to a loop.
+    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw inside the scan to a
+    # slow loop.
     key_random, key_action, key_step = jax.random.split(key_act, (count, 3)).swapaxes(0, 1)
     to_act = key_random, jax.vmap(noise)(key_action), key_step
     keys = jax.random.split(key_learn, (count, settings.replays, 2))
@@ -188,9 +194,9 @@ def update(
 
 
 def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
-    """Average the losses over the gradient steps that computed them; add the temperature.
+    """Average each loss over the gradient steps that computed it; add the temperature.
 
-    Losses are zero during the warm-up, and actor losses also where the actor was not updated.
+    In the warm-up all losses are 0; where the actor was not updated, its losses are 0.
     """
     losses = jax.tree.map(jnp.mean, losses)
     learned = losses.pop(LEARNED)
@@ -209,10 +215,13 @@ def act_and_learn(
     runner: Runner,
     now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """Make one iteration; `now` holds its index and its random draws for acting and learning."""
+    """Make one step of every environment and then, after the warm-up, gradient steps.
+
+    `now` is the iteration's index and its random numbers for acting and learning.
+    """
     settings, (number, to_act, to_learn) = learner.settings, now
-    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
-    # `vmap` instead of a select that computes both sides.
+    # The index is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
+    # `cond` remains a branch; with a batched condition, XLA would compute both sides.
     number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
     runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
     shape = learner.env.env.action_space.shape
@@ -237,7 +246,7 @@ def maybe(
     function: Callable[[Learned], tuple[Learned, dict[str, Array]]],
     learned: Learned,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Apply `function` if the condition holds; else change nothing and return zero losses."""
+    """Apply `function` if the condition holds; else return `learned` unchanged and losses of 0."""
     _, shapes = jax.eval_shape(function, learned)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     return jax.lax.cond(condition, function, lambda same: (same, zeros), learned)
@@ -250,10 +259,10 @@ def act(
     draws: tuple[Array, Array, Array],
     at_random: Array,
 ) -> tuple[Runner, Rollout]:
-    """Make one step of every environment and store it.
+    """Make one step in every environment and store it in the replay buffer.
 
-    If `at_random` (during the warm-up), actions are uniform. `draws` holds the key of uniform
-    actions, the noise of the policy's actions, and the key of the step.
+    If `at_random` is True (during the warm-up), actions are uniformly random. `draws` are the key
+    for random actions, the noise for the policy's actions, and the key for the environment's step.
     """
     key_random, noise, key_step = draws
 
@@ -273,19 +282,19 @@ def act(
 
 
 def batch_size(learner: Learner[Any]) -> int:
-    """Return the number of transitions in the batch of one device."""
+    """Return the number of transitions of a batch that each device processes."""
     return learner.settings.batch_size // learner.devices.count
 
 
 def draw_noise(learner: Learner[Any], key: Array) -> Noise:
-    """Draw the policy's noise and the dropout key for the batch of one device."""
+    """Draw the policy's noise and the dropout key for the part of a batch on one device."""
     policy: Any = learner.policy
     shape = (batch_size(learner), policy.numbers)
     return Noise(jax.random.normal(key, shape, jnp.float32), key)
 
 
 def sample_policy(learner: Learner[Any], outputs: Array, noise: Array) -> Array:
-    """Explore with actions sampled from the policy."""
+    """Return actions for exploration: samples of the policy with the given noise."""
     policy: Any = learner.policy
     return policy.action(policy.spread_out(noise, outputs))
 
@@ -300,7 +309,7 @@ def sample_actions(
 def actions_and_log_probs(
     learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return the actions sampled from the actor's outputs with this noise, and log pi(a|s)."""
+    """Return actions sampled with the given noise from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)
@@ -309,7 +318,8 @@ def actions_and_log_probs(
 def log_half_range(policy: TanhGaussian) -> float:
     """Return the sum of log(half the range) over action dimensions.
 
-    Adding it to a log-probability gives that of the action rescaled to [-1, 1].
+    Adding it to the log-probability of an action gives the log-probability of the action rescaled
+    to [-1, 1].
     """
     return float(np.log(policy.half).sum())
 
@@ -317,9 +327,10 @@ def log_half_range(policy: TanhGaussian) -> float:
 def descend(
     learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step of `loss(learner, field, *given)` on the field `name` of `learned`.
+    """Take a gradient step on the field `name` of `learned`; return `learned` and metrics.
 
-    If the metrics of the loss contain `STATISTICS`, they replace the field's batch statistics.
+    The loss is `loss(learner, field, *given)`. If its metrics contain an entry `STATISTICS`, this
+    entry replaces the field's running batch statistics.
     """
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
@@ -337,7 +348,7 @@ def descend(
 
 
 def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
-    """Return the optimiser of a field of `Learned`."""
+    """Return the optimiser that trains the field `name` of `Learned`."""
     settings = learner.settings
     if name == "critic":
         return minibatches.optimiser(settings, stacked=True)
@@ -349,11 +360,11 @@ def delayed(
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update the actor in every `actor_every`-th gradient step of the critics."""
+    """Call `update_actor` in every `actor_every`-th gradient step of the critics."""
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)
-    # `pmax` makes the condition a scalar, so that `cond` stays a branch, see `act_and_learn`.
+    # `pmax` over seeds makes the condition a scalar, so that `cond` remains a branch under `vmap`.
     made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)
@@ -372,7 +383,10 @@ def critic_loss(
     target: Float32[Array, " batch"],
     key: Array | None = None,
 ) -> tuple[Array, dict[str, Array]]:
-    """Return half the squared TD error, summed over the critics; `key` is for dropout."""
+    """Return half the mean squared TD error, summed over the critics, and its metrics.
+
+    `key` is the random key for dropout.
+    """
     value = critic_values(learner, critic, batch.obs, batch.action, key=key)[..., 0]
     loss = 0.5 * (batch.weight * jnp.square(value - target)).mean(axis=1).sum()
     return loss, {"critic_loss": loss, "q": value.mean()}

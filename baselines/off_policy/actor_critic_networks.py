@@ -1,7 +1,7 @@
 """Networks of the actor-critic learners: an actor, and an ensemble of critics.
 
-The actor outputs the means and scales of a Gaussian before tanh (core/distributions.py). Each
-critic outputs Q(s, a), or quantiles of the return.
+The actor outputs means and raw standard deviations of a Gaussian, whose samples are squashed by
+tanh (jaxenvs/core/distributions.py). Each critic outputs Q(s, a), or quantiles of the return.
 """
 
 from typing import Any
@@ -22,14 +22,18 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-DROPOUT = 2**20  # folded into a key that is also split; large, to differ from `split`'s counters
-NO_NOISE = -20.0  # scale output of a deterministic actor: it gives the smallest standard deviation
+# This constant is folded into a random key to derive the dropout key. The random key is also split,
+# so the constant is larger than any counter with which `split` derives keys.
+DROPOUT = 2**20
+# Raw standard deviation that a deterministic actor outputs: it gives the smallest deviation.
+NO_NOISE = -20.0
 
 
 class Actor(Network):
-    """Policy network of one observation; `vmap` it."""
+    """Policy network for one observation; `jax.vmap` it for a batch."""
 
-    has_chance: bool = True  # whether the network outputs the scales; False: `NO_NOISE` (TD3)
+    # whether the network outputs standard deviations; False: they are `NO_NOISE`, as in TD3
+    has_chance: bool = True
     renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
 
     @nn.compact
@@ -51,20 +55,20 @@ class Actor(Network):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the unchanged recurrent state, the outputs, and NaN for the value."""
+        """Return the recurrent state (unchanged), the policy outputs, and NaN as the value."""
         return memory, self.apply(weights, obs), jnp.float32(jnp.nan)
 
 
 class Critic(nn.Module):
-    """Q-network of one observation and one action; `vmap` it.
+    """Q-network for one observation and one action; `jax.vmap` it for a batch.
 
-    Dropout acts only if the Flax rng "dropout" is given.
+    Dropout is applied only if the Flax rng "dropout" is given.
     """
 
-    actor: Network  # actor, whose observation space and encoder settings are used
-    low: tuple[float, ...]  # bounds of the actions
-    high: tuple[float, ...]
-    hidden: tuple[int, ...]  # width of each layer
+    actor: Network  # the actor, from which the critic takes observation space and encoder settings
+    low: tuple[float, ...]  # lower bounds of the actions
+    high: tuple[float, ...]  # upper bounds of the actions
+    hidden: tuple[int, ...]  # width of each hidden layer
     layer_norm: bool = False
     dropout: float = 0.0
     renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
@@ -105,7 +109,8 @@ def network(
 ) -> Actor:
     """Return the actor for an environment.
 
-    Raises `ValueError` for action spaces other than Box. `layer_norm` concerns critics only.
+    `has_chance` is False for a deterministic actor. `layer_norm`, a setting of the critics, is
+    ignored. Raises `ValueError` for action spaces other than Box.
     """
     made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
     assert isinstance(env.action_space, spaces.Box)
@@ -116,7 +121,8 @@ def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
     """Return the network of one critic, with `values` outputs."""
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
-    # `parent=None`: Flax would make a module created in another's `init` its submodule.
+    # Without `parent=None`, Flax would register this module as a submodule of a module whose `init`
+    # is running.
     actor, settings = learner.network.clone(parent=None), learner.settings
     return Critic(
         actor,
@@ -139,10 +145,10 @@ def critic_values(
     count: int = 1,
     key: Array | None = None,
 ) -> Float32[Array, "critics batch values"]:
-    """Return the `count` outputs of each critic for a batch of observations and actions.
+    """Return the outputs (`count` numbers) of each critic for a batch of observations and actions.
 
-    With dropout, each item and critic has a separate mask, drawn from `key`; without a key there is
-    no dropout.
+    If the critics have dropout, each critic and item has a separate dropout mask, drawn with `key`;
+    without a key, nothing is dropped.
     """
     network = critic_of(learner, count)
 
@@ -160,7 +166,7 @@ def critic_values(
 def dropout_keys(
     learner: Learner[Any], critic: PyTree[Array], key: Array | None
 ) -> dict[str, Array]:
-    """Return the dropout key of each critic; {} without dropout or without a key."""
+    """Return a dropout key for each critic, as Flax rngs; {} without dropout or without a key."""
     if key is None or not learner.settings.dropout:
         return {}
     count = len(jax.tree.leaves(critic)[0])

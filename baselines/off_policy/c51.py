@@ -1,13 +1,13 @@
 """C51 (Bellemare et al., 2017): DQN that learns a distribution of each action's return.
 
-The network outputs the probabilities of `atoms` evenly spaced returns from `v_min` to `v_max`. The
-target distribution is projected onto these atoms, and the loss is the cross-entropy. Run it with
-`jaxenvs train ID --algo c51`.
+For each action the network outputs the probabilities of `atoms` evenly spaced returns from `v_min`
+to `v_max`. The target distribution is projected onto these atoms, and the loss is the
+cross-entropy. Run it with `jaxenvs train ID --algo c51`.
 
-Returns beyond the bounds are clipped: `clipped_targets` in the log is the fraction of such targets,
-and a warning names bounds that fit (run/supports.py). All settings of dqn.py but Munchausen apply.
-As in Rainbow, the priority of a step is the Kullback-Leibler divergence between its target
-distribution and the predicted one.
+Returns beyond the bounds are clipped. The metric `clipped_targets` is the fraction of targets whose
+mean is beyond the bounds, and a warning names bounds that fit (run/supports.py). All settings of
+dqn.py apply, except Munchausen. As in Rainbow, the priority of a step is the Kullback-Leibler
+divergence between its target distribution and the predicted distribution.
 """
 
 import dataclasses
@@ -33,11 +33,14 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of C51.
 
-    atoms: Count = 51  # number of atoms of the support
-    v_min: Signed = -10.0  # smallest return of the support: lower ones are clipped, with a warning
-    v_max: Signed = 10.0  # largest return of the support: higher ones are clipped
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
+
+    atoms: Count = 51  # number of atoms: returns to which the network assigns probabilities
+    v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
+    v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
 
     def check(self) -> None:
         super().check()
@@ -67,7 +70,7 @@ class Categorical(QNetwork):
 
     @property
     def support(self) -> np.ndarray:
-        """Values z_i of the atoms."""
+        """Returns that the atoms stand for (z_i in the paper), in ascending order."""
         return np.linspace(self.v_min, self.v_max, self.atoms, dtype=np.float32)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
@@ -78,11 +81,13 @@ class Categorical(QNetwork):
 class Target(NamedTuple):
     """Target distributions of the sampled actions."""
 
-    mass: Float32[Array, "batch atoms"]  # probabilities m_i of the atoms
+    mass: Float32[Array, "batch atoms"]  # probability of each atom, m_i in the paper
     clipped: Float32[Array, " batch"]  # 1 if the target's mean lies beyond the atoms, else 0
 
 
-ROUNDING = 1e-3  # tolerance for rounding beyond the outermost atom, in units of the spacing
+# How far a target's mean may lie beyond the outermost atom because of rounding, in units of the
+# atoms' spacing.
+ROUNDING = 1e-3
 check = replay_checks.check
 init = q_learning.init
 network = Categorical.of
@@ -100,8 +105,8 @@ def td_target(
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support
     mass, edge = jax.nn.softmax(logits), ROUNDING * (support[1] - support[0])
-    # Test the mean only: an untrained network's distributions are so wide that their tails exceed
-    # any bounds, but their means do not.
+    # Test only the mean of each target. The distributions of an untrained network are so wide that
+    # their tails exceed any bounds, but their means do not.
     mean = (mass * values).sum(axis=1)
     is_beyond = (mean < support[0] - edge) | (mean > support[-1] + edge)
     return Target(
@@ -113,10 +118,11 @@ def td_target(
 def project(
     support: np.ndarray, values: Float32[Array, " values"], mass: Float32[Array, " values"]
 ) -> Float32[Array, " atoms"]:
-    """Project a distribution onto the atoms (the paper's Phi).
+    """Project a distribution onto the evenly spaced atoms `support` (Phi in the paper).
 
-    The mass at each value goes to its two neighbouring atoms, in proportion to their proximity;
-    values beyond the evenly spaced `support` go to the outermost atom.
+    The distribution has the probabilities `mass` at `values`. The probability of a value is divided
+    between its two neighbouring atoms: the closer atom gets more. For values beyond the atoms, the
+    outermost atom gets all.
     """
     chex.assert_equal_shape([values, mass], custom_message="values and mass, [values]")
     step = support[1] - support[0]
@@ -127,7 +133,10 @@ def project(
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Target, key: Array | None = None
 ) -> Loss:
-    """Return the cross-entropy with the target distributions; `error` holds the divergences."""
+    """Return the mean cross-entropy with the target distributions, and metrics.
+
+    The metric `error` is the Kullback-Leibler divergence of each step, for its priority.
+    """
     is_step = (batch.weight > 0).astype(jnp.float32)
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     logits = q_network.of_actions(answer, batch.action)
@@ -151,14 +160,14 @@ update = functools.partial(q_learning.update, Objective(td_target, loss, LOSSES)
 
 
 def support(settings: Settings) -> str:
-    """Return the bounds of the support as text."""
+    """Return the bounds of the atoms as text for messages."""
     return f"v_min={settings.v_min:g} to v_max={settings.v_max:g}"
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `v_min` and `v_max`, so that they contain the observed returns.
+    """Return new values of `v_min` and `v_max` that contain the observed returns.
 
-    `paid` has the smallest and largest observed return, `paid.returns`.
+    `paid.returns` are the smallest and the largest observed return.
     """
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}

@@ -2,11 +2,12 @@
 
 The critics process the sampled observations and the next observations in one batch, so that both
 are normalised with the same statistics (batch_renorm.py). The outputs for the next observations
-give the TD targets, without a target network. Everything else is as in sac.py. Run it with
+give the TD targets, without a target network. Everything else is as in SAC (sac.py). Run it with
 `jaxenvs train ID --algo crossq`.
 
-Actor and critics keep running statistics, which are used in acting, in evaluations, and by the
-critics in the actor's loss. The actor and the temperature are updated in every third gradient step.
+Actor and critics keep running statistics. The actor uses its statistics in acting and in
+evaluations, and the critics use theirs in the actor's loss. By default, the actor and the
+temperature are updated in every third gradient step.
 """
 
 import dataclasses
@@ -32,7 +33,10 @@ from .sac import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of CrossQ.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
     momentum: float = 0.5  # Adam's beta_1
@@ -57,14 +61,17 @@ network = functools.partial(actor_critic_networks.network, renormalised=True)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as SAC does, with batch statistics and without target networks."""
+    """Return SAC's initial training state, with batch statistics and without target networks."""
     return sac.init(learner, key)._replace(target=())
 
 
 def gradient_step(
     learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update the critics and, in some steps, the actor and the temperature."""
+    """Take one gradient step: update the critics; return the new `Learned` and metrics.
+
+    Every `actor_every`-th gradient step also updates the actor and the temperature.
+    """
     noise = draws.next.noise
     action, log_prob = actor_critic.sample_actions(learner, learned.weights, batch.next_obs, noise)
     entropy_cost = jnp.exp(learned.temperature) * log_prob
@@ -82,10 +89,10 @@ def critic_loss(
     entropy_cost: Float32[Array, " batch"],
     key: Array | None = None,
 ) -> Loss:
-    """Return half the squared TD error, summed over the critics.
+    """Return half the mean squared TD error, summed over the critics, and metrics.
 
-    The metrics include the critics' batch statistics. `entropy_cost` is alpha log pi(a'|s') of
-    `next_action`.
+    The metrics include the critics' updated running statistics. `entropy_cost` is
+    alpha log pi(a'|s') for a' = `next_action`.
     """
     both = jax.tree.map(
         lambda *parts: jnp.concatenate(parts),
@@ -109,15 +116,15 @@ def joint_values(
     action: Array,
     key: Array | None = None,
 ) -> tuple[Float32[Array, "critics batch"], PyTree[Array]]:
-    """Return each critic's values for a training batch, and its updated batch statistics."""
+    """Return each critic's values for a training batch, and its updated running statistics."""
     network = actor_critic_networks.critic_of(learner)
 
     def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    # Give each critic its own copy of the importance weights: if critics shared one, XLA would
-    # multiply by it in transposed copies of the activations.
+    # Give each critic a separate copy of the importance weights. With a single array for all
+    # critics, XLA would transpose copies of the activations to multiply them by the weights.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     rngs = actor_critic_networks.dropout_keys(learner, critic, key)
     values, statistics = jax.vmap(one)(critic, rngs, weights)
@@ -127,7 +134,7 @@ def joint_values(
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
-    """Return SAC's loss and the actor's batch statistics, which this batch updates."""
+    """Return SAC's actor loss, and metrics that include the actor's updated running statistics."""
     given = (learner.devices, weights, batch.weight, batch.obs)
     outputs, statistics = batch_renorm.trained(learner.network, *given)
     action, log_prob = actor_critic.actions_and_log_probs(learner, outputs, noise.noise)

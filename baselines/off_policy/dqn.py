@@ -1,21 +1,22 @@
 """DQN (Mnih et al., 2015) with double Q-learning, dueling heads and n-step returns.
 
-The network learns Q(s, a) by regression on TD targets from a replay buffer. Each step is used many
-times, so DQN suits runs with few environment steps. Run it with `jaxenvs train ID --algo dqn`;
-environment, agent, replay buffer and gradient steps are one compiled program (q_learning.py).
+The network learns Q(s, a) by regression on TD targets from a replay buffer. Each environment step
+is used in many gradient steps, so DQN suits runs with few environment steps. Run it with
+`jaxenvs train ID --algo dqn`. Environments, agent, replay buffer and gradient steps are one
+compiled program (q_learning.py).
 
 In the n-step target, the online network chooses the action and the target network evaluates it
 (double DQN; van Hasselt et al., 2016); value and advantage heads follow Wang et al. (2016).
 Settings add prioritised replay (priorities.py), noisy layers (q_network.py), the augmented rewards
 and soft targets of Munchausen DQN (Vieillard et al., 2020), and resets. A reset sets the last
-layers to their initial weights (Nikishin et al., 2022) and moves the other layers towards theirs
-(D'Oro et al., 2023), which allows a high replay ratio.
+layers to their initial weights (Nikishin et al., 2022) and moves the other layers towards their
+initial weights (D'Oro et al., 2023), which allows a high replay ratio.
 
-Deliberate differences: several environments fill the replay buffer; a truncated episode is
-bootstrapped from its final observation; layers are normalised by default; `n_step` > 1 has no
-off-policy correction, and only its first action has a Munchausen reward; resets return to the run's
-initial weights, not to newly drawn ones. Where the environment has illegal actions, the greedy
-action is the best legal one, in acting and in targets.
+Deliberate differences from the papers: several environments fill the replay buffer; a truncated
+episode is bootstrapped from its final observation; layers are normalised by default; n-step targets
+have no off-policy correction, and add the Munchausen reward of their first action only; resets use
+the run's initial weights, not newly drawn ones. If an environment has illegal actions, the greedy
+action is the best legal action, in acting and in targets.
 """
 
 import dataclasses
@@ -41,19 +42,24 @@ from ..networks.q_network import QNetwork
 from . import q_learning
 from .q_learning import Objective
 
-MIN_LOG_POLICY = -1.0  # l_0, lower bound at which Munchausen clips tau log pi(a|s)
+MIN_LOG_POLICY = -1.0  # l_0 in the paper: Munchausen clips tau log pi(a|s) to [l_0, 0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(QLearning):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of DQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     layer_norm: bool = True  # whether layers have layer normalisation
-    noisy: bool = False  # whether noisy layers explore; set epsilon_start=0 with them
-    munchausen: Share = 0.0  # weight alpha of log pi(a|s) added to the reward, such as 0.9; 0: off
+    noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well
+    # Munchausen: weight alpha of tau log pi(a|s), which is added to rewards, such as 0.9; 0: off
+    munchausen: Share = 0.0
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    reset_keep: Share = 0.5  # fraction of the trained weights that other layers keep at a reset
+    # a reset sets the other layers to reset_keep * their weights + (1 - reset_keep) * initial ones
+    reset_keep: Share = 0.5
 
     def check(self) -> None:
         super().check()
@@ -92,8 +98,8 @@ def next_values(
 ) -> Float32[Array, "batch ..."]:
     """Return the target network's output for the greedy action at the next observations.
 
-    With Munchausen, return the mean of (output - tau log pi) over actions, under the soft policy
-    pi. `given` are further arguments of the network.
+    With Munchausen, return instead the mean of (output - tau log pi) over actions, weighted by the
+    soft policy pi. `given` are further inputs of the network.
     """
     key_value, key_best = split_key(key)
     answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
@@ -113,7 +119,8 @@ def greedy_action(
 ) -> Int32[Array, " batch"]:
     """Return the best legal actions at the next observations.
 
-    The online network evaluates them if `double`, else the target network.
+    If the setting `double` is on, the online network evaluates the actions, else the target
+    network.
     """
     chooser = weights if learner.settings.double else target
     values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))
@@ -123,7 +130,7 @@ def greedy_action(
 def augmented_reward(
     learner: Learner[Any], target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
-    """Return the rewards; Munchausen adds alpha [tau log pi(a|s)], clipped to [l_0, 0]."""
+    """Return the rewards, to which Munchausen adds alpha * clip(tau log pi(a|s), l_0, 0)."""
     if not learner.settings.munchausen:
         return batch.reward
     _, log = soft_policy(learner, target, batch.obs, batch.mask, split_key(key)[0])
@@ -134,7 +141,10 @@ def augmented_reward(
 def soft_policy(
     learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
-    """Return Munchausen's policy pi = softmax(Q / tau) of the target network, and tau log pi."""
+    """Return Munchausen's soft policy pi and tau log pi.
+
+    pi = softmax(Q / tau) over legal actions, with Q from the target network.
+    """
     values = learner.network.mean(q_network.apply_batch(learner, target, obs, key))
     tau = learner.settings.temperature
     log = jax.nn.log_softmax(legal(values / tau, mask))
@@ -142,14 +152,14 @@ def soft_policy(
 
 
 def split_key(key: Array | None) -> tuple[Any, Any]:
-    """Split a key into two; return (None, None) for None."""
+    """Split a random key into two keys; without a key, return (None, None)."""
     return (None, None) if key is None else tuple(jax.random.split(key))
 
 
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the Huber loss of Q(s, a) for the sampled actions; `error` holds their TD errors."""
+    """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` are the TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(

@@ -1,11 +1,12 @@
 """IQN (Dabney et al., 2018): DQN that learns the quantile function of each action's return.
 
-The network receives fractions tau and outputs the quantiles at tau: it multiplies the features of
-the observation by a cosine embedding of tau. In training, fractions are drawn uniformly at random.
-Run it with `jaxenvs train ID --algo iqn`; all settings of dqn.py apply, Munchausen included.
+The network receives fractions tau between 0 and 1, and outputs the quantile of the return at each
+tau. To do this, it multiplies the features of the observation by a cosine embedding of tau. In
+training, fractions are drawn uniformly at random. Run it with `jaxenvs train ID --algo iqn`. All
+settings of dqn.py apply, including Munchausen.
 
-Deliberate difference: the greedy action uses the mean over evenly spaced fractions, not random
-ones, so that a policy is a function of the observation.
+Deliberate difference from the paper: the value of an action is the mean over evenly spaced
+fractions instead of random ones, so that the greedy action depends only on the observation.
 """
 
 import dataclasses
@@ -28,15 +29,20 @@ from ..networks.q_network import QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
-FRACTIONS = 32  # number of evenly spaced fractions that a policy averages over
+# Number of evenly spaced fractions whose quantiles are averaged to the value of an action.
+FRACTIONS = 32
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of IQN.
 
-    fractions: Count = 8  # random fractions tau per transition, drawn anew for values and targets
-    cosines: Count = 64  # number of cosine features of a fraction
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
+
+    # random fractions tau per transition, drawn separately for predictions and for targets
+    fractions: Count = 8
+    cosines: Count = 64  # number of cosine features that represent a fraction tau
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
 
     def check(self) -> None:
@@ -45,9 +51,9 @@ class Settings(dqn.Settings):
 
 
 class Implicit(QNetwork):
-    """Network that outputs quantiles of each action's return at given fractions.
+    """Network that outputs quantiles of each action's return, at given fractions tau.
 
-    If none are given, it uses `FRACTIONS` evenly spaced ones.
+    If no fractions are given, it uses `FRACTIONS` evenly spaced ones.
     """
 
     cosines: int = 64
@@ -64,19 +70,22 @@ class Implicit(QNetwork):
         return self.heads(features * nn.relu(layer(embedding))).T
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
-        """Return Q(s, a), the mean over the fractions."""
+        """Return Q(s, a), the mean of each action's quantiles over the fractions."""
         return answer.mean(axis=-1)
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules before the last layer."""
+        """Names of the Flax modules before the last hidden layer.
+
+        Resets keep part of their weights.
+        """
         return {*super().body, "Cosines"}
 
 
 def cosines(
     fractions: Float32[Array, " fractions"], count: int
 ) -> Float[Array, "fractions cosines"]:
-    """Return cos(pi i tau) for i = 0 to `count` - 1 and each fraction tau."""
+    """Return cos(pi * i * tau) for each fraction tau and each i from 0 to `count` - 1."""
     turns = np.pi * np.arange(count, dtype=np.float32)
     return jnp.cos(fractions[:, None] * turns.astype(np.float32))
 
@@ -99,7 +108,10 @@ def td_target(
 
 
 def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
-    """Return the quantile Huber loss at random fractions; `error` holds each step's loss."""
+    """Return the mean quantile Huber loss at random fractions, and metrics.
+
+    The metric `error` is each step's loss, for its priority.
+    """
     fractions = draw_fractions(learner, batch, key)
     answer = q_network.apply_batch(learner, weights, batch.obs, key, fractions)
     value = q_network.of_actions(answer, batch.action)
@@ -109,7 +121,7 @@ def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Ar
 def draw_fractions(
     learner: Learner[Settings], batch: Batch, key: Array
 ) -> Float32[Array, "batch fractions"]:
-    """Draw fractions tau for each sampled step, uniformly from 0 to 1."""
+    """Draw the fractions tau of each sampled step, uniformly between 0 and 1."""
     shape = (len(batch.action), learner.settings.fractions)
     return jax.random.uniform(jax.random.fold_in(key, 0), shape, jnp.float32)
 

@@ -1,4 +1,4 @@
-"""Presets of the off-policy learners. Measured returns: baselines/README.md."""
+"""Presets (tuned settings) of the off-policy learners. baselines/README.md has measured returns."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,8 @@ from ..core.preset import CARTPOLE, CRAFT, MAZES, MEMORY, PENDULUM, Preset, rows
 
 DQN_FAMILY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow")
 
-# Settings for few environment steps: each step is sampled 8 times on average, by priority.
+# Settings for runs with few environment steps: replay is prioritised, and each step is sampled 8
+# times on average.
 FEW_STEPS = {
     "num_envs": 16,
     "rollout_steps": 8,
@@ -28,7 +29,8 @@ OPEN_WORLD = {
     "epsilon_share": 0.1,
 }
 
-# R2D2's settings: each environment explores less than the one before (`epsilon_power`).
+# R2D2's settings for mazes. With `epsilon_power`, the environments explore with different epsilons:
+# the first explores most, and the last explores least.
 SEQUENCES = {
     "num_envs": 32,
     "rollout_steps": 16,
@@ -49,19 +51,26 @@ BALANCE_BY_SEQUENCES = {
     "memory": 64,
 }
 
-# Small networks and few steps, so that a run takes a tenth of the time that the defaults take.
+# Settings for Pendulum with small networks and few steps, so that a run takes a tenth of the time
+# that it takes with the default settings.
 TORQUE = {"total_steps": 10_000, "learning_rate": 1e-3, "hidden": (64, 64), "chunk": 5}
 
 
 def dqn_family(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
-    """Return presets for DQN and its relatives; Rainbow explores by noisy layers, not epsilon."""
+    """Return presets for DQN and its variants, including Rainbow.
+
+    Rainbow explores by noisy layers, so its presets leave out the settings of epsilon.
+    """
     noisy = {name: value for name, value in settings.items() if not name.startswith("epsilon")}
     *others, rainbow = DQN_FAMILY
     return (*rows(" ".join(others), (ids, settings)), *rows(rainbow, (ids, noisy)))
 
 
 def support(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
-    """Return presets of C51 and Rainbow, whose atoms must cover the discounted returns."""
+    """Return presets of C51 and Rainbow with the bounds `v_min` and `v_max` of their atoms.
+
+    The bounds must contain the discounted returns.
+    """
     return rows("c51 rainbow", (ids, {"v_min": least, "v_max": largest, **more}))
 
 
@@ -74,11 +83,11 @@ DQN = (
     *support(MAZES, -1.0, 1.0),
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
-    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement pays up to 8
-    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # reward -1 per step, discounted
-    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # reward 1 for each of 90 cells
+    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement gives 8 at most
+    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # discounted sum of -1 per step
+    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # discounted sum of 1 for each of 90 cells
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),
-    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # tours are shorter than 10 diagonals, 14.1
+    *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # a tour is at most 10 diagonals, or 14.1, long
     *support(r"Puzzle-TSP-20-v\d+", -30.0, 0.0),
     *support(r"Puzzle-2048-v\d+", 0.0, 4000.0, atoms=201),
 )

@@ -1,8 +1,8 @@
-"""Training loop of Q-learning from a replay buffer: DQN and its relatives.
+"""Training loop of DQN and its variants: Q-learning from a replay buffer.
 
-In an update, every environment makes `rollout_steps` epsilon-greedy steps, which the replay buffer
-stores; then the learner takes `gradient_steps` gradient steps. DQN, C51, QR-DQN and IQN differ only
-in network, TD target and loss. R2D2 and MuZero use parts of the loop.
+In an update, every environment makes `rollout_steps` epsilon-greedy steps, which are stored in the
+replay buffer. Then the learner takes `gradient_steps` gradient steps. DQN, C51, QR-DQN and IQN
+differ only in network, TD target and loss. R2D2 and MuZero use parts of the loop.
 """
 
 import functools
@@ -24,46 +24,52 @@ from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Rollout, Runner
 from ..networks import q_network
 
-LOSSES = ("q_loss", "q")  # names of the metrics that a loss returns
-LAST_RESET = 0.7  # fraction of the run after which no layer is reset, so that all end trained
+LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
+# Fraction of the run after which no layer is reset, so that all layers are trained at the end.
+LAST_RESET = 0.7
 
 
 class Learned(NamedTuple):
-    """Fields of the runner that gradient steps change, and sums of priorities."""
+    """The fields of a runner that gradient steps change, and sums of priorities."""
 
     weights: PyTree[Array]
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     priorities: PyTree[Array]
-    sums: PyTree[Array] = ()  # sums of priorities, see core/priorities.py
+    sums: PyTree[Array] = ()  # sum of the priorities of each block of slots, see core/priorities.py
 
 
 class Draws(NamedTuple):
-    """Random draws of one gradient step."""
+    """Random numbers and keys of one gradient step."""
 
-    key: Array  # key of prioritised sampling
-    key_target: Array
-    key_loss: Array
-    slots: Any  # environment and slot indices, int32 (batch,) each; () if prioritised
+    key: Array  # random key for prioritised sampling
+    key_target: Array  # random key for the TD target
+    key_loss: Array  # random key for the loss
+    # uniformly sampled environments and slots, int32 (batch,) each; () if replay is prioritised
+    slots: Any
 
 
 class Objective(NamedTuple):
-    """TD target and loss of a learner: the two functions in which the learners differ."""
+    """TD target and loss of a learner: the functions in which DQN and its variants differ."""
 
-    td_target: Callable[..., Any]  # (learner, weights, target weights, batch, key)
-    loss: Callable[..., Loss]  # (learner, weights, batch, TD target, key); metrics have `error`
-    names: tuple[str, ...] = LOSSES  # names of the loss's metrics, without `error`
+    td_target: Callable[..., Any]  # arguments: learner, weights, target weights, batch, key
+    # arguments: learner, weights, batch, TD target, key; its metrics have the TD errors, `error`
+    loss: Callable[..., Loss]
+    names: tuple[str, ...] = LOSSES  # names of the metrics of `loss`, without `error`
 
 
 def init(learner: Learner[Any], key: Array) -> Runner:
-    """Start as `begin` does; if `reset_every` is set, also store the initial weights."""
+    """Return the initial training state; if `reset_every` is set, it keeps the initial weights."""
     runner = begin(learner, key)
     kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
     return runner._replace(first=kept)
 
 
 def begin(learner: Learner[Any], key: Array) -> Runner:
-    """Start with initial weights, an equal target network and an empty replay buffer."""
+    """Return the initial training state, with an empty replay buffer.
+
+    The target network has the same weights as the online network.
+    """
     fields, settings = rollouts.begin(learner, key), learner.settings
     mask = rollouts.legal_now(learner, fields["world"].env)
     buffer = replay_buffer.empty(fields["obs"], mask, settings.slots)
@@ -79,7 +85,7 @@ def begin(learner: Learner[Any], key: Array) -> Runner:
 def update(
     objective: Objective, learner: Learner[Any], runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
-    """Act, store the steps and learn from the replay buffer; also return this update's metrics."""
+    """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = collect(learner, runner)
     step = functools.partial(gradient_step, learner, objective, runner.replay_buffer)
     draw_step = functools.partial(draw, learner, runner.replay_buffer)
@@ -89,7 +95,7 @@ def update(
 
 
 def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
-    """Return the unchanged runner, and Q(s, a) of all actions for its observations."""
+    """Return the runner, which is unchanged, and Q(s, a) of all actions for its observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
@@ -101,8 +107,9 @@ def collect(
 ) -> tuple[Any, Array, dict[str, Array]]:
     """Make `rollout_steps` steps in every environment and store them in the replay buffer.
 
-    `action_values(learner, runner, key)` returns the runner, whose recurrent state it may change,
-    and the values. `collect` returns the runner, a key to learn with, and metrics.
+    `action_values(learner, runner, key)` returns the runner, perhaps with a new recurrent state,
+    and Q(s, a) of all actions. `collect` returns the runner, a random key for learning, and
+    metrics.
     """
     settings = learner.settings
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
@@ -128,8 +135,8 @@ def collect(
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw in it to a loop,
-    # which takes longer than a small network.
+    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw inside the scan to a
+    # loop, which takes longer than the forward pass of a small network.
     draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
     runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
@@ -143,7 +150,10 @@ def collect(
 def epsilons(
     learner: Learner[Any], updates: Int32[Array, ""]
 ) -> Float32[Array, ""] | Float32[Array, " envs"]:
-    """Return the exploration rate: a scalar, or with `epsilon_power` one rate per environment."""
+    """Return the probability of a random action: a scalar or, with `epsilon_power`, an array.
+
+    The array has one entry for each environment on this device.
+    """
     settings, envs = learner.settings, learner.env.num_envs
     epsilon = settings.epsilon(updates)
     if not settings.epsilon_power:
@@ -164,11 +174,11 @@ def learn_when_ready(
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
     `gradient_step` receives the exponent beta of the importance weights, the runner's `Learned`
-    fields, and the result of `draw(key)`; its metrics have these `names`.
+    fields, and the result of `draw(key)`. `names` are the names of its metrics.
     """
     settings = learner.settings
-    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
-    # `vmap` instead of a select that computes both sides.
+    # `updates` is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
+    # `cond` remains a branch; with a batched condition, XLA would compute both sides.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
@@ -178,7 +188,7 @@ def learn_when_ready(
         if learned.priorities:
             learned = learned._replace(sums=priorities.sums(learned.priorities))
         keys = jax.random.split(key, settings.gradient_steps)
-        draws = jax.vmap(draw)(keys)  # before the loop, see `collect`
+        draws = jax.vmap(draw)(keys)  # random draws inside the scan would be slow on a CPU
         learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, draws)
         return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
@@ -189,7 +199,7 @@ def learn_when_ready(
 
 
 def draw(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
-    """Draw the keys of a gradient step and, under uniform sampling, its slots."""
+    """Draw the random keys of a gradient step and, if replay is uniform, its batch of slots."""
     settings, slots = learner.settings, ()
     if not settings.priority:
         size = settings.batch_size // learner.devices.count
@@ -229,9 +239,10 @@ def descend(
     drawn: priorities.SampledSlots | None,
     *given: Any,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step, move the target network and update the priorities of `drawn`.
+    """Take a gradient step, move the target network, and update priorities.
 
-    `loss(learner, weights, *given)` also returns the TD error of each item as `error`.
+    `drawn` are the sampled slots, whose priorities change; None if replay is uniform. The loss is
+    `loss(learner, weights, *given)`, and its metrics include the TD error of each item as `error`.
     """
     settings, weights = learner.settings, learned.weights
     gradient, losses = minibatches.gradients(learner, loss, weights, *given)
@@ -256,10 +267,11 @@ def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[A
 
 
 def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
-    """Every `reset_every` gradient steps, return the last layers to their initial weights.
+    """Every `reset_every` gradient steps, set the last layers back to their initial weights.
 
-    The other layers become `reset_keep` times their weights plus the rest times their initial
-    weights (shrink and perturb). The optimiser state is set to 0, except for its step counts.
+    The weights of the other layers become `reset_keep` times themselves plus (1 - `reset_keep`)
+    times their initial values (shrink and perturb). The optimiser state is set to 0, except for its
+    step counts. `updates` is the number of updates made so far.
     """
     settings = learner.settings
     if not settings.reset_every:

@@ -1,12 +1,12 @@
 """QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each action's return.
 
 For each action the network outputs `quantiles` quantiles of the return, at evenly spaced
-probabilities. The loss is the quantile Huber loss between each of these and each target quantile.
-Unlike C51, QR-DQN needs no bounds of the return. Run it with `jaxenvs train ID --algo qr-dqn`; all
-settings of dqn.py apply.
+probabilities. The loss is the quantile Huber loss of all pairs of a predicted quantile and a target
+quantile. Unlike C51, QR-DQN needs no bounds of the return. Run it with
+`jaxenvs train ID --algo qr-dqn`. All settings of dqn.py apply.
 
-With Munchausen, targets are averaged over actions quantile by quantile, as in its authors' code.
-The priority of a step is its loss.
+With Munchausen, each target quantile is averaged over actions separately, as in the code of
+Munchausen's authors. The priority of a step is its loss.
 """
 
 import dataclasses
@@ -31,7 +31,10 @@ from .q_learning import Objective
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of QR-DQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     quantiles: Count = 50  # number of quantiles of each action's return
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
@@ -77,7 +80,7 @@ def td_target(
 ) -> Float32[Array, "batch targets"]:
     """Return the target quantiles of the sampled actions.
 
-    `given` are further arguments of the network, such as the fractions of IQN.
+    `given` are further inputs of the network, such as IQN's fractions tau.
     """
     value = dqn.next_values(learner, weights, target, batch, key, *given)
     reward = dqn.augmented_reward(learner, target, batch, key)
@@ -87,7 +90,7 @@ def td_target(
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the quantile Huber loss of the sampled actions; `error` holds each step's loss."""
+    """Return the mean quantile Huber loss of a batch, and metrics; `error` is each step's loss."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     return mean_loss(value, midpoints(value.shape[1]), target, batch, learner.settings.kappa)
@@ -105,9 +108,10 @@ def mean_loss(
     batch: Batch,
     kappa: float,
 ) -> Loss:
-    """Return the mean of the quantile Huber loss, weighted by importance.
+    """Return the mean quantile Huber loss, weighted by importance, and metrics.
 
-    `fraction` holds the probabilities tau of the quantiles, [quantiles] or [batch, quantiles].
+    `value` are predicted quantiles, and `fraction` their probabilities tau, of shape (quantiles,)
+    or (batch, quantiles).
     """
     error = quantile_huber(value, fraction, target, kappa)
     chex.assert_equal_shape([batch.weight, error], custom_message="weight and error, [batch]")
@@ -122,10 +126,10 @@ def quantile_huber(
     kappa: float,
     share: Float32[Array, "batch targets"] | None = None,
 ) -> Float32[Array, " batch"]:
-    """Return the quantile Huber loss: summed over quantiles, averaged over targets.
+    """Return the quantile Huber loss, summed over predicted quantiles and averaged over targets.
 
-    `share` weights the targets in that average and must be 1 on average; None weights them equally.
-    Only `value` has a gradient.
+    `share` are weights of the targets in this average; their mean must be 1. None weights all
+    targets equally. Only `value`, the predicted quantiles, gets a gradient.
     """
     loss: Any = _quantile_huber(value, fraction, target, share, kappa)
     return loss
@@ -138,10 +142,10 @@ def loss_and_gradient(
     share: Float32[Array, "batch targets"] | None,
     kappa: float,
 ) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
-    """Return the loss and its derivative with respect to `value`.
+    """Return the quantile Huber loss and its derivative with respect to `value`.
 
-    Sums over targets are matrix products: on a CPU they take half as long as reductions, which XLA
-    would fuse with the elementwise operations.
+    Sums over targets are computed as matrix products. On a CPU these take half as long as
+    reductions, which XLA would fuse with the elementwise operations before them.
     """
     chex.assert_rank([value, target], 2, custom_message="value and target are [batch, ...]")
     each = jnp.full(target.shape[1], 1.0 / (target.shape[1] * kappa), value.dtype)

@@ -2,16 +2,16 @@
 
 R2D2 is DQN (dqn.py: double, dueling, n-step, prioritised) with a GRU. It samples sequences of
 successive steps of one environment. The replay buffer stores the recurrent state before each
-sequence, and the first `burn_in` steps only refresh that state, without a gradient. Run it with
-`jaxenvs train ID --algo r2d2`.
+sequence. The first `burn_in` steps of a sequence only recompute this state with the current
+weights, without a gradient. Run it with `jaxenvs train ID --algo r2d2`.
 
-The network's outputs are values on the scale h(x) of Pohlen et al. (2018), which suits rewards of
-any size. The burn-in runs once with the online network and once with the target network.
+The network outputs h(Q) instead of Q, with the transform h of Pohlen et al. (2018), which suits
+rewards of any size. The burn-in is computed with the online network and with the target network.
 
-Deliberate differences: sequences continue over the ends of episodes, where the recurrent state is
-reset as in acting; a truncated episode is bootstrapped from its final observation, with the
-recurrent state of that step; several environments fill the replay buffer. Where the environment has
-illegal actions, the greedy action is the best legal one.
+Deliberate differences from the paper: sequences continue over the ends of episodes, where the
+recurrent state is reset as in acting; a truncated episode is bootstrapped from its final
+observation, with the recurrent state of that step; several environments fill the replay buffer. If
+an environment has illegal actions, the greedy action is the best legal action.
 """
 
 import dataclasses
@@ -43,17 +43,21 @@ from .q_learning import Learned
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, QLearning):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of R2D2.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     batch_size: int = 32  # sequences per gradient step, on all devices together
-    n_step: int = 5  # steps of reward before bootstrapping
+    n_step: int = 5  # number of rewards that a TD target adds up before it bootstraps
     priority: float = 0.9  # exponent of the TD error in sampling probabilities; 0: uniform
-    importance: float = 0.6  # initial exponent of the importance weights; it rises to 1
+    importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
-    burn_in: int = 8  # steps of a sequence that only refresh the recurrent state
-    sequence: Count = 16  # steps per sequence that contribute to the loss, after the burn-in
-    period: Count = 8  # steps between the starts of sequences; below `sequence` they overlap
-    largest_share: Share = 0.9  # eta: priority = eta * largest TD error + (1 - eta) * mean TD error
+    burn_in: int = 8  # first steps of a sequence, which only recompute the recurrent state
+    sequence: Count = 16  # steps of a sequence that contribute to the loss, after the burn-in
+    period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
+    # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error
+    largest_share: Share = 0.9
     squeeze: bool = True  # whether the network outputs h(value), roughly a signed square root
 
     def check(self) -> None:
@@ -71,49 +75,52 @@ class Settings(Memory, QLearning):
 
     @property
     def window(self) -> str:
-        """What one sample of the replay buffer is, for error messages."""
+        """Description of a sampled sequence and its settings, for error messages."""
         return f"a sequence with burn_in={self.burn_in} and n_step={self.n_step}"
 
     @property
     def length(self) -> int:
-        """Number of observations of a sequence, including those only used to bootstrap."""
+        """Number of observations of a sequence.
+
+        They are the burn-in, the steps with a loss, and `n_step` more, from which to bootstrap.
+        """
         return self.burn_in + self.sequence + self.n_step
 
     @property
     def reach(self) -> int:
-        """Distance in slots from a sequence's first slot to its last."""
+        """Distance in replay-buffer slots from a sequence's first slot to its last slot."""
         return self.length - 1
 
     @property
     def spacing(self) -> int:
-        """Number of slots between the starts of sequences."""
+        """Distance in slots between the first slots of successive sequences."""
         return self.period
 
     @property
     def least_slots(self) -> int:
-        """Smallest number of slots that always contain a complete sequence."""
+        """Smallest number of slots per environment that always contain a complete sequence."""
         return -(-(self.reach + self.period) // self.period) * self.period
 
 
 class Sequences(NamedTuple):
-    """Batch of sampled sequences of successive slots; the first axis is the batch."""
+    """Batch of sampled sequences; a sequence is the content of successive replay-buffer slots."""
 
-    memory: PyTree[Array]  # recurrent state before the first slot
+    memory: PyTree[Array]  # (batch, ...), recurrent state before the sequence's first slot
     obs: PyTree[Array]  # (batch, slots, ...)
     mask: Mask  # (batch, slots, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # False: slot of a truncated episode's final observation
-    weight: Float32[Array, " batch"]
+    is_step: Bool[Array, "batch slots"]  # False: the slot holds only a final observation
+    weight: Float32[Array, " batch"]  # importance weight
 
 
 OF_SLOTS = ("obs", "mask", "action", "reward", "terminated", "truncated", "is_step")
 
 
 class Network(RecurrentQ):
-    """Recurrent Q-network of one environment, with optional dueling heads; `vmap` it."""
+    """Recurrent Q-network with optional dueling heads, for one observation; `vmap` for a batch."""
 
     dueling: bool = False
     squeeze: bool = False  # whether the outputs are h(Q), see two_hot.py
@@ -133,7 +140,10 @@ class Network(RecurrentQ):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the recurrent state, logits of the trained policy, and the best legal value."""
+        """Return the next recurrent state, the trained policy's logits, and the best legal value.
+
+        The value is Q, even if the network outputs h(Q).
+        """
         memory, logits, value = super().think(weights, memory, obs, mask)
         return memory, logits, two_hot.stretched(value) if self.squeeze else value
 
@@ -143,7 +153,10 @@ network = Network.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as `q_learning.begin`, with ring buffers of recurrent states and priorities."""
+    """Return the initial training state: DQN's, and ring buffers for R2D2.
+
+    The ring buffers store the recurrent state before each sequence, and its priority.
+    """
     settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period
 
@@ -156,7 +169,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, store the steps and learn from the replay buffer; also return this update's metrics."""
+    """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = q_learning.collect(learner, runner, action_values)
     step = functools.partial(gradient_step, learner, runner.replay_buffer, runner.memories)
     runner, losses = q_learning.learn_when_ready(learner, runner, key, step)
@@ -164,16 +177,18 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
-    """Return the runner after one more observation, and the values of all actions.
+    """Apply the network to the runner's observations; return the runner and all action values.
 
-    The recurrent states of environments that are at the start of a sequence are also stored.
+    The runner gets the new recurrent states. Where an environment is at the start of a sequence,
+    its recurrent state before the observation is stored for replay.
     """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # If this step truncates the episode, the next slot holds the final observation and needs this
-    # state; otherwise the next step writes the same state again.
+    # A sequence may begin in the next slot, so store the state after this step too. If this step
+    # truncates the episode, the next slot holds the final observation, and no later step stores a
+    # state for it. Otherwise, the next step stores the state before that slot again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 
@@ -181,9 +196,10 @@ def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 def store_memory(
     memories: PyTree[Array], memory: PyTree[Array], count: Int32[Array, " envs"], period: int
 ) -> PyTree[Array]:
-    """Store the recurrent state before slot `count` of each environment if a sequence begins there.
+    """Store `memory`, the recurrent state before slot `count`, if a sequence begins in that slot.
 
-    `count` is the number of slots written since the start of the run.
+    `count` is the number of slots that an environment had written, since the start of the run,
+    before the slot.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 
@@ -203,7 +219,7 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Sample a batch of sequences and take a gradient step."""
+    """Sample a batch of sequences by priority and take a gradient step."""
     settings, devices = learner.settings, learner.devices
     known = (learned.priorities, learned.sums)
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
@@ -220,7 +236,10 @@ def sequences_at(
     env: Int32[Array, " batch"],
     number: Int32[Array, " batch"],
 ) -> Sequences:
-    """Read sequence `number` of environment `env`, for each item of the batch."""
+    """Read the sequences with the indices `number` of the environments `env` from the buffer.
+
+    An environment's sequence i begins in slot i * `period`. All weights are 1.
+    """
     chex.assert_equal_shape([env, number], custom_message="env and number, [batch]")
     ahead = jnp.arange(settings.length, dtype=jnp.int32)
     slots = buffer.reward.shape[1]
@@ -239,9 +258,10 @@ def sequences_at(
 def unroll(
     learner: Learner[Settings], weights: PyTree[Array], sequences: Sequences
 ) -> Float32[Array, "batch steps actions"]:
-    """Return the values of all actions for the observations after the burn-in."""
+    """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
-    # Reset after the final observation of a truncated episode, whose slot has `is_step` False.
+    # Reset the recurrent state after a termination, and after the final observation of a truncated
+    # episode, which has a separate slot where `is_step` is False.
     done = sequences.terminated | ~sequences.is_step
 
     def values(memory: PyTree[Array], *rows: PyTree[Array]) -> Array:
@@ -260,8 +280,9 @@ def loss(
     sequences: Sequences,
     target_values: Float32[Array, "batch steps actions"],
 ) -> Loss:
-    """Return half the mean squared TD error; `error` holds each sequence's error for its priority.
+    """Return half the mean squared TD error of a batch of sequences, and metrics.
 
+    The metric `error` is the error of each sequence, from which its priority is computed.
     `target_values` are the outputs of the target network.
     """
     settings = learner.settings
@@ -274,7 +295,7 @@ def loss(
     error = is_step * jnp.abs(target - chosen)
     squares = 0.5 * jnp.square(error).sum(axis=1) / steps
     loss = (sequences.weight * squares).mean()
-    eta = settings.largest_share  # weight of the maximum error; the mean has weight 1 - eta
+    eta = settings.largest_share  # weight of the largest error; the mean error has weight 1 - eta
     error = eta * error.max(axis=1) + (1.0 - eta) * error.sum(axis=1) / steps
     _, stretched = scales(settings)
     return loss, {"q_loss": loss, "q": stretched(chosen).mean(), "error": error}
@@ -286,10 +307,10 @@ def td_target(
     values: Float32[Array, "batch steps actions"],
     target_values: Float32[Array, "batch steps actions"],
 ) -> Float32[Array, "batch learned"]:
-    """Return the n-step TD targets h(reward + discount * h^-1(value)) of steps with a loss.
+    """Return the n-step TD targets h(reward + discount * h^-1(value)), for steps with a loss.
 
-    `values` are the outputs of the online network, which chooses the actions if `double`;
-    `target_values` are those of the target network.
+    `values` are the outputs of the online network, which chooses the actions if the setting
+    `double` is on. `target_values` are the outputs of the target network.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
@@ -311,5 +332,8 @@ def td_target(
 
 
 def scales(settings: Settings) -> tuple[Any, Any]:
-    """Return h, which maps values to network outputs, and its inverse."""
+    """Return the transform h, which maps values to network outputs, and its inverse.
+
+    Both are the identity if the setting `squeeze` is off.
+    """
     return (two_hot.squeezed, two_hot.stretched) if settings.squeeze else (identity, identity)

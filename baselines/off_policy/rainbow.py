@@ -1,7 +1,8 @@
 """Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-It is c51.py with other defaults: noisy layers explore in place of random actions, and replay is
-prioritised by the Kullback-Leibler divergence. Run it with `jaxenvs train ID --algo rainbow`.
+It is C51 (c51.py) with other defaults: noisy layers explore instead of random actions, and replay
+is prioritised by the Kullback-Leibler divergence between predicted and target distributions. Run it
+with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses
@@ -11,7 +12,10 @@ from . import c51
 
 @dataclasses.dataclass(frozen=True)
 class Settings(c51.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of Rainbow.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     priority: float = 0.5  # exponent of the KL divergence in sampling probabilities; 0: uniform
     noisy: bool = True  # whether noisy layers explore; random actions are off by default

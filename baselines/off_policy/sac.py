@@ -2,12 +2,12 @@
 
 The critics learn soft Q(s, a) by regression on TD targets from a replay buffer, and the actor
 maximises min_i Q_i(s, a) - alpha log pi(a|s). The temperature alpha is learned: it rises while the
-policy's entropy is below -`negentropy` per action dimension. Run it with
-`jaxenvs train ID --algo sac`; environment, agent and gradient steps are one compiled program.
+policy's entropy is below the target entropy, which is -`negentropy` per action dimension. Run it
+with `jaxenvs train ID --algo sac`. Environments, agent and gradient steps are one compiled program.
 
-With `--layer-norm --dropout 0.01 --replays 20 --actor-every 20` it is DroQ (Hiraoka et al., 2022),
-except that the actor maximises the minimum of the critics, not their mean. Deliberate difference: a
-truncated episode is bootstrapped from its final observation.
+With `--layer-norm --dropout 0.01 --replays 20 --actor-every 20` the learner is DroQ (Hiraoka et
+al., 2022), except that the actor maximises the minimum of the critics, not their mean. Deliberate
+difference from the paper: a truncated episode is bootstrapped from its final observation.
 """
 
 import dataclasses
@@ -33,11 +33,14 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of SAC.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
-    # Negative of the target entropy, in nats per dimension of actions rescaled to -1 to 1.
+    # the target entropy is -negentropy, in nats per action dimension, for actions in [-1, 1]
     negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
@@ -55,19 +58,19 @@ class Settings(actor_critic.Replaying):
 
 
 class Draws(NamedTuple):
-    """Random draws of one gradient step."""
+    """Random numbers of one gradient step."""
 
-    key: Array  # key of dropout in the critics' loss
-    next: Noise  # draws for the TD target
-    now: Noise  # draws for the actor's loss
+    key: Array  # random key for dropout in the critics' loss
+    next: Noise  # random numbers for the TD target, whose actions are at the next observations
+    now: Noise  # random numbers for the actor's loss, whose actions are at the observations
 
 
 class Objective(NamedTuple):
     """TD target and losses of a learner: the functions in which SAC and TQC differ."""
 
-    td_target: Callable[..., Any]  # (learner, learned, batch, noise)
-    critic_loss: Callable[..., Loss]  # (learner, critic, batch, TD target, key)
-    actor_loss: Callable[..., Loss]  # (learner, weights, learned, batch, noise)
+    td_target: Callable[..., Any]  # arguments: learner, learned, batch, noise
+    critic_loss: Callable[..., Loss]  # arguments: learner, critic, batch, TD target, key
+    actor_loss: Callable[..., Loss]  # arguments: learner, weights, learned, batch, noise
 
 
 check = replay_checks.check
@@ -75,22 +78,22 @@ network = actor_critic_networks.network
 
 
 def init(learner: Learner[Any], key: Array, values: int = 1) -> Runner:
-    """Start with initial weights and temperature, and an empty replay buffer.
-
-    Each critic has `values` outputs.
-    """
+    """Return the initial training state; each critic has `values` outputs."""
     return actor_critic.begin(learner, key, values, jnp.log(learner.settings.temperature))
 
 
 def draw(learner: Learner[Any], key: Array) -> Draws:
-    """Make the random draws of a gradient step."""
+    """Draw the random numbers of a gradient step."""
     return Draws(key, *(actor_critic.draw_noise(learner, each) for each in jax.random.split(key)))
 
 
 def soft_update(
     objective: Objective, learner: Learner[Any], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update the critics, the actor, the temperature and the target networks."""
+    """Take one gradient step: update critics, actor, temperature and target networks.
+
+    Return the new `Learned` and metrics.
+    """
     target = objective.td_target(learner, learned, batch, draws.next)
     loss = (objective.critic_loss, batch, target, draws.key)
     learned, of_critic = actor_critic.descend(learner, learned, "critic", *loss)
@@ -106,7 +109,7 @@ def update_actor(
     batch: Batch,
     noise: Noise,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update actor and temperature, in every `actor_every`-th gradient step of the critics."""
+    """Update actor and temperature in every `actor_every`-th gradient step of the critics."""
     step = functools.partial(actor_critic.descend, learner)
 
     def both(learned: Learned) -> tuple[Learned, dict[str, Array]]:
@@ -147,7 +150,10 @@ def soft_loss(
     value: Float32[Array, " batch"],
     log_prob: Float32[Array, " batch"],
 ) -> Loss:
-    """Return the actor's loss, given values and log-probabilities of its actions."""
+    """Return the actor's loss, the mean of alpha log pi(a|s) - Q(s, a), and metrics.
+
+    `value` and `log_prob` are Q(s, a) and log pi(a|s) of the actions that the actor sampled.
+    """
     temperature = jnp.exp(learned.temperature)
     loss = (batch.weight * (temperature * log_prob - value)).mean()
     entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)
@@ -155,7 +161,10 @@ def soft_loss(
 
 
 def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
-    """Return the loss of log alpha, whose gradient is the entropy minus the target entropy."""
+    """Return the loss of `temperature`, which is log alpha.
+
+    Its gradient is the entropy minus the target entropy.
+    """
     policy: Any = learner.policy
     return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}
 

@@ -5,8 +5,9 @@ actions (target policy smoothing). In every `actor_every`-th gradient step, the 
 maximise the first critic, and the target networks move (delayed updates). Run it with
 `jaxenvs train ID --algo td3`.
 
-Deliberate differences: a truncated episode is bootstrapped from its final observation; when a
-trained policy samples its actions, they have noise of standard deviation 0.001 before tanh.
+Deliberate differences from the paper: a truncated episode is bootstrapped from its final
+observation; when a trained policy samples actions instead of taking the greedy ones, it adds noise
+of standard deviation 0.001 before tanh.
 """
 
 import dataclasses
@@ -30,22 +31,28 @@ from .actor_critic_networks import critic_values
 
 @dataclasses.dataclass(frozen=True)
 class Settings(actor_critic.Replaying):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of TD3.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
-    noise: Swept[float] = 0.1  # std of exploration noise, in units of half the action range
-    target_noise: Swept[float] = 0.2  # std of TD-target noise, in units of half the action range
-    target_noise_limit: Swept[Unlimited] = 0.5  # largest TD-target noise, in half action ranges
+    # standard deviation of the exploration noise, in units of half the action range
+    noise: Swept[float] = 0.1
+    # standard deviation of the noise of actions in TD targets, in units of half the action range
+    target_noise: Swept[float] = 0.2
+    # limit to which the noise in TD targets is clipped, in units of half the action range
+    target_noise_limit: Swept[Unlimited] = 0.5
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 
 class Draws(NamedTuple):
-    """Random draws of one gradient step."""
+    """Random numbers of one gradient step."""
 
-    next: Noise  # draws for the TD target
-    key: Array  # key of dropout in the losses
+    next: Noise  # random numbers for the TD target, whose actions are at the next observations
+    key: Array  # random key for dropout in the losses
 
 
 check = replay_checks.check
@@ -53,14 +60,17 @@ network = functools.partial(actor_critic_networks.network, has_chance=False)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, equal target networks and an empty replay buffer."""
+    """Return the initial training state, with target networks of the actor and the critics.
+
+    The target networks have the same weights as the online networks.
+    """
     runner = actor_critic.begin(learner, key)
     target = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
     return runner._replace(target=target)
 
 
 def explore(learner: Learner[Settings], outputs: Array, noise: Array) -> Array:
-    """Add exploration noise to the actor's actions."""
+    """Return actions for exploration: the actor's actions plus exploration noise."""
     policy: Any = learner.policy
     return noisy(learner, policy.action(policy.best(outputs)), noise, learner.settings.noise)
 
@@ -72,9 +82,10 @@ def noisy(
     scale: float | Float32[Array, ""],
     limit: float | Float32[Array, ""] = jnp.inf,
 ) -> Array:
-    """Add noise of standard deviation `scale`, clipped to `limit`, and clip to the bounds.
+    """Add noise to actions, and clip the result to the bounds of the action space.
 
-    `scale` and `limit` are in units of half the range of the actions.
+    The standard normal `noise` is multiplied by `scale` and clipped to [-`limit`, `limit`]. Both
+    are in units of half the action range.
     """
     policy: Any = learner.policy
     noise = jnp.clip(scale * noise.reshape(action.shape), -limit, limit)
@@ -83,7 +94,7 @@ def noisy(
 
 
 def draw(learner: Learner[Settings], key: Array) -> Draws:
-    """Make the random draws of a gradient step."""
+    """Draw the random numbers of a gradient step."""
     key_now = jax.random.fold_in(key, actor_critic_networks.DROPOUT + 1)
     return Draws(actor_critic.draw_noise(learner, key), key_now)
 
@@ -91,7 +102,10 @@ def draw(learner: Learner[Settings], key: Array) -> Draws:
 def gradient_step(
     learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update the critics and, in some steps, the actor and the target networks."""
+    """Take one gradient step: update the critics; return the new `Learned` and metrics.
+
+    Every `actor_every`-th gradient step also updates the actor and the target networks.
+    """
     target = td_target(learner, learned, batch, draws.next)
     step = functools.partial(actor_critic.descend, learner)
     loss = (actor_critic.critic_loss, batch, target, draws.key)
@@ -121,7 +135,7 @@ def td_target(
 
 
 def best_action(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array]) -> Array:
-    """Return the actor's actions without noise."""
+    """Return the actor's actions for a batch of observations, without noise."""
     policy: Any = learner.policy
     return policy.action(policy.best(rollouts.predict(learner, weights, obs)))
 
@@ -129,7 +143,7 @@ def best_action(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[
 def actor_loss(
     learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
 ) -> Loss:
-    """Return the mean of -Q_1(s, a), where a is the actor's action."""
+    """Return the mean of -Q_1(s, a), where a is the actor's action and Q_1 the first critic."""
     action = best_action(learner, weights, batch.obs)
     first = jax.tree.map(lambda leaf: leaf[:1], learned.critic)
     value = critic_values(learner, first, batch.obs, action, key=key)[0, :, 0]

@@ -1,8 +1,9 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
-The TD target pools the quantiles of all critics and drops the highest, `dropped` per critic. This
-controls overestimation in finer steps than the minimum of two critics. The actor maximises the mean
-of all quantiles. Everything else is as in sac.py. Run it with `jaxenvs train ID --algo tqc`.
+The TD target pools the quantiles of all critics and drops the highest of them, `dropped` for each
+critic. This limits overestimation, and can be adjusted more finely than the minimum of two critics.
+The actor maximises the mean of all quantiles. Everything else is as in SAC (sac.py). Run it with
+`jaxenvs train ID --algo tqc`.
 """
 
 import dataclasses
@@ -27,10 +28,13 @@ from .qr_dqn import midpoints, quantile_huber
 
 @dataclasses.dataclass(frozen=True)
 class Settings(sac.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of TQC.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     quantiles: Count = 25  # number of quantiles of each critic
-    dropped: int = 2  # number of highest quantiles, per critic, that the TD target drops
+    dropped: int = 2  # number of the highest quantiles that the TD target drops, for each critic
 
     def check(self) -> None:
         super().check()
@@ -45,19 +49,22 @@ network = actor_critic_networks.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as SAC does, with `quantiles` outputs of each critic."""
+    """Return SAC's initial training state, but with critics of `quantiles` outputs each."""
     return sac.init(learner, key, learner.settings.quantiles)
 
 
 class Target(NamedTuple):
-    """TD targets: the quantiles of all critics together."""
+    """TD targets: the pooled quantiles of all critics, with weights for the loss."""
 
-    value: Float32[Array, "batch quantiles"]
-    share: Float32[Array, "batch quantiles"]  # weight in the loss, 1 on average; 0: dropped
+    value: Float32[Array, "batch quantiles"]  # quantiles of the return; 0 where dropped
+    share: Float32[Array, "batch quantiles"]  # weights of the quantiles, 1 on average; 0: dropped
 
 
 def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise) -> Target:
-    """Return r + gamma (z - alpha log pi(a'|s')) for the truncated pool of quantiles z."""
+    """Return r + gamma (z - alpha log pi(a'|s')) for each z of the critics' pooled quantiles.
+
+    The highest of these targets are dropped, see `truncate`.
+    """
     settings = learner.settings
     action, log_prob = actor_critic.sample_actions(
         learner, learned.weights, batch.next_obs, noise.noise
@@ -69,15 +76,16 @@ def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise:
 
 
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
-    """Pool the quantiles of all critics; the critics * `dropped` highest get weight 0.
+    """Pool the quantiles of all critics; the highest `dropped` * critics of them get weight 0.
 
-    `top_k` finds them: sorting all quantiles took a third of a gradient step's time on a CPU.
+    They are found by `top_k`, because sorting all quantiles would take a third of a gradient step's
+    time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)
     _, highest = jax.lax.top_k(pool, critics * dropped)
-    # Scatter zeros instead of multiplying by a mask: XLA would fuse the mask into the loss and
-    # recompute it for each pair of quantiles.
+    # Scatter zeros into the arrays instead of multiplying them by a mask. XLA would fuse the
+    # computation of a mask into the loss, and repeat it for each pair of quantiles.
     left_out = jnp.arange(batch, dtype=jnp.int32)[:, None], highest
     share = jnp.full_like(pool, count / (count - dropped)).at[left_out].set(0.0)
     return Target(pool.at[left_out].set(0.0), share)
@@ -90,7 +98,7 @@ def critic_loss(
     target: Target,
     key: Array | None = None,
 ) -> Loss:
-    """Return the quantile Huber loss, weighted by importance and summed over the critics."""
+    """Return the mean quantile Huber loss, summed over the critics, and its metrics."""
     count = learner.settings.quantiles
     quantiles = critic_values(learner, critic, batch.obs, batch.action, count, key)
     errors = jax.vmap(quantile_errors, in_axes=(0, None))(quantiles, target)
@@ -101,7 +109,10 @@ def critic_loss(
 def quantile_errors(
     quantiles: Float32[Array, "batch quantiles"], target: Target
 ) -> Float32[Array, " batch"]:
-    """Return one critic's quantile Huber loss (Dabney et al., 2018), averaged over quantiles."""
+    """Return the quantile Huber loss of one critic (Dabney et al., 2018) for each item of a batch.
+
+    It is averaged over the critic's quantiles and over the targets.
+    """
     count = quantiles.shape[-1]
     return quantile_huber(quantiles, midpoints(count), target.value, 1.0, target.share) / count
 

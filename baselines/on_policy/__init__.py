@@ -1,1 +1,1 @@
-"""Learners from fresh rollouts: PPO and its recurrent and transformer variants, PQN, RL²."""
+"""On-policy learners: PPO, its recurrent and transformer variants, PQN and RL²."""

@@ -1,4 +1,4 @@
-"""Check that observations do not show the task, which RL² must infer."""
+"""Check that an environment's observations do not show the task, which RL² must infer."""
 
 import dataclasses
 from typing import Any
@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 
 def check_hidden(env: Any) -> None:
-    """Raise `ValueError` if the observation shows the task."""
+    """Raise `ValueError` if the environment's observation shows the task."""
     if not shows_task(env):
         return
     able = [name for name in env.observations if not shows_task(dataclasses.replace(env, obs=name))]
@@ -23,8 +23,8 @@ def check_hidden(env: Any) -> None:
 def shows_task(env: Any) -> bool:
     """Return whether an environment's observation depends on its goal or rules.
 
-    The observation is traced, not computed: `vmap` over rulesets with `out_axes=None` raises if its
-    output depends on the ruleset.
+    The observation is only traced, not computed. It is traced under `vmap` over rulesets with
+    `out_axes=None`, which makes JAX raise an error if the output depends on the ruleset.
     """
     params = env.default_params
     batch = jax.tree.map(

@@ -2,16 +2,16 @@
 
 Environments, agent and updates are one compiled program, and several seeds run under `vmap`. Run it
 with `jaxenvs train ID`. It keeps the implementation details of Huang et al. (2022) for vectorised
-environments: orthogonal weights, Adam with epsilon 1e-5, gradients clipped by their global norm, a
-learning rate annealed to zero, advantages normalised per minibatch.
+environments: orthogonal initial weights, Adam with epsilon 1e-5, gradients clipped by their global
+norm, a learning rate annealed to zero, and advantages normalised per minibatch.
 
 Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
 loss is clipped only if `value_clip` is given; observations are stored as the environment returns
-them. Continuous actions are sampled from a Gaussian and squashed by tanh (core/distributions.py)
-instead of clipped. Advantages are divided by their standard deviation, or by `advantage_floor` if
-that is larger. In a rollout without reward, advantages are only errors of the value function;
-without the floor, normalisation would scale them up to the size of a success, and the resulting
-updates would undo exploration.
+them. Continuous actions are sampled from a Gaussian and squashed by tanh instead of clipped, see
+jaxenvs/core/distributions.py. Advantages are divided by their standard deviation or, if it is
+larger, by `advantage_floor`. In a rollout without reward, advantages are nothing but errors of the
+value function. Without the floor, normalisation would scale them up to the size of a success, and
+the resulting updates would undo exploration.
 """
 
 import dataclasses
@@ -35,19 +35,24 @@ from ..networks.policies import ActorCritic
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Scaling):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PPO.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     value_weight: Swept[float] = 0.5  # coefficient of the value loss
     clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
     entropy: Swept[float] = 0.01  # coefficient of the entropy bonus
-    advantage_floor: Swept[float] = 1e-8  # lower bound of the std that advantages are divided by
+    # lower bound of the standard deviation by which advantages are divided
+    advantage_floor: Swept[float] = 1e-8
     bonus: float = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
-    value_clip: float = 0.0  # clipping range of the value loss; 0: unclipped
-    activation: Activation = "tanh"  # activation function
+    value_clip: float = 0.0  # clipping range of the value loss; 0: the loss is not clipped
+    activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
-    target_scaling: float = 0.0  # update rate of value targets' mean and std, such as 0.05; 0: off
+    # update rate of the mean and deviation that standardise value targets, such as 0.05; 0: off
+    target_scaling: float = 0.0
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
@@ -64,12 +69,15 @@ network = ActorCritic.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights, newly reset environments and an untrained exploration bonus."""
+    """Return the initial training state: new weights and newly reset environments.
+
+    If the settings select an exploration bonus, the state includes its untrained networks.
+    """
     return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics."""
+    """Collect a rollout and learn from it; return the new training state and metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     runner, batch = scaled_targets(learner, runner, rollout)
@@ -79,7 +87,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
-    """Sample actions from the policy."""
+    """Sample actions from the policy; `Chosen` describes the result."""
     memory, outputs, value = rollouts.think(learner, runner, mask)
     drawn = learner.policy.draw(key, outputs)
     log_prob = learner.policy.log_prob(outputs, drawn)
@@ -90,7 +98,7 @@ def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """Return the rollout, its advantages (GAE) and its value targets.
 
-    `runner` is the training state after the rollout.
+    `runner` is the training state after the rollout, whose observations give the last values.
     """
     settings = learner.settings
     *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask
@@ -99,12 +107,15 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 
 
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
-    """Return the runner and the result of `targets`, scaled if `target_scaling` is set."""
+    """Return the runner and the result of `targets`.
+
+    If the setting `target_scaling` is on, values and value targets are standardised.
+    """
     return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Return the logits and values for the observations of a minibatch."""
+    """Return the logits of legal actions and the values for the observations of a minibatch."""
     logits, value = rollouts.predict(learner, weights, rollout.obs)
     return legal(logits, rollout.mask), value
 
@@ -112,9 +123,10 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
 def learn(
     learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
 ) -> tuple[Any, dict[str, Array]]:
-    """Take `epochs` x `minibatches` gradient steps on `batch`.
+    """Take `epochs` * `minibatches` gradient steps on a batch; return the runner and mean losses.
 
-    It is the result of `targets`, as items of minibatches: steps or sequences.
+    `batch` is the result of `targets`, rearranged so that its first axis indexes the items that are
+    shuffled into minibatches: single steps, or sequences.
     """
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
@@ -124,9 +136,10 @@ def learn(
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each minibatch's advantages, over all devices.
+    """Return the mean and the standard deviation of each minibatch's advantages, over all devices.
 
-    The standard deviation is at least `advantage_floor`.
+    `orders` are the indices of each minibatch's items. The standard deviation is at least
+    `advantage_floor`.
     """
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
@@ -144,8 +157,8 @@ def loss(
 ) -> tuple[Array, dict[str, Array]]:
     """Return the loss of a minibatch: clipped policy loss, value loss and entropy bonus.
 
-    `mean` (a scalar, or one value per item) and `std` normalise the advantages; they are computed
-    over all devices.
+    Advantages are normalised by `mean` (a scalar, or one value per item) and `std`, which were
+    computed over all devices. `unroll` returns logits and values for the minibatch.
     """
     settings, policy = learner.settings, learner.policy
     outputs, value = unroll(learner, weights, rollout)
@@ -173,9 +186,10 @@ def loss(
 
 
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
-    """Return the squared errors of the values; `before` are the values stored in the rollout.
+    """Return the squared errors of the values, clipped if `limit` is not 0.
 
-    With a `limit`, a value that has moved by `limit` or more towards its target has no gradient.
+    `before` are the values that the rollout stored. Clipping takes away the gradient of a value
+    that has already moved from `before` towards its target by `limit` or more.
     """
     errors = jnp.square(value - target)
     if not limit:

@@ -1,8 +1,9 @@
 """Recurrent PPO: PPO with a GRU (Cho et al., 2014) over the observations of an episode.
 
-It is PPO (ppo.py) with minibatches of whole sequences: a rollout stores the recurrent state before
-its first step, and every gradient step unrolls the network from there with the current weights,
-resetting the recurrent state at episode ends. Run it with `jaxenvs train ID --algo ppo-rnn`.
+It is PPO (ppo.py) with minibatches of whole sequences. A rollout stores the recurrent state before
+its first step. Every gradient step unrolls the network with its current weights from this stored
+state, and resets the recurrent state at the ends of episodes. Run it with
+`jaxenvs train ID --algo ppo-rnn`.
 
 Deliberate difference from common practice: a truncated episode is bootstrapped with the value of
 its final observation, computed with the recurrent state of that step.
@@ -33,10 +34,13 @@ from . import ppo
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of recurrent PPO.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: int = 128  # size of the GRU's state
-    neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off
+    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -64,7 +68,10 @@ def network(env: Env, **given: Any) -> Recurrent:
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the environment as a policy trained with `settings` observes it."""
+    """Return the environment in which a policy trained with `settings` acts.
+
+    If the setting `previous` is on, observations include the previous action and reward.
+    """
     return PreviousStep(env=env) if settings.get("previous") else env
 
 
@@ -78,8 +85,9 @@ def update(
     loss: Callable[..., Any] | None = None,
     counted: Callable[[Rollout], Rollout] = identity,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics.
+    """Collect a rollout and learn from it; return the new training state and metrics.
 
+    Learners that build on this one may give other functions for choosing actions and for the loss.
     Episode metrics are computed from `counted(rollout)`, which may leave out environments.
     """
     memory = runner.memory
@@ -97,9 +105,10 @@ def learn(
     key: Array,
     loss: Callable[..., Any] | None = None,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a rollout; `memory` is the recurrent state before its first step.
+    """Learn from a rollout; return the new training state and mean losses.
 
-    `runner` is the training state after the rollout.
+    `runner` is the training state after the rollout, and `memory` is the recurrent state before the
+    rollout's first step.
     """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
@@ -108,7 +117,10 @@ def learn(
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-    """Return the logits and values of sequences, unrolled from their stored recurrent states."""
+    """Return logits and values for each step of a minibatch of sequences.
+
+    The network is unrolled from the recurrent states that are stored with the sequences.
+    """
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

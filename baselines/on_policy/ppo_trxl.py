@@ -1,10 +1,10 @@
 """PPO with a gated transformer, GTrXL (Parisotto et al., 2020), over the steps of an episode.
 
 It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py. A rollout stores the recurrent state
-(each layer's inputs at earlier steps) before its first step. Each gradient step processes all steps
-of the rollout at once: a step attends to the stored inputs and to earlier steps of the rollout. Run
-it with `jaxenvs train ID --algo ppo-trxl`. Deliberate difference: the learner is PPO; the paper's
-is V-MPO.
+(the inputs of each layer at earlier steps) before its first step. Each gradient step processes all
+steps of a sequence at once: a step attends to the stored inputs and to earlier steps of the
+rollout. Run it with `jaxenvs train ID --algo ppo-trxl`. Deliberate difference from the paper: the
+learner is PPO instead of V-MPO.
 """
 
 import dataclasses
@@ -20,13 +20,16 @@ from . import ppo, ppo_rnn
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, ppo.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PPO with a transformer.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: Count = 64  # number of earlier steps of the episode that each layer attends to
     width: Count = 64  # number of features of a step in the transformer
-    num_heads: Count = 4  # number of attention heads, among which the width is divided
+    num_heads: Count = 4  # number of attention heads; each head gets width / num_heads features
     depth: Count = 2  # number of transformer layers
-    neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off
+    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()

@@ -1,11 +1,12 @@
 """PQN (Gallici et al., 2024): Q-learning on rollouts, without a replay buffer or target network.
 
-The training loop is PPO's (ppo.py), with a Q-network with LayerNorm and epsilon-greedy actions. The
-targets are the lambda-returns of the rollout (Peng and Williams, 1994), computed once before the
-gradient steps and then constant. Run it with `jaxenvs train ID --algo pqn`.
+The training loop is the same as PPO's (ppo.py), but the network is a Q-network with LayerNorm, and
+actions are epsilon-greedy. The TD targets are the lambda-returns of the rollout (Peng and Williams,
+1994), which are computed once, before the gradient steps. Run it with
+`jaxenvs train ID --algo pqn`.
 
-Deliberate difference: a truncated episode is bootstrapped with the best value of its final
-observation. Where the environment has illegal actions, exploration and maxima leave them out.
+Deliberate difference from the paper: a truncated episode is bootstrapped with the best action value
+of its final observation. Exploration and maxima over actions leave out illegal actions.
 """
 
 import dataclasses
@@ -32,12 +33,17 @@ from ..networks.q_network import QNetwork
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Exploration, Scaling):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PQN.
 
-    rollout_steps: int = 32  # steps of each environment between updates
-    gae_lambda: Swept[float] = 0.65  # lambda of the lambda-returns; 0: one-step, 1: Monte Carlo
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
+
+    rollout_steps: int = 32  # steps that each environment makes between two updates
+    # lambda of the lambda-returns; 0: one-step TD targets, 1: Monte Carlo returns
+    gae_lambda: Swept[float] = 0.65
     max_grad_norm: Swept[float] = 10.0  # gradients are clipped to this global norm
-    optimiser: Optimiser = "radam"  # optimiser; paper: radam. weight_decay needs adamw or muon
+    # optimiser (the paper uses radam); only adamw and muon support weight_decay
+    optimiser: Optimiser = "radam"
 
     swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
@@ -46,12 +52,12 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and newly reset environments."""
+    """Return the initial training state: new weights and newly reset environments."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
-    """Return Q(s, a) of all actions for the observations of a minibatch."""
+    """Return Q(s, a) of all actions for each observation of a minibatch."""
     return rollouts.predict(learner, weights, rollout.obs)
 
 
@@ -61,10 +67,10 @@ def update(
     items: Callable[..., Any] = minibatches.as_steps,
     unroll: Callable[..., Array] = unroll,
 ) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics.
+    """Collect a rollout and learn from it; return the new training state and metrics.
 
-    `items` converts the rollout to the items of minibatches (steps or sequences); `unroll` returns
-    Q(s, a) for a minibatch.
+    `items` rearranges the rollout so that its first axis indexes the items that are shuffled into
+    minibatches: single steps, or sequences. `unroll` returns Q(s, a) for a minibatch.
     """
     settings, memory = learner.settings, runner.memory
     epsilon = settings.epsilon(settings.updates_of(minibatches.step_count(runner.optimiser)))
@@ -80,7 +86,10 @@ def update(
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
-    """Choose epsilon-greedy actions; the rollout stores the values of the best legal actions."""
+    """Choose epsilon-greedy actions; also return the value of the best legal action.
+
+    `Chosen` describes the result.
+    """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     values = legal(values, mask)
@@ -95,7 +104,7 @@ def loss(
     target: Array,
     unroll: Callable[..., Array] = unroll,
 ) -> Loss:
-    """Return half the mean squared error of Q(s, a) for a minibatch."""
+    """Return the loss of a minibatch, half the mean squared error of Q(s, a), and its metrics."""
     value = q_network.of_actions(unroll(learner, weights, rollout), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
     loss = 0.5 * jnp.square(value - target).mean()

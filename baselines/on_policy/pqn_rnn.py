@@ -1,11 +1,12 @@
 """Recurrent PQN: Q-learning on rollouts with a GRU (Gallici et al., 2024; Cho et al., 2014).
 
-It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py): a rollout
-stores the recurrent state before its first step, and every gradient step unrolls the network from
-there, resetting the recurrent state at episode ends. Run it with `jaxenvs train ID --algo pqn-rnn`.
+It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py). A rollout
+stores the recurrent state before its first step. Every gradient step unrolls the network from this
+stored state, and resets the recurrent state at the ends of episodes. Run it with
+`jaxenvs train ID --algo pqn-rnn`.
 
-Deliberate difference from the authors' code: the recurrent state is not refreshed by unrolling
-steps of the previous rollout again.
+Deliberate difference from the authors' code: the stored recurrent state is used as it is. The
+authors first recompute it by unrolling the current network over steps of the previous rollout.
 """
 
 import dataclasses
@@ -30,10 +31,13 @@ from .ppo_rnn import wrapped as wrapped
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Memory, pqn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of recurrent PQN.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: Count = 128  # size of the GRU's state
-    neighbours: int = 0  # number of features of a cell's 3 x 3 surroundings (spatial.py); 0: off
+    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()
@@ -50,14 +54,17 @@ init = pqn.init
 
 
 def update(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics."""
+    """Collect a rollout and learn from it; return the new training state and metrics."""
     return pqn.update(learner, runner, as_sequences, unroll)
 
 
 def unroll(
     learner: Learner, weights: PyTree, rollout: Rollout
 ) -> Float32[Array, "envs steps actions"]:
-    """Return Q(s, a) of all actions for sequences, unrolled from their stored recurrent states."""
+    """Return Q(s, a) of all actions for each step of a minibatch of sequences.
+
+    The network is unrolled from the recurrent states that are stored with the sequences.
+    """
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)

@@ -1,4 +1,4 @@
-"""Presets of the on-policy learners. Measured returns: baselines/README.md."""
+"""Presets (tuned settings) of the on-policy learners. baselines/README.md has measured returns."""
 
 from ..core.preset import (
     CARTPOLE,
@@ -13,16 +13,17 @@ from ..core.preset import (
     steps,
 )
 
-# Tasks with a reward at the goal only: most early rollouts contain no reward (see `advantage_floor`
-# in ppo.py).
+# Tasks whose only reward is at the goal. Most early rollouts contain no reward, so advantages need
+# a lower bound for the standard deviation that normalises them (see `advantage_floor` in ppo.py).
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# The same tasks for PQN, which learns action values: a reward must propagate back over many steps.
+# PQN's settings for tasks whose only reward is at the goal. PQN learns action values, and a reward
+# must propagate back over many steps, so lambda is larger than by default.
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 
-# A key and a door, or a long path, separate the agent from its only reward, which an untrained
-# policy needs hundreds of steps to reach.
+# Tasks in which a key and a door, or a long path, separate the agent from its only reward. An
+# untrained policy needs hundreds of steps to reach this reward.
 FAR_REWARD = {
     "rollout_steps": 256,
     "learning_rate": 5e-4,
@@ -30,11 +31,11 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
-# The same tasks with smaller and more frequent updates: each update costs a fifth of an update with
-# FAR_REWARD.
+# These settings, applied on top of FAR_REWARD, make updates smaller and more frequent. An update
+# takes a fifth of the time of an update with FAR_REWARD alone.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# A quarter of SHORT_UPDATES' steps between updates, so the policy learns sooner from its first
-# success.
+# A rollout with these settings has a quarter of the steps of a rollout with SHORT_UPDATES, so that
+# the policy learns sooner from its first success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -42,12 +43,12 @@ FAR = (
     r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
 )
 
-# The network reads the mission (see `reads_mission`) and needs learned cell features to find the
-# object that the mission names.
+# Tasks in which the network reads a mission. To find the object that the mission names, it uses
+# learned embeddings of cells, here of size 16.
 MISSION = {"embed": 16}
 
-# Random play finds no reward: updates are small, and states that are new in the episode get a
-# bonus.
+# Tasks in which random play finds no reward. Updates are small, and observations that are new in
+# the episode get an exploration bonus.
 NOVELTY = {
     "num_envs": 32,
     "rollout_steps": 128,
@@ -57,15 +58,16 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# The object to remember is behind the agent: before a recurrent network can use this object, a
-# bonus must teach the agent to look back. A small recurrent state learns sooner than one of 128.
+# Grid-Memory: the object to remember lies behind the agent at the start. Before a recurrent network
+# can make use of the object, an exploration bonus must teach the agent to look back. A recurrent
+# state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# The transformer needs a larger bonus to look back: with 0.1 it walked straight to the fork (two
-# seeds).
+# In Grid-Memory, a transformer needs a larger bonus than in LOOK_BACK to learn to look back. With a
+# coefficient of 0.1, the agents of two seeds walked straight to the fork.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
-# Craft's open world gives rewards all along, for gathering and making many things. A short run can
-# only learn to reach the next reward, so later rewards are discounted strongly.
+# Craft's open world gives rewards throughout an episode, for gathering and making many things. A
+# short run can only learn to reach the next reward, so later rewards are discounted strongly.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,
@@ -74,7 +76,8 @@ OPEN_WORLD = {
     "hidden": (256, 256),
 }
 
-# Recurrent PPO with the spatial network (spatial.py), which reads item counts as categories.
+# Settings of recurrent PPO for Craft with the spatial network (spatial.py), which applies a 3 x 3
+# convolution to the map and reads item counts as categories.
 OPEN_WORLD_BY_SIGHT = {
     "num_envs": 48,
     "rollout_steps": 96,
@@ -86,7 +89,7 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# The same tasks for PQN.
+# PQN's settings for Craft, see OPEN_WORLD.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
     "gamma": 0.925,
@@ -96,10 +99,10 @@ OPEN_WORLD_BY_VALUES = {
     "epsilon_share": 0.2,
 }
 
-# GPUs prefer many environments, few large minibatches and small activations. With fewer gradient
-# steps per environment step, a run needs more environment steps. Not tuned: no GPU was available.
-# With `chunk`, a call of the compiled program lasts about a tenth of a second, so that launching it
-# costs little in comparison.
+# Settings for GPUs, which run fastest with many environments, few large minibatches and small
+# activations. With fewer gradient steps per environment step, a run needs more environment steps.
+# These settings were not tuned, because no GPU was available. With `chunk`, a call of the compiled
+# program lasts about a tenth of a second, so that the time to launch the program matters little.
 GPU = {
     "total_steps": 100_000_000,
     "num_envs": 8192,
@@ -112,7 +115,7 @@ GPU = {
     "chunk": 16,
 }
 
-# GPU settings with enough steps for Craft's deepest achievements.
+# Settings of PPO for Craft on GPUs, with enough steps for the achievements that need many others.
 OPEN_WORLD_GPU = {
     **GPU,
     "total_steps": 1_000_000_000,
@@ -123,7 +126,8 @@ OPEN_WORLD_GPU = {
     "unroll": 1,
 }
 
-# A recurrent network learns from longer sequences.
+# Settings of recurrent PPO for Craft on GPUs. Rollouts have more steps and fewer environments,
+# because a recurrent network learns from longer sequences.
 OPEN_WORLD_GPU_BY_MEMORY = {
     **OPEN_WORLD_GPU,
     "num_envs": 1024,
@@ -138,8 +142,9 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "value_weight": 0.5,
 }
 
-# Every step has a reward, so values are near a hundred. Actor and critic share the network and the
-# gradient clipping: a value loss of that size would leave almost no gradient to the policy.
+# CartPole: every step has a reward, so values are near a hundred, and the value loss is large.
+# Actor and critic are one network, whose gradient is clipped to a maximal norm. With the default
+# weight, the value loss would therefore leave almost nothing of the policy's gradient.
 BALANCE = {
     "total_steps": 250_000,
     "num_envs": 16,
@@ -150,7 +155,7 @@ BALANCE = {
     "chunk": 8,
 }
 
-# Every step has a cost until the goal, which random play seldom reaches.
+# Acrobot and MountainCar: every step has a cost until the goal, which random play seldom reaches.
 SWING_UP = {
     "total_steps": 500_000,
     "num_envs": 16,
@@ -163,7 +168,8 @@ SWING_UP = {
     "chunk": 8,
 }
 
-# An episode has 200 steps, each with a cost. Values are near a thousand, so rewards are scaled.
+# Pendulum: an episode has 200 steps, each with a cost. Values have magnitudes near a thousand, so
+# rewards are scaled.
 TORQUE = {
     "total_steps": 250_000,
     "num_envs": 8,
@@ -176,7 +182,8 @@ TORQUE = {
     "chunk": 8,
 }
 
-# The only reward is at the flag, and force has a cost, so at first staying at the bottom pays most.
+# MountainCarContinuous: the only reward is at the flag, and force has a cost. Until the agent has
+# found the flag, it gets the highest return by staying at the bottom.
 FORCE = {
     "total_steps": 250_000,
     "num_envs": 16,
@@ -188,7 +195,8 @@ FORCE = {
     "chunk": 4,
 }
 
-# Only the solved board has a reward. The network reads each cell's tile as a one-hot vector.
+# The 3 x 3 sliding-tile puzzle: only the solved board has a reward. The network reads the tile in
+# each cell as a one-hot vector.
 SMALL_PUZZLE = {
     "total_steps": 200_000,
     "rollout_steps": 32,
@@ -197,8 +205,9 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Trials of XLand. On a CPU, small networks, many gradient steps and conditioning on the true task
-# pay off. The preset `gpu` has the settings of XLand-MiniGrid's RL²: 12,800 steps for each task.
+# RL² on XLand. For runs on a CPU, small networks, many gradient steps and the use of the true task
+# in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings of XLand-MiniGrid's
+# RL², whose trials have 12,800 steps.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,
@@ -307,7 +316,7 @@ PPO = (
     ),
 )
 
-# Presets of every recurrent PPO, including Dyna.
+# Presets that all recurrent variants of PPO use, including Dyna: pairs of ids and settings.
 RECURRENT = (
     (MAZES, RARE_REWARD),
     (MEMORY, {"entropy": 0.01, "total_steps": 1_000_000}),

@@ -1,21 +1,21 @@
 """RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that meta-learns to solve new tasks.
 
 A trial is a number of steps or episodes under one task. The recurrent state is reset at the start
-of a trial, not of an episode, and returns are computed over the whole trial: an episode that ends
-within the trial does not end the return and needs no bootstrap value. The network also sees the
-previous action and reward, so that it can infer the task and improve in later episodes. Run it with
-`jaxenvs train XLand-R1-9x9-v0 --algo rl2`.
+of a trial, but not at the start of an episode within the trial. Returns are computed over the whole
+trial: an episode that ends within the trial does not end the return and needs no bootstrap value.
+The network also sees the previous action and reward, so that it can infer the task and improve in
+later episodes. Run it with `jaxenvs train XLand-R1-9x9-v0 --algo rl2`.
 
 `Env.trials` returns an environment in which one episode is a whole trial, so the learner is
 recurrent PPO (ppo_rnn.py) unchanged. Deliberate difference from common practice: environments start
 at different times of their trials, so that no batch consists of first episodes only.
 
-Two settings use the true task in training, never in the evaluation; with both at 0 this is plain
-RL². `task_loss` trains the recurrent state to predict the goal and the object that the agent holds
-(Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the fraction of
-environments whose policy receives the true goal in place of its prediction. With it the policy soon
-learns to reach goals, and all environments use the same weights. The fraction falls to 0 over the
-run, and metrics leave these environments out.
+Two settings use the true task in training, but never in the evaluation; with both at 0, the learner
+is plain RL². `task_loss` trains the recurrent state to predict the goal and the object that the
+agent holds (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the
+fraction of environments whose policy receives the true goal instead of its prediction. In these
+environments the policy soon learns to reach goals, and the others profit, because all use the same
+weights. The fraction falls to 0 over the run, and metrics leave these environments out.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ from . import ppo, ppo_rnn
 from .hidden_tasks import check_hidden
 from .task_memory import GOAL_SIZE, Belief, TaskMemory
 
-UNFIT = {  # reset sources that trials cannot use, and why
+UNFIT = {  # reset sources that trials cannot use, with the reason for the error message
     "pool": "levels of a pool belong to one task, trials have many",
     "stock": "every step of a stock reads all params, and those of trials are all tasks",
 }
@@ -52,16 +52,19 @@ UNFIT = {  # reset sources that trials cannot use, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of RL².
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     memory: int = 256  # size of the GRU's state
     task_set: str = ""  # name of the set of tasks, such as trivial-21k
     held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
-    trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends it
+    trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends trials
     trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: float = 0.0  # coefficient of the loss of the network's task predictions; 0: off
+    task_loss: float = 0.0  # weight of the loss for predicting the task; 0: no predictions
     told: float = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
@@ -98,13 +101,19 @@ network = TaskMemory.of
 
 
 def training_env(env: Env, settings: Settings) -> Env:
-    """Return the environment of training trials, with the previous action and reward observed."""
+    """Return the environment in which RL² trains: trials of the training tasks.
+
+    Its observations include the previous action and reward.
+    """
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 
 
 def check_tasks(env: Env, settings: Settings) -> None:
-    """Raise `ValueError` if `task_set` is no task set of `env`, or observations show the task."""
+    """Raise `ValueError` if `env` has no set of tasks with the name in `settings.task_set`.
+
+    Also raise it if observations show the task, which RL² must infer.
+    """
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
         raise ValueError(f"{env.name} has no sets of tasks; rl2 needs some, such as those of XLand")
@@ -114,7 +123,10 @@ def check_tasks(env: Env, settings: Settings) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` for too few held-out tasks, or if the network cannot predict tasks."""
+    """Raise `ValueError` if fewer than `episodes` tasks are held out for the evaluation.
+
+    Also raise it if the settings need predictions of the task, but the network cannot make them.
+    """
     settings, trials = learner.settings, learner.env.env.env
     held_out = tested(trials.env, settings).num_tasks
     if held_out < episodes:
@@ -130,18 +142,18 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
 
 
 def params(learner: Learner[Settings]) -> Any:
-    """Return the environment params, which contain the training tasks."""
+    """Return the environment params, which contain the training tasks and so are program inputs."""
     return learner.env.default_params
 
 
 def learned(env: Env, settings: Settings) -> Any:
-    """Return trials of the training tasks."""
+    """Return the environment of trials of the training tasks, all tasks that are not held out."""
     lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
     return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
 
 
 def tested(env: Env, settings: Settings) -> Any:
-    """Return trials of the held-out tasks, for the evaluation."""
+    """Return the environment of trials of the held-out tasks, for the evaluation."""
     part = (1.0 - settings.held_out, 1.0)
     return env.trials(settings.task_set, part, episodes=settings.test_episodes)
 
@@ -156,7 +168,7 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
-    """Start with initial weights and environments at random times of their first trials."""
+    """Return the initial training state; environments are at random times of their first trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
@@ -166,21 +178,25 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-LATE = 0x1A7E  # folded into a run's key to draw the starting times of the first trials
+# This constant is folded into a run's random key, to draw the starting times of the first trials.
+LATE = 0x1A7E
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics."""
+    """Collect a rollout and learn from it; return the new training state and metrics."""
     return ppo_rnn.update(learner, runner, choose, loss, uninformed)
 
 
 def informed(learner: Learner[Settings]) -> bool:
-    """Return whether the settings use the true task in training."""
+    """Return whether the settings use the true task in training, by `task_loss` or `told`."""
     return bool(learner.settings.task_loss or learner.settings.told)
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Sample actions; record the true task, and give it to the first environments (`told`)."""
+    """Sample actions from the policy, and record the true tasks for the loss.
+
+    In the first environments, whose fraction `told` sets, the policy receives the true goal.
+    """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):
         hidden = jax.vmap(functools.partial(task, learner), (0, None))(
@@ -197,7 +213,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
-    """Return labels of the true task of one environment, see `TaskMemory.labels`."""
+    """Return the true task of one environment as labels for the loss, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
     shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
@@ -207,7 +223,7 @@ def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " 
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
 ) -> tuple[Array, dict[str, Array]]:
-    """Return PPO's loss plus the cross-entropy of beliefs about the task."""
+    """Return PPO's loss plus, with `task_loss`, the cross-entropy of predictions of the task."""
     beliefs = []
 
     def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
@@ -226,7 +242,10 @@ def loss(
 
 
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
-    """Return the cross-entropy of the beliefs: mean over the batch, sum over the task's parts."""
+    """Return the cross-entropy of predictions of the task with the true labels `hidden`.
+
+    It is a sum over the parts of a task (kind of goal, three kinds of cells), and a batch average.
+    """
 
     def entropy(logits: Array, label: Array) -> Array:
         is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
@@ -237,7 +256,10 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 
 
 def uninformed(rollout: Rollout) -> Rollout:
-    """Clear the done flags of trials whose policy received the true goal, for the metrics."""
+    """Return the rollout without ends of trials whose policy received the true goal.
+
+    Metrics, which are computed from ended trials, then leave these trials out.
+    """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
         terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
@@ -245,7 +267,7 @@ def uninformed(rollout: Rollout) -> Rollout:
 
 
 class Trial(NamedTuple):
-    """Results of one trial per task."""
+    """Results of an evaluation that plays one trial under each of several tasks."""
 
     returns: Float32[Array, "*seeds tasks episodes"]
     solved: Bool[Array, "*seeds tasks episodes"]
@@ -274,7 +296,7 @@ def play(
     params: Any,
     greedy: bool = False,
 ) -> Trial:
-    """Play one trial under each of the first `count` tasks in `params`."""
+    """Play one trial under each of the first `count` tasks in `params`; return the results."""
     env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
     policy = Policy.of(env, network, weights)
     key_level, key_reset, key_play = jax.random.split(key, 3)
@@ -309,18 +331,19 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` keys; key i does not depend on `count`."""
+    """Return `count` random keys; unlike in `jax.random.split`, key i is equal for any `count`."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the content of eval.json for a `Trial` of NumPy arrays.
 
-    It has statistics of all agents together and, under `per_seed`, of each agent.
+    It contains statistics of all agents together and, under `per_seed`, statistics of each agent.
+    `labels` describe the agents.
     """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
-        "episodes": trial.returns.shape[1],  # trials per seed: to the learner each is an episode
+        "episodes": trial.returns.shape[1],  # number of trials per seed, see `UNIT`
         **_facts(together),
         "per_seed": [
             {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
@@ -330,16 +353,17 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Return statistics over all episodes, over trials, and by the episode's index in its trial.
+    """Return statistics of all episodes, of trials, and of episodes with the same index in a trial.
 
-    `rise` is the return of a trial's last episode minus the first one's: mean and standard error.
+    `rise` is the return of a trial's last episode minus the return of its first episode: the mean
+    over tasks, and its standard error.
     """
 
     def rounded(numbers: np.ndarray) -> Any:
         return np.round(numbers.astype(np.float64), 6).tolist()
 
     def over_tasks(returns: np.ndarray) -> dict[str, Any]:
-        """Return mean, median and 20th percentile over tasks."""
+        """Return mean, median and 20th percentile over tasks, the first axis of `returns`."""
         median, low = np.quantile(returns, [0.5, 0.2], axis=0)
         return {
             "mean": rounded(returns.mean(axis=0)),
@@ -363,7 +387,7 @@ def _facts(trial: Any) -> dict[str, Any]:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """Return the result of `evaluate` as text."""
+    """Return the result of `evaluate` as two lines of text: over trials, and by episode."""
     seeds, sums, means = result["per_seed"], result["trials"], result["by_episode"]["mean"]
     each = ", ".join(f"{seed['trials']['mean']:.3f}" for seed in seeds)
     head = (

@@ -1,17 +1,20 @@
-"""Network of RL²: a GRU, a copy of its state at the latest reward, and a belief about the task.
+"""Network of RL²: a GRU, a summary stored at each reward, and a prediction of the task.
 
-A task relates kinds of cells, whose places differ in every episode. Each kind of cell has an
-embedding. Weighted sums of embeddings over the view (a sum may pick out one cell, such as the one
-ahead) bypass the layers before the GRU, which would mix them; the GRU also receives the sums of the
-previous step. One part of the recurrent state changes only with a reward: it then copies a summary
-of the state just before. This part does not decay, and gradients pass through it unchanged. The
-GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier, 2018).
+A task of XLand relates kinds of cells, which lie at different places in every episode. Each kind of
+cell has an embedding. The network computes a few weighted sums of the embeddings over all cells in
+view; such a sum may select a single cell, for example the cell ahead. These sums bypass the layers
+before the GRU, which would mix them, and the GRU also receives the sums of the previous step.
 
-If the observation has a map of few kinds of cells, the recurrent state also predicts beliefs:
-probabilities of each goal and of the object that the agent holds. The policy receives, for each
-cell in view and for the held object, the probability that the goal names it, so that it can go to
-a named cell wherever that lies. Only a separate loss trains beliefs, see `rl2.loss`: the policy's
-gradient does not pass through them.
+One part of the recurrent state changes only when there is a reward. It then stores a summary of the
+GRU's state from just before the reward. This part does not decay, and gradients pass through it
+unchanged. The GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier,
+2018).
+
+If the observation has a map of few kinds of cells, the network also predicts the task from its
+recurrent state. This belief consists of probabilities of each goal and of each object that the
+agent may hold. The policy receives, for each cell in view and for the held object, the probability
+that the goal names it, so that it can go to a named cell at any place. Only a separate loss trains
+the belief, see `rl2.loss`; the policy's gradient does not pass through it.
 """
 
 import functools
@@ -29,38 +32,44 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # cells are embedded only if they have at most this many kinds
-LONGEST = 256.0  # longest initial time scale of the GRU, in steps
-PLACES = 4  # number of weighted sums over the view
+LARGEST = 4096  # cells are embedded only if there are at most this many kinds of cells
+LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
+PLACES = 4  # number of weighted sums of the cells' embeddings over the view
 GOAL_KINDS = 15  # number of kinds of goals, see `jaxenvs.xland.Goal`
 GOAL_SIZE = 3  # length of an encoded goal: its kind, and the kinds of the two cells that it names
 
 
 class Seen(NamedTuple):
-    """Features of one observation, independent of the recurrent state."""
+    """Features of one observation, which do not depend on the recurrent state."""
 
     features: Float[Array, "*steps features"]
     places: Float[Array, "*steps sums"]  # weighted sums of the cells' embeddings
-    note: Float[Array, "*steps kept"]  # contribution of the observation to the summary
-    codes: Int32[Array, "*steps cells"]  # kinds of the cells of the first map
+    note: Float[Array, "*steps kept"]  # term that the observation adds to the current summary
+    codes: Int32[Array, "*steps cells"]  # kind of each cell of the observation's first map
     facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
 
 
 class Belief(NamedTuple):
-    """Logits of the belief about the task."""
+    """Logits of the network's prediction of the task."""
 
     kind: Float32[Array, "*steps kinds"]  # kind of the goal
     cells: Float32[Array, "*steps 3 kinds"]  # kinds of the goal's two cells and of the held object
 
 
 class TaskMemory(Recurrent):
-    """Recurrent network whose policy also receives beliefs about the cells in view."""
+    """Recurrent actor-critic that predicts the task; its policy receives the prediction.
+
+    For each cell in view, the policy receives the probability that the goal names the cell.
+    """
 
     memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers; the GRU's are separate, as only the GRU must run step by step."""
+        """Create the layers.
+
+        The GRU's layers are separate from the layers before it, which need not run step by step.
+        """
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
@@ -77,7 +86,7 @@ class TaskMemory(Recurrent):
         self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
     def dense(self, width: int, scale: float = np.sqrt(2), bias: Any = None, **more: Any) -> Any:
-        """Return a layer with orthogonal initial weights."""
+        """Return a dense layer with orthogonal initial weights times `scale`."""
         return nn.Dense(
             width,
             dtype=self.dtype,
@@ -88,31 +97,37 @@ class TaskMemory(Recurrent):
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Spaces of the parts that `conv` reads: maps, except those whose cells have embeddings."""
+        """Spaces of the observation's parts that `conv` encodes.
+
+        They are the maps, except those whose kinds of cells have embeddings.
+        """
         return [space for space in super().convolved if not kinds(space)]
 
     @property
     def kept(self) -> int:
-        """Size of the part of the state that holds the summary copied at the latest reward."""
+        """Size of a summary, the part of the recurrent state that is stored at a reward."""
         return self.memory // 2
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Number of values of each channel of the map that beliefs refer to; () without a map."""
+        """Number of values in each channel of the map whose cells the predicted goal can name.
+
+        () if the observation has no such map.
+        """
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Sizes of the parts of the state.
+        """Sizes of the five parts of the recurrent state, in order.
 
-        They are the GRU's state, the summary copied at the latest reward, the current summary, the
-        weighted sums over the view, and the given goal.
+        The parts are the GRU's state, the summary stored at the latest reward, the current summary,
+        the weighted sums over the view, and the true goal if it is given to the policy.
         """
         places = PLACES * self.embed if self.counts else 0
         return self.memory, self.kept, self.kept, places, GOAL_SIZE
 
     def split(self, memory: Array) -> list[Array]:
-        """Split the recurrent state into its parts."""
+        """Split the recurrent state into its five parts, see `parts`."""
         return jnp.split(memory, np.cumsum(self.parts)[:-1], axis=-1)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
@@ -124,7 +139,7 @@ class TaskMemory(Recurrent):
         return memory, *self.heads(memory, now, goal)
 
     def features(self, obs: PyTree[Array]) -> Seen:
-        """Return the features of an observation."""
+        """Return the features of one observation, which do not depend on the recurrent state."""
         parts = [part for _, part in leaves(self.observation_space, self.read(obs))]
         found = [
             (embed, coded(kinds(space), part))
@@ -151,15 +166,18 @@ class TaskMemory(Recurrent):
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """Return the observation's contribution to the GRU's gates.
+        """Return the terms of the GRU's gates that the observations determine.
 
-        It is a linear layer of the features, this step's weighted sums and the previous step's
-        (`before`).
+        A linear layer computes them from the features, the weighted sums over the current view, and
+        the weighted sums of the previous step (`before`).
         """
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
-        """Return the features, and the GRU's inputs for all steps, computed in parallel."""
+        """Return the features and the GRU's inputs of all steps, computed for all steps at once.
+
+        `memory` is the recurrent state before the first step.
+        """
         first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
         before = jnp.concatenate([first[None], before])
@@ -182,7 +200,10 @@ class TaskMemory(Recurrent):
     def heads(
         self, memory: Array, seen: tuple[Seen, Array], *given: Array
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
-        """Return logits, value and belief; if a true goal is given (not 0), the policy uses it."""
+        """Return logits, value, and the prediction of the task.
+
+        If `given` contains a true goal (not 0), the policy receives it instead of the prediction.
+        """
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
         known, belief = [memory, now.features], None
@@ -194,16 +215,17 @@ class TaskMemory(Recurrent):
         return logits.astype(jnp.float32), value.astype(jnp.float32), belief
 
     def belief(self, memory: Array) -> Belief:
-        """Return the belief about the goal and the held object."""
+        """Return the predicted goal and held object, as logits."""
         embed = next(filter(None, self.maps))
         named = self.named(memory).astype(jnp.float32).reshape(3, self.embed)
         return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
 
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
-        """Return the probabilities that the goal names each cell in view and the held object.
+        """Return the inputs of the policy that depend on the predicted or given goal.
 
-        Also return the probability of each kind of goal: multiplied by the one-hot direction, and
-        alone.
+        They are the probabilities that the goal names each cell in view; the probability that it
+        names the held object; the probability of each kind of goal, multiplied by the agent's
+        one-hot direction; and the probability of each kind of goal.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
@@ -220,22 +242,30 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the recurrent state with `goal` as the given goal; 0: the agent must infer it."""
+        """Return the recurrent state with `goal` stored in it, for the policy to use.
+
+        A `goal` of 0 means that the policy must infer the goal.
+        """
         return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 
     def labels(
         self, goal: UInt8[Array, "*rows 5"], pocket: UInt8[Array, "*rows 2"]
     ) -> Int32[Array, "*rows 4"]:
-        """Return the targets of beliefs: kind of the goal, of its two cells, of the held object.
+        """Return the labels with which predictions of the task are trained.
 
-        If a goal names positions, its coordinates are treated as if they were kinds of cells.
+        They are the kind of the goal, the kinds of the two cells that it names, and the kind of the
+        held object (`pocket`). If a goal names positions instead of cells, its coordinates are
+        treated as if they were kinds of cells.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """Return each cell's kind: one number that combines its channels. Maps become vectors."""
+    """Return the kind of each cell, a number that combines the values of the cell's channels.
+
+    `kinds` is the number of values of each channel. A map is flattened to a vector of cells.
+    """
     code = jnp.zeros(obs.shape[:-1], jnp.int32)
     for channel, count in enumerate(kinds):
         code = code * count + jnp.minimum(obs[..., channel].astype(jnp.int32), count - 1)
@@ -243,9 +273,9 @@ def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
 
 
 def kinds(space: spaces.Space) -> tuple[int, ...]:
-    """Return the number of values of each channel of a map of small integers.
+    """Return the number of values of each channel of a map, if the map has few kinds of cells.
 
-    Returns () for other spaces.
+    Return () for other spaces, and for maps of more than `LARGEST` kinds of cells.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return ()
@@ -258,7 +288,8 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
     """Return initial biases of the GRU's gates.
 
-    They give its update gates time scales from 1 to `LONGEST` steps.
+    The biases of the update gates are random, such that the gates' time scales are between 1 and
+    `LONGEST` steps. The other biases are 0.
     """
     count = shape[0] // 3
     keep = jax.random.uniform(key, (count,), dtype, 0.0, math.log(LONGEST))
