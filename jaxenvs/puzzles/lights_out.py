@@ -33,7 +33,7 @@ class Tables(NamedTuple):
     # uint32 (lamps, words): for each press, a set of lamps. One solution of a solvable board
     # consists of the presses for which an odd number of these lamps are lit.
     solution: np.ndarray
-    # Uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
+    # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 

@@ -26,7 +26,7 @@ class Pancake(Puzzle):
     Observation: uint8 (size,), widths 1 to size from the top down.
     Reward: 1 when the stack is sorted with the smallest on top. Episode ends: when it is sorted, or
         at the time limit.
-    State: the board is the observation.
+    State: the board is the same array as the observation.
     """
 
     size: int = 10  # number of pancakes
